@@ -11,7 +11,7 @@ from natsync._engine.engine import Engine, Reported
 from natsync.protocol import ConnectOptions, Kind, closes
 
 from tests.support.error_texts import OPEN_TO
-from tests.support.nats_talk import capture, session
+from tests.support.nats_session import capture, session
 
 # Servers before 1.4.0 capitalised other words than later ones.
 TEXTS = sorted({each for text in OPEN_TO for each in (text, text.lower(), text.upper())})
@@ -30,11 +30,11 @@ def stays_open_to_the_client(text: bytes) -> bool:
 def open_to_the_dissector(tmp_path_factory: pytest.TempPathFactory) -> dict[bytes, bool]:
     """Whether a connection that ends after this text was not ended by it. The name of each client says which
     text its server wrote."""
-    talks = [
+    conversations = [
         session(("<", b"-ERR '%b'\r\n" % text), connect={"name": str(number)})
         for number, text in enumerate(TEXTS)
     ]
-    path: Path = capture(tmp_path_factory.mktemp("errors") / "errors.pcap", talks)
+    path: Path = capture(tmp_path_factory.mktemp("errors") / "errors.pcap", conversations)
     with sessions(path) as rows:
         ends = {int(row.client_name or -1): row.end for row in rows}
     assert set(ends.values()) == {"fin", "error"}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.packets import ACK, PSH, SYN
-from tests.support.pcapwriter import Record, Talk
+from tests.support.pcapwriter import Conversation, Record
 
 Case = Callable[[int], Iterable[Record]]
 
@@ -22,13 +22,13 @@ def _addresses(count: int) -> Iterator[tuple[str, int]]:
     return ((f"10.{at >> 16}.{at >> 8 & 255}.{at & 255}", 40_000) for at in range(1, count + 1))
 
 
-def _joined(talks: Iterable[Talk]) -> Iterator[Record]:
-    for talk in talks:
-        yield from talk.records
+def _joined(conversations: Iterable[Conversation]) -> Iterator[Record]:
+    for conversation in conversations:
+        yield from conversation.records
 
 
-def _begun() -> Talk:
-    return Talk().handshake().from_server(INFO).from_client(CONNECT)
+def _begun() -> Conversation:
+    return Conversation().handshake().from_server(INFO).from_client(CONNECT)
 
 
 def _said(*lines: bytes) -> list[Record]:
@@ -43,38 +43,40 @@ def _answered(asked: Iterable[bytes], answers: Iterable[bytes]) -> list[Record]:
 
 def _packets(n: int, payload: bytes) -> tuple[list[Record], list[Record]]:
     """The beginning of a connection, and packets of the client with the same payload."""
-    talk = _begun()
-    begin = len(talk.records)
+    conversation = _begun()
+    begin = len(conversation.records)
     for _ in range(n):
-        talk.packet(talk.client, PSH | ACK, payload)
-    return talk.records[:begin], talk.records[begin:]
+        conversation.packet(conversation.client, PSH | ACK, payload)
+    return conversation.records[:begin], conversation.records[begin:]
 
 
 def floods(n: int) -> Iterator[Record]:
     """SYNs that nobody answers."""
     for client in _addresses(n):
-        talk = Talk(client)
-        talk.packet(talk.client, SYN)
-        yield from talk.records
+        conversation = Conversation(client)
+        conversation.packet(conversation.client, SYN)
+        yield from conversation.records
 
 
 def short_lives(n: int) -> Iterator[Record]:
     """Connections that say INFO and close."""
-    talks = (Talk(client).handshake().from_server(INFO).close() for client in _addresses(n))
-    return _joined(talks)
+    conversations = (
+        Conversation(client).handshake().from_server(INFO).close() for client in _addresses(n)
+    )
+    return _joined(conversations)
 
 
 def short_and_repeated(n: int) -> Iterator[Record]:
     """The same, and every packet of the server comes three times."""
     for client in _addresses(n):
-        talk = Talk(client).handshake().from_server(INFO)
-        yield from (*talk.records, *talk.records[-1:] * 2)
+        conversation = Conversation(client).handshake().from_server(INFO)
+        yield from (*conversation.records, *conversation.records[-1:] * 2)
 
 
 def ports_again(n: int) -> Iterator[Record]:
     """Connections between the same two ports, one after the other."""
     numbers = ((at * 7919 << 16 & 0xFFFFFFFF, at * 104_729 << 16 & 0xFFFFFFFF) for at in range(n))
-    return _joined(Talk(isn=isn).handshake().from_server(INFO).close() for isn in numbers)
+    return _joined(Conversation(isn=isn).handshake().from_server(INFO).close() for isn in numbers)
 
 
 def bytes_apart(n: int) -> Iterable[Record]:
@@ -113,12 +115,14 @@ def backwards(n: int) -> Iterable[Record]:
 
 def strays(n: int) -> Iterator[Record]:
     """Eight conversations with the same addresses and ports that take turns."""
-    talks = [Talk(isn=(at << 28, at << 29)).handshake() for at in range(8)]
-    starts = [len(talk.records) for talk in talks]
-    for talk in talks:
+    conversations = [Conversation(isn=(at << 28, at << 29)).handshake() for at in range(8)]
+    starts = [len(conversation.records) for conversation in conversations]
+    for conversation in conversations:
         for _ in range(n):
-            talk.packet(talk.client, PSH | ACK, _PUBS)
-    for turn in zip(*(talk.records[start:] for talk, start in zip(talks, starts))):
+            conversation.packet(conversation.client, PSH | ACK, _PUBS)
+    for turn in zip(
+        *(conversation.records[start:] for conversation, start in zip(conversations, starts))
+    ):
         yield from turn
 
 
@@ -135,7 +139,13 @@ def many_connects(n: int) -> Iterable[Record]:
 def giant_connect(n: int) -> Iterable[Record]:
     """A CONNECT with thousands of names, passwords among them."""
     pairs = b",".join(b'"name%d":"v","pass":"secret-%d"' % (at, at) for at in range(n))
-    return Talk().handshake().from_server(INFO).from_client(b"CONNECT {%s}\r\n" % pairs).records
+    return (
+        Conversation()
+        .handshake()
+        .from_server(INFO)
+        .from_client(b"CONNECT {%s}\r\n" % pairs)
+        .records
+    )
 
 
 def many_infos(n: int) -> Iterable[Record]:
@@ -173,11 +183,11 @@ def errors(n: int) -> Iterable[Record]:
 
 def errors_in_turn(n: int) -> Iterable[Record]:
     """A login with another password, and an error that repeats it, over and over."""
-    talk = Talk().handshake().from_server(INFO)
+    conversation = Conversation().handshake().from_server(INFO)
     for at in range(n):
-        talk.from_client(b'CONNECT {"user":"u%d","pass":"secret-%d"}\r\n' % (at, at))
-        talk.from_server(b"-ERR 'no user u%d with secret-%d'\r\n" % (at, at))
-    return talk.records
+        conversation.from_client(b'CONNECT {"user":"u%d","pass":"secret-%d"}\r\n' % (at, at))
+        conversation.from_server(b"-ERR 'no user u%d with secret-%d'\r\n" % (at, at))
+    return conversation.records
 
 
 def refusals(n: int) -> Iterable[Record]:
@@ -200,9 +210,9 @@ def long_subjects(n: int) -> Iterable[Record]:
 
 def many_sids(n: int) -> Iterable[Record]:
     """Subscriptions, a message for each, and the end of each."""
-    talk = _begun().from_client(b"".join(b"SUB a.b %d\r\n" % at for at in range(n)))
-    talk.from_server(b"".join(b"MSG a.b %d 8\r\n%08d\r\n" % (at, at) for at in range(n)))
-    return talk.from_client(b"".join(b"UNSUB %d\r\n" % at for at in range(n))).records
+    conversation = _begun().from_client(b"".join(b"SUB a.b %d\r\n" % at for at in range(n)))
+    conversation.from_server(b"".join(b"MSG a.b %d 8\r\n%08d\r\n" % (at, at) for at in range(n)))
+    return conversation.from_client(b"".join(b"UNSUB %d\r\n" % at for at in range(n))).records
 
 
 def one_sid(n: int) -> Iterable[Record]:
@@ -220,8 +230,12 @@ def acknowledged(n: int) -> Iterable[Record]:
     """Deliveries of JetStream, and then the acknowledgement of each."""
     reply = b"$JS.ACK.S.C.1.%d.%d.1700000000000000000.0"
     replies = [reply % (at, at) for at in range(1, n)]
-    talk = _begun().from_server(b"".join(b"MSG a.b 1 %s 0\r\n\r\n" % each for each in replies))
-    return talk.from_client(b"".join(b"PUB %s 4\r\n+ACK\r\n" % each for each in replies)).records
+    conversation = _begun().from_server(
+        b"".join(b"MSG a.b 1 %s 0\r\n\r\n" % each for each in replies)
+    )
+    return conversation.from_client(
+        b"".join(b"PUB %s 4\r\n+ACK\r\n" % each for each in replies)
+    ).records
 
 
 def discoveries(n: int) -> Iterable[Record]:
@@ -255,8 +269,13 @@ def equal_messages(n: int) -> Iterator[Record]:
     """Publishers whose messages are all equal, so that nobody knows which one a server sends on."""
     pubs, msgs = b"PUB a.b 1\r\nx\r\n" * 20, b"MSG a.b 1 1\r\nx\r\n" * 20
     for client in _addresses(n):
-        talk = Talk(client).handshake().from_server(INFO).from_client(CONNECT + b"SUB a.b 1\r\n")
-        yield from talk.from_client(pubs).from_server(msgs).close().records
+        conversation = (
+            Conversation(client)
+            .handshake()
+            .from_server(INFO)
+            .from_client(CONNECT + b"SUB a.b 1\r\n")
+        )
+        yield from conversation.from_client(pubs).from_server(msgs).close().records
 
 
 CASES: dict[Case, int] = {

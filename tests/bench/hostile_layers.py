@@ -14,7 +14,7 @@ from dissect.nats.transport.s2.layer import IDENTIFIER
 from natsync.protocol.websocket import Opcode, build_frame, deflate
 
 from tests.support.conversations import CONNECT, INFO
-from tests.support.pcapwriter import Record, Talk
+from tests.support.pcapwriter import Conversation, Record
 
 Case = Callable[[int], Iterable[Record]]
 
@@ -37,7 +37,7 @@ SECRETS = b"".join(
 )
 
 
-def _tls(version: int, suite: int) -> Talk:
+def _tls(version: int, suite: int) -> Conversation:
     """INFO, and then TLS up to the hellos."""
     extension = b"\x00\x2b\x00\x03\x02\x03\x04"
     hello = b"\x03\x03" + _RANDOM + b"\0" + b"\0\x02" + suite.to_bytes(2, "big") + b"\x01\0"
@@ -45,9 +45,9 @@ def _tls(version: int, suite: int) -> Talk:
     answer = b"\x03\x03" + _RANDOM + b"\0" + suite.to_bytes(2, "big") + b"\0"
     chosen = b"\x00\x2b\x00\x02\x03\x04" if version == 0x0304 else b""
     answer += len(chosen).to_bytes(2, "big") + chosen
-    talk = Talk().handshake().from_server(INFO)
-    talk.from_client(_record(22, b"\x01" + len(hello).to_bytes(3, "big") + hello))
-    return talk.from_server(_record(22, b"\x02" + len(answer).to_bytes(3, "big") + answer))
+    conversation = Conversation().handshake().from_server(INFO)
+    conversation.from_client(_record(22, b"\x01" + len(hello).to_bytes(3, "big") + hello))
+    return conversation.from_server(_record(22, b"\x02" + len(answer).to_bytes(3, "big") + answer))
 
 
 def _record(kind: int, payload: bytes) -> bytes:
@@ -76,19 +76,22 @@ def tls_lengths_that_lie(n: int) -> Iterable[Record]:
 
 def tls_bad_padding(n: int) -> Iterable[Record]:
     """CBC records of TLS 1.2 whose padding or MAC is wrong."""
-    talk = _tls(0x0303, 0xC013).from_client(_record(20, b"\x01"))
-    return talk.from_client(_record(23, bytes(64)) * n).records
+    conversation = _tls(0x0303, 0xC013).from_client(_record(20, b"\x01"))
+    return conversation.from_client(_record(23, bytes(64)) * n).records
 
 
-def _upgraded(extensions: bytes = b"") -> Talk:
+def _upgraded(extensions: bytes = b"") -> Conversation:
     request = b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     request += b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"
     answer = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-    talk = (
-        Talk().handshake().from_client(request + b"\r\n").from_server(answer + extensions + b"\r\n")
+    conversation = (
+        Conversation()
+        .handshake()
+        .from_client(request + b"\r\n")
+        .from_server(answer + extensions + b"\r\n")
     )
-    talk.from_server(build_frame(Opcode.BINARY, INFO))
-    return talk.from_client(build_frame(Opcode.BINARY, CONNECT, _MASK))
+    conversation.from_server(build_frame(Opcode.BINARY, INFO))
+    return conversation.from_client(build_frame(Opcode.BINARY, CONNECT, _MASK))
 
 
 def tiny_frames(n: int) -> Iterable[Record]:
@@ -138,8 +141,10 @@ def deflate_in_one_message(n: int) -> Iterable[Record]:
 
 
 def _compressed(chunks: bytes) -> Iterable[Record]:
-    talk = Talk(server=("10.0.0.2", 7422)).handshake().from_server(INFO).from_client(CONNECT)
-    return talk.from_client(IDENTIFIER + chunks).records
+    conversation = (
+        Conversation(server=("10.0.0.2", 7422)).handshake().from_server(INFO).from_client(CONNECT)
+    )
+    return conversation.from_client(IDENTIFIER + chunks).records
 
 
 def _chunk(kind: int, checksum: int, data: bytes) -> bytes:

@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from tests.support.tcp_conversation import ACK, PSH, Conversation
+from tests.support.tcp_conversation import ACK, PSH, TcpConversation
 
 MSS = 1448
 START_US = 1_750_000_000_000_000
@@ -126,7 +126,7 @@ class Recorder:
             parts.clear()
 
 
-class Connection(Conversation[int]):
+class Connection(TcpConversation[int]):
     """One TCP connection to a port of the server. Side 0 opened it, side 1 is the server."""
 
     def __init__(self, recorder: Recorder, address: bytes, port: int, server_port: int) -> None:

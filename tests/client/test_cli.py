@@ -27,25 +27,25 @@ Output = pytest.CaptureFixture[str]
 
 def test_pub(capsys: Output) -> None:
     with FakeServer() as server:
-        talk = CommandRun(server, "pub", "a", "hä", "--reply", "re", "--count", "2")
+        run = CommandRun(server, "pub", "a", "hä", "--reply", "re", "--count", "2")
         for _ in range(2):
-            assert talk.peer.expect(Pub) == Pub(b"a", b"re", "hä".encode())
-        assert talk.status() == 0
-        talk = CommandRun(server, "pub", "a", "x", "-H", "K: v", "-H", "K:w", "-H", "empty:")
-        assert talk.peer.expect(HPub).headers == b"NATS/1.0\r\nK: v\r\nK: w\r\nempty: \r\n\r\n"
-        assert talk.status() == 0
-        talk = CommandRun(server, "pub", "a")
-        assert talk.peer.expect(Pub).payload == b""
-        assert talk.status() == 0
+            assert run.peer.expect(Pub) == Pub(b"a", b"re", "hä".encode())
+        assert run.status() == 0
+        run = CommandRun(server, "pub", "a", "x", "-H", "K: v", "-H", "K:w", "-H", "empty:")
+        assert run.peer.expect(HPub).headers == b"NATS/1.0\r\nK: v\r\nK: w\r\nempty: \r\n\r\n"
+        assert run.status() == 0
+        run = CommandRun(server, "pub", "a")
+        assert run.peer.expect(Pub).payload == b""
+        assert run.status() == 0
     assert capsys.readouterr() == ("", "")
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"\x00\xff")))
     with FakeServer() as server:
-        talk = CommandRun(server, "pub", "a", "-")
-        assert talk.peer.expect(Pub).payload == b"\x00\xff"
-        assert talk.status() == 0
+        run = CommandRun(server, "pub", "a", "-")
+        assert run.peer.expect(Pub).payload == b"\x00\xff"
+        assert run.status() == 0
 
 
 def test_sub_prints_messages(capsys: Output) -> None:
@@ -57,10 +57,10 @@ def test_sub_prints_messages(capsys: Output) -> None:
     ]
     for extra in ([], ["--json"]):
         with FakeServer() as server:
-            talk = CommandRun(server, "sub", "a.*", "--queue", "q", "--count", "3", *extra)
-            assert talk.peer.expect(Sub) == Sub(b"a.*", b"1", b"q")
-            talk.peer.send(*messages)
-            assert talk.status() == 0
+            run = CommandRun(server, "sub", "a.*", "--queue", "q", "--count", "3", *extra)
+            assert run.peer.expect(Sub) == Sub(b"a.*", b"1", b"q")
+            run.peer.send(*messages)
+            assert run.status() == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:3] == ["[a.b] text", "[a.c] x", r"[a.\xff] \xff"]
     assert [json.loads(line) for line in lines[3:]] == [
@@ -79,15 +79,15 @@ def test_sub_that_hears_nothing(capsys: Output) -> None:
 
 def test_request_and_reply(capsys: Output) -> None:
     with FakeServer() as server:
-        talk = CommandRun(server, "request", "svc", "question")
-        asked = talk.peer.until(Pub)
+        run = CommandRun(server, "request", "svc", "question")
+        asked = run.peer.until(Pub)
         assert asked.payload == b"question"
-        talk.peer.send(Msg(asked.reply, b"1", b"", b"answer"))
-        assert talk.status() == 0
-        talk = CommandRun(server, "request", "svc")
-        asked = talk.peer.until(Pub)
-        talk.peer.send(HMsg(asked.reply, b"1", b"", b"NATS/1.0 503\r\n\r\n"))
-        assert talk.status() == 1
+        run.peer.send(Msg(asked.reply, b"1", b"", b"answer"))
+        assert run.status() == 0
+        run = CommandRun(server, "request", "svc")
+        asked = run.peer.until(Pub)
+        run.peer.send(HMsg(asked.reply, b"1", b"", b"NATS/1.0 503\r\n\r\n"))
+        assert run.status() == 1
     out, err = capsys.readouterr()
     assert out.endswith("] answer\n")
     assert err == "natsync: no responders on svc\n"
@@ -96,11 +96,11 @@ def test_request_and_reply(capsys: Output) -> None:
 @pytest.mark.parametrize(("arguments", "payload"), [([], b"echo"), (["fixed"], b"fixed")])
 def test_replying(arguments: list[str], payload: bytes) -> None:
     with FakeServer() as server:
-        talk = CommandRun(server, "reply", "svc", *arguments, "--count", "2")
-        sid = talk.peer.subscribed()
-        talk.peer.send(Msg(b"svc", sid, b"", b"no reply wanted"), Msg(b"svc", sid, b"re", b"echo"))
-        assert talk.peer.until(Pub) == Pub(b"re", b"", payload)
-        assert talk.status() == 0
+        run = CommandRun(server, "reply", "svc", *arguments, "--count", "2")
+        sid = run.peer.subscribed()
+        run.peer.send(Msg(b"svc", sid, b"", b"no reply wanted"), Msg(b"svc", sid, b"re", b"echo"))
+        assert run.peer.until(Pub) == Pub(b"re", b"", payload)
+        assert run.status() == 0
 
 
 def test_rtt(capsys: Output) -> None:
@@ -114,14 +114,14 @@ def test_rtt(capsys: Output) -> None:
 
 def test_who_listens_goes_on_with_another_connection(capsys: Output) -> None:
     with FakeServer() as server:
-        talk = CommandRun(server, "sub", "a", "--count", "2")
-        talk.peer.until(Ping)
-        talk.peer.send(Pong(), Msg(b"a", b"1", b"", b"before"), Err(b"Stale Connection"))
-        talk.peer.close()
-        talk.peer = server.accept()
-        talk.peer.greet()
-        talk.peer.send(Msg(b"a", talk.peer.subscribed(), b"", b"behind"))
-        assert talk.status() == 0
+        run = CommandRun(server, "sub", "a", "--count", "2")
+        run.peer.until(Ping)
+        run.peer.send(Pong(), Msg(b"a", b"1", b"", b"before"), Err(b"Stale Connection"))
+        run.peer.close()
+        run.peer = server.accept()
+        run.peer.greet()
+        run.peer.send(Msg(b"a", run.peer.subscribed(), b"", b"behind"))
+        assert run.status() == 0
     out, err = capsys.readouterr()
     assert out == "[a] before\n[a] behind\n"
     lost, again = err.splitlines()
@@ -131,11 +131,11 @@ def test_who_listens_goes_on_with_another_connection(capsys: Output) -> None:
 
 def test_a_lost_connection_is_one_line(capsys: Output) -> None:
     with FakeServer() as server:
-        talk = CommandRun(server, "request", "a")
-        talk.peer.until(Pub)
-        talk.peer.send(Err(b"Stale Connection"))
-        talk.peer.close()
-        assert talk._call.result() == 1
+        run = CommandRun(server, "request", "a")
+        run.peer.until(Pub)
+        run.peer.send(Err(b"Stale Connection"))
+        run.peer.close()
+        assert run._call.result() == 1
     assert capsys.readouterr().err == "natsync: connection closed: Stale Connection\n"
 
 
@@ -143,10 +143,10 @@ def test_a_lost_connection_is_one_line(capsys: Output) -> None:
 def test_a_refused_subscription_is_one_line(command: str, capsys: Output) -> None:
     refusal = 'Permissions Violation for Subscription to "a"'
     with FakeServer() as server:
-        talk = CommandRun(server, command, "a")
-        talk.peer.subscribed()
-        talk.peer.send(Err(refusal.encode()))
-        assert talk.status() == 1
+        run = CommandRun(server, command, "a")
+        run.peer.subscribed()
+        run.peer.send(Err(refusal.encode()))
+        assert run.status() == 1
     assert capsys.readouterr() == ("", f"natsync: the server reported: {refusal}\n")
 
 
@@ -236,10 +236,10 @@ def test_each_command_has_its_own_wait() -> None:
 
 def test_a_refused_publish_fails(capsys: Output) -> None:
     with FakeServer() as server:
-        talk = CommandRun(server, "pub", "a", "x")
-        talk.peer.expect(Pub)
-        talk.peer.send(Err(b'Permissions Violation for Publish to "a"'))
-        assert talk.status() == 1
+        run = CommandRun(server, "pub", "a", "x")
+        run.peer.expect(Pub)
+        run.peer.send(Err(b'Permissions Violation for Publish to "a"'))
+        assert run.status() == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
@@ -248,10 +248,10 @@ def test_a_terminal_that_lacks_a_character(encoding: str, monkeypatch: pytest.Mo
     out = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding))
     with FakeServer() as server:
-        talk = CommandRun(server, "sub", "a", "--count", "1")
-        talk.peer.subscribed()
-        talk.peer.send(Msg(b"a", b"1", b"", "ä".encode()))
-        assert talk.status() == 0
+        run = CommandRun(server, "sub", "a", "--count", "1")
+        run.peer.subscribed()
+        run.peer.send(Msg(b"a", b"1", b"", "ä".encode()))
+        assert run.status() == 0
         assert out.getvalue() == b"[a] " + "ä".encode(encoding, "backslashreplace") + b"\n"
 
 

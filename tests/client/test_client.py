@@ -30,11 +30,11 @@ from natsync.protocol import (
 
 from tests.support.fake_server import INFO, Background, FakeServer, Peer
 
-Talk = tuple[natsync.Client, Peer]
+Connected = tuple[natsync.Client, Peer]
 
 
 @pytest.fixture
-def talk() -> Iterator[Talk]:
+def connected() -> Iterator[Connected]:
     with FakeServer() as server, server.client() as connected:
         yield connected
 
@@ -57,8 +57,8 @@ def test_what_connect_says() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"x", bytearray(b"xy"), memoryview(b"xyz"), memoryview(b"abcd").cast("H")]
 )
-def test_publishing_any_bytes(talk: Talk, data: bytes | bytearray | memoryview) -> None:
-    nc, peer = talk
+def test_publishing_any_bytes(connected: Connected, data: bytes | bytearray | memoryview) -> None:
+    nc, peer = connected
     nc.publish("ä.b", data)
     assert peer.expect(Pub) == Pub("ä.b".encode(), b"", bytes(data))
     nc.publish("a", data, reply="re", headers={"k": ["1", "2"], "K": "ü"})
@@ -66,8 +66,8 @@ def test_publishing_any_bytes(talk: Talk, data: bytes | bytearray | memoryview) 
     assert peer.expect(HPub) == HPub(b"a", b"re", block, bytes(data))
 
 
-def test_publishing_a_message(talk: Talk) -> None:
-    nc, peer = talk
+def test_publishing_a_message(connected: Connected) -> None:
+    nc, peer = connected
     nc.publish(natsync.Msg("a", b"1", reply="r", headers={"k": ["v", "w"]}))
     nc.publish(natsync.Msg("a", b"2"))
     block = b"NATS/1.0\r\nk: v\r\nk: w\r\n\r\n"
@@ -87,8 +87,10 @@ def test_publishing_a_message(talk: Talk) -> None:
         ((None, b"x"), "subject must be str"),
     ],
 )
-def test_publishing_what_is_no_bytes(talk: Talk, arguments: tuple[str, bytes], says: str) -> None:
-    nc, peer = talk
+def test_publishing_what_is_no_bytes(
+    connected: Connected, arguments: tuple[str, bytes], says: str
+) -> None:
+    nc, peer = connected
     for call in (nc.publish, nc.request):
         with pytest.raises(TypeError, match=says.replace("(", r"\(").replace(")", r"\)")):
             call(*arguments)
@@ -97,8 +99,8 @@ def test_publishing_what_is_no_bytes(talk: Talk, arguments: tuple[str, bytes], s
 
 
 @pytest.mark.parametrize("subject", ["", "a b", "a\r\nPUB x", "a\t"])
-def test_subjects_that_cannot_be_sent(talk: Talk, subject: str) -> None:
-    nc, peer = talk
+def test_subjects_that_cannot_be_sent(connected: Connected, subject: str) -> None:
+    nc, peer = connected
     with pytest.raises(errors.ProtocolError):
         nc.publish(subject)
     if subject:
@@ -125,8 +127,8 @@ def test_max_payload_counts_headers() -> None:
         peer.expect(HPub)
 
 
-def test_a_subscription_comes_before_what_is_published_next(talk: Talk) -> None:
-    nc, peer = talk
+def test_a_subscription_comes_before_what_is_published_next(connected: Connected) -> None:
+    nc, peer = connected
     nc.publish("1")
     nc.subscribe("2", queue="q")
     nc.publish("3")
@@ -139,8 +141,8 @@ def test_a_subscription_comes_before_what_is_published_next(talk: Talk) -> None:
     call.result()
 
 
-def test_arguments_that_make_no_sense(talk: Talk) -> None:
-    nc, _ = talk
+def test_arguments_that_make_no_sense(connected: Connected) -> None:
+    nc, _ = connected
     with pytest.raises(errors.OptionError):
         nc.subscribe("a", max_msgs=0)
     with pytest.raises(errors.OptionError):
@@ -168,8 +170,8 @@ def answer(peer: Peer, payload: bytes = b"", headers: bytes = b"") -> bytes:
     return request.subject
 
 
-def test_a_request_and_its_reply(talk: Talk) -> None:
-    nc, peer = talk
+def test_a_request_and_its_reply(connected: Connected) -> None:
+    nc, peer = connected
     for number in range(3):
         call = Background(lambda: nc.request("svc", b"question", timeout=10))
         assert answer(peer, b"%d" % number) == b"svc"
@@ -180,8 +182,8 @@ def test_a_request_and_its_reply(talk: Talk) -> None:
     assert call.result().reply == "back"
 
 
-def test_nobody_listens(talk: Talk) -> None:
-    nc, peer = talk
+def test_nobody_listens(connected: Connected) -> None:
+    nc, peer = connected
     for headers in (b"NATS/1.0 503\r\n\r\n", b"NATS/1.0 503\r\nNats-Subject: svc\r\n\r\n"):
         call = Background(lambda: nc.request("svc", timeout=10))
         answer(peer, headers=headers)
@@ -199,15 +201,15 @@ def test_nobody_listens(talk: Talk) -> None:
         (b"broken\r\n\r\n", b""),
     ],
 )
-def test_other_statuses_are_replies(talk: Talk, headers: bytes, payload: bytes) -> None:
-    nc, peer = talk
+def test_other_statuses_are_replies(connected: Connected, headers: bytes, payload: bytes) -> None:
+    nc, peer = connected
     call = Background(lambda: nc.request("svc", timeout=10))
     answer(peer, payload, headers)
     assert call.result().data == payload
 
 
-def test_nobody_answers(talk: Talk) -> None:
-    nc, peer = talk
+def test_nobody_answers(connected: Connected) -> None:
+    nc, peer = connected
     with pytest.raises(errors.RequestTimeoutError) as caught:
         nc.request("svc", timeout=0.01)
     assert (caught.value.subject, caught.value.timeout) == ("svc", 0.01)
@@ -218,8 +220,8 @@ def test_nobody_answers(talk: Talk) -> None:
     assert call.result().data == b"in time"
 
 
-def test_a_request_that_was_given_up_is_forgotten(talk: Talk) -> None:
-    nc, peer = talk
+def test_a_request_that_was_given_up_is_forgotten(connected: Connected) -> None:
+    nc, peer = connected
     with pytest.raises(errors.RequestTimeoutError):
         nc.request("svc", timeout=0.01)
     peer.until(Pub)
@@ -237,8 +239,8 @@ def test_the_connection_has_a_default_for_requests() -> None:
             nc.request("svc")
 
 
-def test_a_denied_request_raises_at_once(talk: Talk) -> None:
-    nc, peer = talk
+def test_a_denied_request_raises_at_once(connected: Connected) -> None:
+    nc, peer = connected
     call = Background(lambda: nc.request("svc", timeout=10))
     peer.until(Pub)
     peer.send(b"-ERR 'Permissions Violation for Publish to \"svc\"'\r\n")
@@ -246,8 +248,8 @@ def test_a_denied_request_raises_at_once(talk: Talk) -> None:
         call.result()
 
 
-def test_a_denied_inbox_raises_at_once(talk: Talk) -> None:
-    nc, peer = talk
+def test_a_denied_inbox_raises_at_once(connected: Connected) -> None:
+    nc, peer = connected
     call = Background(lambda: nc.request("svc", timeout=10))
     subject = peer.until(Sub).subject
     peer.send(b"-ERR 'Permissions Violation for Subscription to \"%b\"'\r\n" % subject)
@@ -259,8 +261,8 @@ def test_a_denied_inbox_raises_at_once(talk: Talk) -> None:
         call.result()
 
 
-def test_inboxes(talk: Talk) -> None:
-    nc, _ = talk
+def test_inboxes(connected: Connected) -> None:
+    nc, _ = connected
     assert nc.new_inbox() != nc.new_inbox()
     assert nc.new_inbox().startswith("_INBOX.")
     connect = partial(natsync.connect, inbox_prefix="mine.here")
@@ -272,16 +274,16 @@ def test_inboxes(talk: Talk) -> None:
         assert call.result().data == b"yes"
 
 
-def test_flush_and_rtt(talk: Talk) -> None:
-    nc, peer = talk
+def test_flush_and_rtt(connected: Connected) -> None:
+    nc, peer = connected
     call = Background(lambda: nc.rtt(10))
     peer.expect(Ping)
     peer.send(Pong())
     assert 0 < call.result() < 10
 
 
-def test_what_it_tells_of_itself(talk: Talk) -> None:
-    nc, peer = talk
+def test_what_it_tells_of_itself(connected: Connected) -> None:
+    nc, peer = connected
     assert nc.status is natsync.Status.CONNECTED
     assert (nc.server_info.server_name, nc.server_info.client_id) == ("fake", 7)
     assert repr(nc) == f"Client({nc.server}, connected)"
@@ -322,8 +324,8 @@ def test_closing_from_a_handler_and_from_a_callback() -> None:
             assert done.wait(10)
 
 
-def test_closing_from_many_threads_at_once(talk: Talk) -> None:
-    nc, _ = talk
+def test_closing_from_many_threads_at_once(connected: Connected) -> None:
+    nc, _ = connected
     for call in [Background(lambda: nc.close(0.01)) for _ in range(5)]:
         call.result()
     assert nc.status is natsync.Status.CLOSED
@@ -366,8 +368,8 @@ def test_no_more_threads_or_descriptors(monkeypatch: pytest.MonkeyPatch) -> None
             natsync.connect("nats://127.0.0.1:1")
 
 
-def test_no_thread_for_a_handler(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
-    nc, peer = talk
+def test_no_thread_for_a_handler(connected: Connected, monkeypatch: pytest.MonkeyPatch) -> None:
+    nc, peer = connected
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", no_more)
         with pytest.raises(errors.HandlerError):
@@ -377,9 +379,9 @@ def test_no_thread_for_a_handler(talk: Talk, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_limited_subscription_has_no_more_from_the_start(
-    talk: Talk, monkeypatch: pytest.MonkeyPatch
+    connected: Connected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nc, _ = talk
+    nc, _ = connected
     told: list[object] = []
     monkeypatch.setattr(nc._connection.outbound, "put_control", told.append)
     nc.subscribe("a", max_msgs=1)

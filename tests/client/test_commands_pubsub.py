@@ -17,10 +17,10 @@ Output = pytest.CaptureFixture[str]
 @pytest.mark.parametrize(("wanted", "status"), [("2", 0), ("0", 0), ("3", 1)])
 def test_several_replies(wanted: str, status: int, capsys: Output) -> None:
     with FakeServer() as server:
-        talk = CommandRun(server, "request", "svc", "--replies", wanted, "--stall", "0.05", "--raw")
-        asked = talk.peer.until(Pub)
-        talk.peer.send(*[Msg(asked.reply, b"1", b"", b"%d" % number) for number in range(2)])
-        assert talk.status() == status
+        run = CommandRun(server, "request", "svc", "--replies", wanted, "--stall", "0.05", "--raw")
+        asked = run.peer.until(Pub)
+        run.peer.send(*[Msg(asked.reply, b"1", b"", b"%d" % number) for number in range(2)])
+        assert run.status() == status
     out, err = capsys.readouterr()
     assert out == "0\n1\n"
     assert err == ("natsync: 2 of 3 replies on svc within 5 s\n" if status else "")
@@ -28,13 +28,13 @@ def test_several_replies(wanted: str, status: int, capsys: Output) -> None:
 
 def test_no_reply_of_several_is_a_failure(capsys: Output) -> None:
     with FakeServer() as server:
-        talk = CommandRun(server, "request", "svc", "--replies", "0", "--timeout", "0.05")
-        talk.peer.until(Pub)
-        assert talk.status() == 1
-        talk = CommandRun(server, "request", "svc", "--replies", "2")
-        asked = talk.peer.until(Pub)
-        talk.peer.send(HMsg(asked.reply, b"1", b"", b"NATS/1.0 503\r\n\r\n", b""))
-        assert talk.status() == 1
+        run = CommandRun(server, "request", "svc", "--replies", "0", "--timeout", "0.05")
+        run.peer.until(Pub)
+        assert run.status() == 1
+        run = CommandRun(server, "request", "svc", "--replies", "2")
+        asked = run.peer.until(Pub)
+        run.peer.send(HMsg(asked.reply, b"1", b"", b"NATS/1.0 503\r\n\r\n", b""))
+        assert run.status() == 1
     assert capsys.readouterr().err.splitlines() == [
         "natsync: 0 replies on svc within 0.05 s",
         "natsync: no responders on svc",
@@ -43,42 +43,42 @@ def test_no_reply_of_several_is_a_failure(capsys: Output) -> None:
 
 def test_pub_counts_in_json(capsys: Output) -> None:
     with FakeServer() as server:
-        talk = CommandRun(server, "pub", "a", "xyz", "--count", "3", "--json")
-        assert talk.status() == 0
+        run = CommandRun(server, "pub", "a", "xyz", "--count", "3", "--json")
+        assert run.status() == 0
     told = json.loads(capsys.readouterr().out)
     assert told == {"subject": "a", "published": 3, "data_bytes": 3}
 
 
 def test_a_request_that_cannot_be_answered_does_not_end_it(capsys: Output) -> None:
     with FakeServer() as server:
-        talk = CommandRun(server, "reply", "svc", "--count", "2")
-        sid = talk.peer.subscribed()
+        run = CommandRun(server, "reply", "svc", "--count", "2")
+        sid = run.peer.subscribed()
         big = bytes(1 << 20) + b"x"  # one more than may be sent
-        talk.peer.send(Msg(b"svc", sid, b"re", big), Msg(b"svc", sid, b"re", b"small"))
-        assert talk.peer.until(Pub).payload == b"small"
-        assert talk.status() == 1
+        run.peer.send(Msg(b"svc", sid, b"re", big), Msg(b"svc", sid, b"re", b"small"))
+        assert run.peer.until(Pub).payload == b"small"
+        assert run.status() == 1
     assert "over the server's max_payload" in capsys.readouterr().err
 
 
 def test_answers_that_are_refused_are_told_once(capsys: Output) -> None:
     with FakeServer() as server:
-        talk = CommandRun(server, "reply", "svc", "--count", "2")
-        sid = talk.peer.subscribed()
+        run = CommandRun(server, "reply", "svc", "--count", "2")
+        sid = run.peer.subscribed()
         for _ in range(2):
-            talk.peer.send(Msg(b"svc", sid, b"re", b""))
-            talk.peer.until(Pub)
-            talk.peer.send(Err(b'Permissions Violation for Publish to "re"'))
-        assert talk.status() == 1
+            run.peer.send(Msg(b"svc", sid, b"re", b""))
+            run.peer.until(Pub)
+            run.peer.send(Err(b'Permissions Violation for Publish to "re"'))
+        assert run.status() == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_messages_that_came_too_fast(capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("natsync.client.Client.subscribe.__kwdefaults__", _narrow())
     with FakeServer() as server:
-        talk = CommandRun(server, "sub", "a", "--timeout", "0.2")
-        sid = talk.peer.subscribed()
-        talk.peer.send(*[Msg(b"a", sid, b"", b"%d" % number) for number in range(3)])
-        assert talk.status() == 1
+        run = CommandRun(server, "sub", "a", "--timeout", "0.2")
+        sid = run.peer.subscribed()
+        run.peer.send(*[Msg(b"a", sid, b"", b"%d" % number) for number in range(3)])
+        assert run.status() == 1
     err = capsys.readouterr().err.splitlines()
     assert err[0].startswith("natsync: slow consumer on a: ")
     assert err[-1].startswith("natsync: ") and err[-1].endswith("dropped: they came too fast")

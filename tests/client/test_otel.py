@@ -30,7 +30,7 @@ EXPORTER = InMemorySpanExporter()
 PROVIDER.add_span_processor(SimpleSpanProcessor(EXPORTER))
 TRACE, SENDER = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = f"00-{TRACE}-{SENDER}-01"
-Talk = tuple[natsync.Client, Peer]
+Connected = tuple[natsync.Client, Peer]
 
 
 def connect(url: str) -> natsync.Client:
@@ -39,7 +39,7 @@ def connect(url: str) -> natsync.Client:
 
 
 @pytest.fixture
-def talk() -> Iterator[Talk]:
+def connected() -> Iterator[Connected]:
     EXPORTER.clear()
     with FakeServer() as server, server.client(connect) as (nc, peer):
         yield nc, peer
@@ -65,8 +65,8 @@ def traceparent(span: ReadableSpan) -> bytes:
     return f"traceparent: 00-{ids}-{context.trace_flags:02x}".encode()
 
 
-def test_a_publish_has_a_span_and_tells_of_it(talk: Talk) -> None:
-    nc, peer = talk
+def test_a_publish_has_a_span_and_tells_of_it(connected: Connected) -> None:
+    nc, peer = connected
     nc.publish("orders.new", b"xyz", headers={"K": ["1", "2"], "Traceparent": "old"})
     sent = peer.expect(HPub)
     span = only()
@@ -85,8 +85,8 @@ def test_a_publish_has_a_span_and_tells_of_it(talk: Talk) -> None:
     assert sent.headers == b"NATS/1.0\r\nK: 1\r\nK: 2\r\n" + traceparent(span) + b"\r\n\r\n"
 
 
-def test_a_span_that_is_current_is_the_parent(talk: Talk) -> None:
-    nc, peer = talk
+def test_a_span_that_is_current_is_the_parent(connected: Connected) -> None:
+    nc, peer = connected
     with PROVIDER.get_tracer("test").start_as_current_span("above") as above:
         nc.publish("a", memoryview(b"xyz").cast("B"))
     assert peer.expect(HPub).payload == b"xyz"
@@ -95,8 +95,8 @@ def test_a_span_that_is_current_is_the_parent(talk: Talk) -> None:
     assert said(child)["messaging.message.body.size"] == 3
 
 
-def test_what_is_refused_here_is_an_error_of_the_span(talk: Talk) -> None:
-    nc, _ = talk
+def test_what_is_refused_here_is_an_error_of_the_span(connected: Connected) -> None:
+    nc, _ = connected
     with pytest.raises(natsync.ProtocolError):
         nc.publish("a b")
     span = only()
@@ -109,8 +109,8 @@ def test_what_is_refused_here_is_an_error_of_the_span(talk: Talk) -> None:
         nc.publish("a", "text")  # type: ignore[arg-type]  # the point
 
 
-def test_a_refused_publish_that_is_confirmed(talk: Talk) -> None:
-    nc, peer = talk
+def test_a_refused_publish_that_is_confirmed(connected: Connected) -> None:
+    nc, peer = connected
     call = Background(lambda: nc.publish_confirmed("a", b"x"))
     peer.expect(HPub)
     peer.send(Err(b'Permissions Violation for Publish to "a"'))
@@ -119,8 +119,8 @@ def test_a_refused_publish_that_is_confirmed(talk: Talk) -> None:
     assert said(only())["error.type"] == "PermissionsViolationError"
 
 
-def test_a_request_lasts_until_its_reply(talk: Talk) -> None:
-    nc, peer = talk
+def test_a_request_lasts_until_its_reply(connected: Connected) -> None:
+    nc, peer = connected
     call = Background(lambda: nc.request("svc", b"?", timeout=5))
     asked = peer.until(HPub)
     assert spans() == []
@@ -131,8 +131,8 @@ def test_a_request_lasts_until_its_reply(talk: Talk) -> None:
     assert traceparent(span) in asked.headers
 
 
-def test_futures_and_their_failures(talk: Talk) -> None:
-    nc, peer = talk
+def test_futures_and_their_failures(connected: Connected) -> None:
+    nc, peer = connected
     future = nc.request_async("svc", timeout=5)
     asked = peer.until(HPub)
     peer.send(HMsg(asked.reply, b"1", b"", b"NATS/1.0 503\r\n\r\n"))
@@ -146,8 +146,8 @@ def test_futures_and_their_failures(talk: Talk) -> None:
     assert said(spans()[2])["error.type"] == "ConnectionClosedError"
 
 
-def test_many_replies_are_one_span(talk: Talk) -> None:
-    nc, peer = talk
+def test_many_replies_are_one_span(connected: Connected) -> None:
+    nc, peer = connected
     replies = nc.request_many("svc", max_msgs=2, timeout=5)
     asked = peer.until(HPub)
     peer.send(*[Msg(asked.reply, b"1", b"", b"%d" % number) for number in range(2)])
@@ -159,8 +159,8 @@ def test_many_replies_are_one_span(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize("name", ["traceparent", "Traceparent"])
-def test_a_handler_is_a_child_of_who_sent(talk: Talk, name: str) -> None:
-    nc, peer = talk
+def test_a_handler_is_a_child_of_who_sent(connected: Connected, name: str) -> None:
+    nc, peer = connected
     nc.subscribe("svc.*", queue="q", handler=lambda msg: msg.respond(b"!"))
     sid = peer.subscribed()
     block = f"NATS/1.0\r\n{name}: {PARENT}\r\ntracestate: k=v\r\n\r\n".encode()
@@ -181,8 +181,8 @@ def test_a_handler_is_a_child_of_who_sent(talk: Talk, name: str) -> None:
     assert TRACE.encode() in answer.headers and b"tracestate: k=v" in answer.headers
 
 
-def test_a_handler_that_raises(talk: Talk) -> None:
-    nc, peer = talk
+def test_a_handler_that_raises(connected: Connected) -> None:
+    nc, peer = connected
     sub = nc.subscribe("a", handler=lambda msg: 1 // 0)
     peer.send(HMsg(b"a", peer.subscribed(), b"", b"broken\r\n\r\n", b""))
     call = Background(nc.flush)
@@ -195,8 +195,8 @@ def test_a_handler_that_raises(talk: Talk) -> None:
     assert span.parent is None
 
 
-def test_messages_taken_by_hand(talk: Talk) -> None:
-    nc, peer = talk
+def test_messages_taken_by_hand(connected: Connected) -> None:
+    nc, peer = connected
     sub = nc.subscribe("a.*")
     block = f"NATS/1.0\r\ntraceparent: {PARENT}\r\n\r\n".encode()
     peer.send(HMsg(b"a.b", peer.subscribed(), b"", block, b""))

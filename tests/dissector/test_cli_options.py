@@ -15,7 +15,7 @@ from dissect.nats.cli import cli
 
 from tests.support.conversations import INFO
 from tests.support.paths import CAPTURES
-from tests.support.pcapwriter import Talk, pcap_file
+from tests.support.pcapwriter import Conversation, pcap_file
 
 CORE = str(CAPTURES / "core-2.15.1.pcap")
 
@@ -59,11 +59,11 @@ def test_formulas_in_csv_are_texts_when_that_is_asked_for() -> None:
 
 def test_a_subject_is_shown_even_if_it_equals_the_password(tmp_path: Path) -> None:
     """Other connections have it, too, and do not know that it is a secret; errors mask it."""
-    talk = Talk().handshake().from_server(INFO)
-    talk.from_client(b'CONNECT {"user":"u","pass":"swordfish"}\r\nSUB swordfish 1\r\n')
-    talk.from_server(b"-ERR 'Permissions Violation for Subscription to \"swordfish\"'\r\n")
+    conversation = Conversation().handshake().from_server(INFO)
+    conversation.from_client(b'CONNECT {"user":"u","pass":"swordfish"}\r\nSUB swordfish 1\r\n')
+    conversation.from_server(b"-ERR 'Permissions Violation for Subscription to \"swordfish\"'\r\n")
     path = tmp_path / "capture.pcap"
-    path.write_bytes(pcap_file(talk.records))
+    path.write_bytes(pcap_file(conversation.records))
     done = run("frames", "--format", "jsonl", str(path))
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [row["op"] for row in rows] == ["INFO", "CONNECT", "SUB", "-ERR"]
@@ -124,9 +124,9 @@ def test_captures_without_nats_name_what_they_carry(tmp_path: Path) -> None:
         "no NATS found in 30 packets of 1 file; TCP connections: other 3"
         in run("frames", http).stderr
     )
-    talk = Talk().handshake().from_client(b"\x16\x03\x01\x00\x04\x01\x00\x00\x00")
+    conversation = Conversation().handshake().from_client(b"\x16\x03\x01\x00\x04\x01\x00\x00\x00")
     path = tmp_path / "tls.pcap"
-    path.write_bytes(pcap_file(talk.records))
+    path.write_bytes(pcap_file(conversation.records))
     done = run("sessions", str(path))
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr == (

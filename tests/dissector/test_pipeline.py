@@ -20,7 +20,7 @@ from natsync.protocol import Kind
 from tests.support.conversations import CONNECT, INFO
 from tests.support.damage import drop, duplicate, pcap_bytes, read_pcap, start_at, swap
 from tests.support.paths import CAPTURES
-from tests.support.pcapwriter import Talk, pcap_file
+from tests.support.pcapwriter import Conversation, pcap_file
 from tests.support.sums import closed, kept
 
 TRUTH = json.loads((CAPTURES / "truth.json").read_text())
@@ -37,20 +37,25 @@ def one(path: Path) -> SessionRecord:
     return record
 
 
-def greeted(talk: Talk) -> Talk:
-    talk.handshake().from_server(INFO).from_client(CONNECT + b"PING\r\n").from_server(b"PONG\r\n")
-    return talk.from_client(b"PUB a 5\r\nhello\r\n")
+def greeted(conversation: Conversation) -> Conversation:
+    conversation.handshake().from_server(INFO).from_client(CONNECT + b"PING\r\n").from_server(
+        b"PONG\r\n"
+    )
+    return conversation.from_client(b"PUB a 5\r\nhello\r\n")
 
 
-def written(tmp_path: Path, *talks: Talk) -> Path:
+def written(tmp_path: Path, *conversations: Conversation) -> Path:
     path = tmp_path / "t.pcap"
-    records = sorted((r for talk in talks for r in talk.records), key=lambda record: record.ts_ns)
+    records = sorted(
+        (r for conversation in conversations for r in conversation.records),
+        key=lambda record: record.ts_ns,
+    )
     path.write_bytes(pcap_file(records))
     return path
 
 
 def test_frames_come_in_order_with_their_places(tmp_path: Path) -> None:
-    found = rows(written(tmp_path, greeted(Talk()).close()))
+    found = rows(written(tmp_path, greeted(Conversation()).close()))
     assert [row.op for row in found] == ["INFO", "CONNECT", "PING", "PONG", "PUB"]
     assert [row.number for row in found] == [1, 2, 3, 4, 5]
     assert [row.packet for row in found] == [4, 6, 6, 8, 10]
@@ -59,16 +64,16 @@ def test_frames_come_in_order_with_their_places(tmp_path: Path) -> None:
 
 
 def test_ports_say_nothing(tmp_path: Path) -> None:
-    record = one(written(tmp_path, greeted(Talk(server=("10.0.0.2", 80)))))
+    record = one(written(tmp_path, greeted(Conversation(server=("10.0.0.2", 80)))))
     assert (record.kind, record.start, record.end) == ("client", "handshake", "open")
 
 
 def test_a_session_of_which_the_server_was_seen_first(tmp_path: Path) -> None:
-    talk = greeted(Talk())
-    del talk.records[:6]
-    talk.from_server(b"MSG a 1 0\r\n\r\n").from_client(b"PUB a 0\r\n\r\nPING\r\n")
-    talk.from_server(b"PONG\r\n" * 3).close()
-    path = written(tmp_path, talk)
+    conversation = greeted(Conversation())
+    del conversation.records[:6]
+    conversation.from_server(b"MSG a 1 0\r\n\r\n").from_client(b"PUB a 0\r\n\r\nPING\r\n")
+    conversation.from_server(b"PONG\r\n" * 3).close()
+    path = written(tmp_path, conversation)
     record = one(path)
     assert (record.originator, record.responder) == ("10.0.0.1:40000", "10.0.0.2:4222")
     assert (record.kind, record.start, record.end, record.ended_by) == (
@@ -81,21 +86,23 @@ def test_a_session_of_which_the_server_was_seen_first(tmp_path: Path) -> None:
 
 
 def test_a_port_that_the_user_knows(tmp_path: Path) -> None:
-    talk = Talk().handshake().from_client(b"PING\r\n").from_server(b"+PONG\r\n").close()
-    path = str(written(tmp_path, talk))
+    conversation = (
+        Conversation().handshake().from_client(b"PING\r\n").from_server(b"+PONG\r\n").close()
+    )
+    path = str(written(tmp_path, conversation))
     assert list(sessions([path])) == []
     (record,) = sessions([path], Options({4222: Kind.CLIENT}))
     assert record.frames_originator == {"PING": 1}
 
 
 def test_rows_that_had_to_wait_take_their_place(tmp_path: Path) -> None:
-    talk = greeted(Talk())
-    talk.from_client(b"PUB b 5\r\nhello\r\n", skip=True)
-    talk.from_client(b"garbage PUB c 5\r\nhello\r\n")
-    talk.from_server(b"MSG x 1 0\r\n\r\n").from_client(b"PUB d 0\r\n\r\n").from_client(
+    conversation = greeted(Conversation())
+    conversation.from_client(b"PUB b 5\r\nhello\r\n", skip=True)
+    conversation.from_client(b"garbage PUB c 5\r\nhello\r\n")
+    conversation.from_server(b"MSG x 1 0\r\n\r\n").from_client(b"PUB d 0\r\n\r\n").from_client(
         b"PUB e 0\r\n\r\n"
     )
-    found = rows(written(tmp_path, talk))
+    found = rows(written(tmp_path, conversation))
     assert [row.number for row in found] == list(range(1, len(found) + 1))
     assert [row.ts_ns for row in found] == sorted(row.ts_ns for row in found)
 
@@ -220,16 +227,16 @@ def check_sums(path: Path) -> None:
     but for the holes in them. Where a layer lies below NATS, both have sums of their own."""
     sizes: Counter[tuple[object, Direction]] = Counter()
     groups = packet_events(segments([str(path)]), Options())
-    for talk, events in (pair for group in groups for pair in group.connections):
+    for conversation, events in (pair for group in groups for pair in group.connections):
         for event in events:
             if isinstance(event, Batch):
                 way = event.direction
-                sizes[talk, way] += sum(frame.total_bytes for frame in event.frames)
-        if not (talk.over and talk.is_nats):
+                sizes[conversation, way] += sum(frame.total_bytes for frame in event.frames)
+        if not (conversation.over and conversation.is_nats):
             continue
         for way in Direction:
-            counts = closed(talk.framing, way, talk.flow.side(way).stream)
-            assert counts.framed <= sizes[talk, way] <= counts.framed + counts.missing
+            counts = closed(conversation.framing, way, conversation.flow.side(way).stream)
+            assert counts.framed <= sizes[conversation, way] <= counts.framed + counts.missing
 
 
 def test_secrets_of_the_samples_are_nowhere() -> None:

@@ -31,8 +31,8 @@ from tests.support.paths import CAPTURES
 
 VERSIONS = ("2.15.1", "2.9.10")
 WHOLE = [
-    f"{talk}-{version}.pcap"
-    for talk in ("core", "auth", "cluster", "gateway", "leafnode", "leafcluster")
+    f"{topic}-{version}.pcap"
+    for topic in ("core", "auth", "cluster", "gateway", "leafnode", "leafcluster")
     for version in VERSIONS
 ] + ["jetstream-2.15.1.pcap", "bulk-2.15.1.pcap"]
 """Captures of plain TCP in which nothing is missing."""

@@ -14,7 +14,7 @@ from tests.protocol.table import CONTEXTS, ROUTE
 
 places = st.lists(st.integers(0, 300), max_size=8)
 small_limits = st.builds(Limits, st.integers(0, 40), st.integers(0, 40))
-talks = settings(deadline=None, max_examples=300)
+many_examples = settings(deadline=None, max_examples=300)
 
 CARRIED = [
     pytest.param(context, cls, id=f"{cls.__name__} {label(context)}")
@@ -38,12 +38,12 @@ def test_what_is_encoded_reads_back_equal(context: Context, cls: type[Frame]) ->
     check()
 
 
-@talks
+@many_examples
 @given(conversations(), places)
 def test_a_conversation_reads_back_in_any_pieces(
-    talk: tuple[Context, list[Frame]], edges: list[int]
+    conversation: tuple[Context, list[Frame]], edges: list[int]
 ) -> None:
-    context, frames = talk
+    context, frames = conversation
     wire = b"".join(encode(frame, context) for frame in frames)
     whole = read([wire], context)
     assert whole.frames == frames
@@ -52,7 +52,7 @@ def test_a_conversation_reads_back_in_any_pieces(
     assert read(by_bytes(wire), context) == whole
 
 
-@talks
+@many_examples
 @given(wires, contexts, places, st.just(Limits()) | small_limits, st.booleans())
 def test_any_bytes_are_frames_or_one_error_in_any_pieces(
     wire: bytes, context: Context, edges: list[int], limits: Limits, payloads: bool
@@ -65,7 +65,7 @@ def test_any_bytes_are_frames_or_one_error_in_any_pieces(
         assert read(pieces, context, limits, payloads=payloads, offset=10) == whole
 
 
-@talks
+@many_examples
 @given(wires, contexts, st.just(Limits()) | small_limits)
 def test_payloads_that_are_not_kept_change_nothing_else(
     wire: bytes, context: Context, limits: Limits
@@ -78,7 +78,7 @@ def test_payloads_that_are_not_kept_change_nothing_else(
     assert bare == full
 
 
-@talks
+@many_examples
 @given(wires, contexts)
 def test_an_error_shows_little_and_never_a_secret(wire: bytes, context: Context) -> None:
     secret = b"s3cr3t-s3cr3t"
@@ -96,12 +96,12 @@ def through_a_hole(decoder: Decoder, before: bytes, hole: int, after: bytes) -> 
     return got + [frame for frames in drain(decoder) for frame in frames]
 
 
-@talks
+@many_examples
 @given(conversations(), st.data(), st.booleans())
 def test_a_hole_in_a_body_costs_its_bytes_and_no_more(
-    talk: tuple[Context, list[Frame]], data: st.DataObject, keep: bool
+    conversation: tuple[Context, list[Frame]], data: st.DataObject, keep: bool
 ) -> None:
-    context, frames = talk
+    context, frames = conversation
     messages = [number for number, frame in enumerate(frames) if isinstance(frame, Message)]
     assume(messages)
     at = data.draw(st.sampled_from(messages))
@@ -130,7 +130,7 @@ def test_a_hole_in_a_body_costs_its_bytes_and_no_more(
         assert got[:at] + got[at + 1 :] == frames[:at] + frames[at + 1 :]
 
 
-@talks
+@many_examples
 @given(st.lists(st.tuples(st.booleans(), bodies), max_size=6), places)
 def test_learning_at_the_stops_reads_the_same_in_any_pieces(
     turns: list[tuple[bool, bytes]], edges: list[int]

@@ -13,8 +13,8 @@ from dissect.nats.spark.options.job_options import JobOptions
 
 from tests.spark.test_api import written
 from tests.support.partitioned import in_one
+from tests.support.xor_conversation import capture, lossy
 from tests.support.xor_layer import XorOptions
-from tests.support.xor_talk import capture, lossy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

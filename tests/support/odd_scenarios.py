@@ -233,14 +233,14 @@ def rawip(stage: Stage) -> None:
 def lossy(stage: Stage) -> None:
     """A bad road: retransmissions, and holes filled late; nothing is missing in the end."""
     with Mirror(loss=0.08, overtaking=0.1, seed=SEED) as mirror:
-        client_side(stage, "lossy.pcap", mirror, long_talk)
+        client_side(stage, "lossy.pcap", mirror, long_conversation)
 
 
-def client_side(stage: Stage, file: str, mirror: Mirror, talk: Callable[[Wire], None]) -> None:
+def client_side(stage: Stage, file: str, mirror: Mirror, script: Callable[[Wire], None]) -> None:
     server = stage.server(host=NEAR)
     with stage.capturing(file, DEVICE, [CLIENT_SIDE], counted=mirror.carried):
         client = stage.client(server, "nobody's neighbour", host=FAR)
-        talk(client)
+        script(client)
         client.close()
     # The server sees the client at the far address; the capture shows the near side.
     connections = stage.truth[file]["connections"]
@@ -249,7 +249,7 @@ def client_side(stage: Stage, file: str, mirror: Mirror, talk: Callable[[Wire], 
         del connections[far]
 
 
-def long_talk(client: Wire) -> None:
+def long_conversation(client: Wire) -> None:
     """Messages of several segments, to oneself."""
     chance = random.Random(SEED)
     client.sub("report.*")

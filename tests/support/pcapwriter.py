@@ -1,6 +1,6 @@
 """Captures made up for tests: headers around bytes, TCP conversations, pcap and pcapng files.
 
-Everything is a value: a `Talk` gives `Record`s, `pcap_file` and `pcapng_file` make a file of them. Bytes
+Everything is a value: a `Conversation` gives `Record`s, `pcap_file` and `pcapng_file` make files of them. Bytes
 are made with `struct` alone, so that dpkt and the code under test can both be held against them.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from tests.support.tcp_conversation import ACK, PSH, RST, SYN, Conversation
+from tests.support.tcp_conversation import ACK, PSH, RST, SYN, TcpConversation
 
 ETHERNET, NULL, RAW, LOOP, SLL, SLL2 = 1, 0, 101, 108, 113, 276
 TCP, UDP, GRE = 6, 17, 47
@@ -121,7 +121,7 @@ def link(packet: bytes, linktype: int = ETHERNET, vlans: Sequence[tuple[int, int
     return headers.get(linktype, b"") + packet
 
 
-class Talk(Conversation[tuple[str, int]]):
+class Conversation(TcpConversation[tuple[str, int]]):
     """A TCP conversation in packets, which its methods append to `records`.
 
     Each packet is `STEP_NS` after the one before. One that is sent with `skip` is missing in the capture.
@@ -154,7 +154,7 @@ class Talk(Conversation[tuple[str, int]]):
 
     def say(
         self, sender: tuple[str, int], data: bytes, size: int = 1460, skip: bool = False
-    ) -> Talk:
+    ) -> Conversation:
         """`data` in packets of up to `size` bytes, then the other endpoint's acknowledgement."""
         captured = len(self.records)
         for at in range(0, len(data), size):
@@ -164,13 +164,13 @@ class Talk(Conversation[tuple[str, int]]):
         self.packet(self.other(sender), ACK)
         return self
 
-    def from_client(self, data: bytes, size: int = 1460, skip: bool = False) -> Talk:
+    def from_client(self, data: bytes, size: int = 1460, skip: bool = False) -> Conversation:
         return self.say(self.client, data, size, skip)
 
-    def from_server(self, data: bytes, size: int = 1460, skip: bool = False) -> Talk:
+    def from_server(self, data: bytes, size: int = 1460, skip: bool = False) -> Conversation:
         return self.say(self.server, data, size, skip)
 
-    def reset(self, sender: tuple[str, int]) -> Talk:
+    def reset(self, sender: tuple[str, int]) -> Conversation:
         self.packet(sender, RST | ACK)
         return self
 

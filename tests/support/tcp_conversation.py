@@ -1,6 +1,6 @@
 """A TCP conversation that is being written: sequence and acknowledgement numbers for whatever is made of it.
 
-Each subclass of `Conversation` makes something else of a packet: a record of a capture file, a segment
+Each subclass of `TcpConversation` makes something else of a packet: a record of a capture file, a segment
 without headers, or a packet of a generated capture.
 """
 
@@ -12,10 +12,10 @@ from typing import Generic, TypeVar
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 
 Endpoint = TypeVar("Endpoint")
-Self = TypeVar("Self", bound="Conversation")  # type: ignore[type-arg]  # of any endpoint
+Self = TypeVar("Self", bound="TcpConversation")  # type: ignore[type-arg]  # of any endpoint
 
 
-class Conversation(ABC, Generic[Endpoint]):
+class TcpConversation(ABC, Generic[Endpoint]):
     """Two endpoints, of which `client` opens the connection; `next` is the sequence number of each.
 
     Every packet acknowledges all that the other endpoint sent before.

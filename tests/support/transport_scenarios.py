@@ -153,13 +153,13 @@ def tls_keys(stage: Stage) -> None:
             for number in (1, 2):
                 client = stage.client(server, f"{name}-{number}", handshake=False)
                 client.upgrade(context, session)
-                _talk(client, number == 1)
+                _exchange(client, number == 1)
                 assert isinstance(client.connection, ssl.SSLSocket)
                 session = client.connection.session
                 client.close()
         context = _context(authority, keys, *SUITES["tls13"])
         client = stage.client(first, "tls-first", handshake=False, tls=context)
-        _talk(client, True)
+        _exchange(client, True)
         client.close()
         client = stage.client(
             server,
@@ -169,11 +169,11 @@ def tls_keys(stage: Stage) -> None:
             port=server.websocket_port,
             wrap=lambda connection: WebSocket(connection, "localhost:8443"),
         )
-        _talk(client, True)
+        _exchange(client, True)
         client.abandon()  # the server would answer close_notify with a WebSocket close frame
 
 
-def _talk(client: Wire, is_first: bool) -> None:
+def _exchange(client: Wire, is_first: bool) -> None:
     client.connect(tls_required=True)
     if is_first:
         echo(client)

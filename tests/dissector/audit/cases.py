@@ -9,17 +9,17 @@ from dissect.nats.schema.records import AnomalyRecord, FlowRecord, Record
 
 from tests.support.audit import SESSION
 from tests.support.audit import session as row
-from tests.support.nats_talk import Step, call, pub, session, status
-from tests.support.pcapwriter import Talk
+from tests.support.nats_session import Step, call, pub, session, status
+from tests.support.pcapwriter import Conversation
 
-Case = str | list[Talk] | list[Record]
+Case = str | list[Conversation] | list[Record]
 
 PUBLIC = "203.0.113.7"
 REFUSED = "<-ERR 'Authorization Violation'"
 USER = {"user": "bob", "pass": "s3cret"}
 
 
-def refusals(users: list[str], apart: float) -> list[Talk]:
+def refusals(users: list[str], apart: float) -> list[Conversation]:
     """Logins that are refused, one after the other."""
     return [
         session(REFUSED, connect={"user": user, "pass": "guess"}, at=number * apart)
@@ -58,7 +58,9 @@ def flows(**columns: object) -> list[Record]:
     return [FlowRecord(**(values | columns))]  # type: ignore[arg-type]  # columns of any type
 
 
-def clients(number: int, apart: float, client: str = "10.0.0.1", **connect: object) -> list[Talk]:
+def clients(
+    number: int, apart: float, client: str = "10.0.0.1", **connect: object
+) -> list[Conversation]:
     """Connections, one after the other; `*` in the address becomes the number of each."""
     return [
         session(connect=connect, client=client.replace("*", str(each)), at=each * apart)
@@ -66,7 +68,7 @@ def clients(number: int, apart: float, client: str = "10.0.0.1", **connect: obje
     ]
 
 
-def violations(number: int, apart: float) -> list[Talk]:
+def violations(number: int, apart: float) -> list[Conversation]:
     """A connection that is refused different subjects."""
     steps: list[Step] = []
     for each in range(number):
@@ -74,7 +76,7 @@ def violations(number: int, apart: float) -> list[Talk]:
     return [session(*steps)]
 
 
-def unserved(subjects: list[str], apart: float = 0.1) -> list[Talk]:
+def unserved(subjects: list[str], apart: float = 0.1) -> list[Conversation]:
     """A connection whose requests find no responder."""
     steps: list[Step] = []
     for number, subject in enumerate(subjects):
@@ -83,7 +85,7 @@ def unserved(subjects: list[str], apart: float = 0.1) -> list[Talk]:
     return [session(*steps)]
 
 
-def authorized(**headers: str) -> list[Talk]:
+def authorized(**headers: str) -> list[Conversation]:
     return [session(pub("a", b"x", headers={k.replace("_", "-"): v for k, v in headers.items()}))]
 
 

@@ -15,8 +15,8 @@ from dissect.nats.schema.records import Record
 from tests.dissector.audit.cases import Case, unserved
 from tests.support.audit import SESSION
 from tests.support.audit import session as row
-from tests.support.nats_talk import Step, call, msg, pub, session
-from tests.support.pcapwriter import START_NS, Talk
+from tests.support.nats_session import Step, call, msg, pub, session
+from tests.support.pcapwriter import START_NS, Conversation
 
 OK = {"type": "io.nats.jetstream.api.v1.answer", "success": True}
 
@@ -41,7 +41,7 @@ def waiting(*moments: tuple[int, int]) -> list[Record]:
     return made
 
 
-def told(seconds: float) -> list[Talk]:
+def told(seconds: float) -> list[Conversation]:
     """An answer of a server whose clock is ahead by so many seconds."""
     moment = datetime.fromtimestamp(START_NS / 1e9 + seconds, timezone.utc)
     answer = {**OK, "ts": moment.isoformat().replace("+00:00", "Z")}
@@ -54,7 +54,7 @@ def asks(number: int) -> list[Step]:
     return [msg("divide", b"x", f"_INBOX.a.{each}", headers=headers) for each in range(number)]
 
 
-def advisory(name: str, event: str, seconds: float = 0) -> list[Talk]:
+def advisory(name: str, event: str, seconds: float = 0) -> list[Conversation]:
     """A client that hears an advisory."""
     moment = datetime.fromtimestamp(START_NS / 1e9 + seconds, timezone.utc)
     content = {
@@ -68,7 +68,7 @@ def advisory(name: str, event: str, seconds: float = 0) -> list[Talk]:
     ]
 
 
-def calls(api: str, number: int, apart: float = 0.1) -> list[Talk]:
+def calls(api: str, number: int, apart: float = 0.1) -> list[Conversation]:
     """A connection with several calls that succeed."""
     steps: list[Step] = []
     for each in range(number):
@@ -76,7 +76,7 @@ def calls(api: str, number: int, apart: float = 0.1) -> list[Talk]:
     return [session(*steps)]
 
 
-def published(**answer: object) -> list[Talk]:
+def published(**answer: object) -> list[Conversation]:
     """A message for JetStream, and its ack."""
     ack = msg("_INBOX.app.1", json.dumps({"stream": "ORDERS", "seq": 0, **answer}).encode())
     return [session(pub("orders.new", b"x", "_INBOX.app.1", {"Nats-Msg-Id": "1"}), ack)]
@@ -114,7 +114,7 @@ def stored(key: str, bucket: str = "config", op: str = "put") -> list[Step]:
     return [pub(f"$KV.{bucket}.{key}", b"x", "_INBOX.app.1", headers), msg("_INBOX.app.1", ack)]
 
 
-def deleted(number: int, apart: float) -> list[Talk]:
+def deleted(number: int, apart: float) -> list[Conversation]:
     steps: list[Step] = []
     for each in range(number):
         steps += [apart, *stored(f"key{each}", op="delete")]
@@ -127,7 +127,7 @@ def an_object(**columns: object) -> list[Record]:
     return [row(), ObjectRecord(**(values | columns))]  # type: ignore[arg-type]  # columns of any type
 
 
-def asked(number: int, answer: bool, error: bool = False, apart: float = 0.1) -> list[Talk]:
+def asked(number: int, answer: bool, error: bool = False, apart: float = 0.1) -> list[Conversation]:
     """Requests that are answered or not, perhaps with an error of the service."""
     steps: list[Step] = []
     headers = {"Nats-Service-Error-Code": "500", "Nats-Service-Error": "no"} if error else None

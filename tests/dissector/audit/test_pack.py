@@ -19,9 +19,9 @@ from dissect.nats.schema.records import Record
 from dissect.nats.tables import TABLES
 
 from tests.dissector.audit import cases, cases_data
-from tests.support.nats_talk import capture
+from tests.support.nats_session import capture
 from tests.support.paths import CAPTURES
-from tests.support.pcapwriter import Talk
+from tests.support.pcapwriter import Conversation
 
 RULES = load_rules()
 REPORTING = sorted(reporting(RULES))
@@ -33,9 +33,9 @@ def rows_of(case: cases.Case, folder: Path, tables: Collection[str]) -> list[Rec
     """The rows of a case."""
     if isinstance(case, str):
         return list(records([str(CAPTURES / f"{case}.pcap")], list(tables)))
-    talks = [each for each in case if isinstance(each, Talk)]
-    if talks:
-        return list(records([str(capture(folder / "made.pcap", talks))], list(tables)))
+    conversations = [each for each in case if isinstance(each, Conversation)]
+    if conversations:
+        return list(records([str(capture(folder / "made.pcap", conversations))], list(tables)))
     wanted = tuple(TABLES[table].row for table in tables)
     return [each for each in case if isinstance(each, wanted)]
 

@@ -28,8 +28,8 @@ from tests.support.logins import (
     operator_config,
     user_jwt,
 )
-from tests.support.nats_talk import capture
-from tests.support.real_talk import RealTalk
+from tests.support.nats_session import capture
+from tests.support.recorded_session import RecordedSession
 from tests.support.servers import NatsServer, Which, require_server
 
 RULES = load_rules()
@@ -58,16 +58,18 @@ def which(request: pytest.FixtureRequest) -> Which:
 
 
 @contextmanager
-def talks(server: NatsServer, number: int = 1, port: int = 0) -> Iterator[list[RealTalk]]:
+def conversations(
+    server: NatsServer, number: int = 1, port: int = 0
+) -> Iterator[list[RecordedSession]]:
     """Connections to a server."""
     with ExitStack() as stack:
         address = (server.host, port or server.port)
-        yield [stack.enter_context(RealTalk(address)) for _ in range(number)]
+        yield [stack.enter_context(RecordedSession(address)) for _ in range(number)]
 
 
-def rules(folder: Path, made: list[RealTalk], *names: str) -> set[str]:
+def rules(folder: Path, made: list[RecordedSession], *names: str) -> set[str]:
     """Those of the rules that have findings in what was said."""
-    path = capture(folder / "said.pcap", [each.talk for each in made])
+    path = capture(folder / "said.pcap", [each.conversation for each in made])
     queries = compiled(RULES, names, Dialect.DUCKDB)
     tables = tables_of(queries)
     with in_memory(records([str(path)], list(tables)), tables) as engine:
@@ -87,7 +89,7 @@ def rules(folder: Path, made: list[RealTalk], *names: str) -> set[str]:
 def test_what_a_client_must_not_do(
     limited: NatsServer, tmp_path: Path, said: bytes, error: bytes, rule: str
 ) -> None:
-    with talks(limited) as made:
+    with conversations(limited) as made:
         made[0].logged_in(user="a", **{"pass": "b"})
         made[0].send(said)
         made[0].until(error)
@@ -102,7 +104,7 @@ def limited(request: pytest.FixtureRequest) -> Iterator[NatsServer]:
 
 
 def test_a_login_that_fails(limited: NatsServer, tmp_path: Path) -> None:
-    with talks(limited) as made:
+    with conversations(limited) as made:
         made[0].connect(user="a", **{"pass": "no"})
         made[0].until(b"-ERR 'Authorization Violation'")
     assert rules(tmp_path, made, "authentication-failure")
@@ -110,22 +112,22 @@ def test_a_login_that_fails(limited: NatsServer, tmp_path: Path) -> None:
 
 def test_a_login_that_never_comes(which: Which, tmp_path: Path) -> None:
     config = "authorization { timeout: 0.1, user: a, password: b }\n"
-    with NatsServer(config, which=which) as server, talks(server) as made:
+    with NatsServer(config, which=which) as server, conversations(server) as made:
         made[0].until(b"-ERR 'Authentication Timeout'")
     assert rules(tmp_path, made, "authentication-timeout")
 
 
 def test_more_connections_than_allowed(which: Which, tmp_path: Path) -> None:
-    with NatsServer("max_connections: 1\n", which=which) as server, talks(server) as made:
+    with NatsServer("max_connections: 1\n", which=which) as server, conversations(server) as made:
         made[0].logged_in()
-        with talks(server) as more:
+        with conversations(server) as more:
             more[0].until(b"-ERR 'maximum connections exceeded'")
     assert rules(tmp_path, more, "connection-limit")
 
 
 def test_a_client_that_answers_no_ping(which: Which, tmp_path: Path) -> None:
     config = 'ping_interval: "100ms"\nping_max: 1\n'
-    with NatsServer(config, which=which) as server, talks(server) as made:
+    with NatsServer(config, which=which) as server, conversations(server) as made:
         made[0].connect()
         made[0].until(b"-ERR 'Stale Connection'")
     assert rules(tmp_path, made, "stale-connection")
@@ -135,7 +137,7 @@ def test_clients_on_ports_of_servers(which: Which, tmp_path: Path) -> None:
     found = []
     with NatsServer(ACCOUNTS + LINKS, which=which) as server:
         for port in (server.route_port, server.gateway_port):
-            with talks(server, 1, port) as made:
+            with conversations(server, 1, port) as made:
                 made[0].send(b'CONNECT {"lang":"go","protocol":1}\r\n')
                 made[0].until(b"-ERR 'attempted to connect to")
             found.append(rules(tmp_path, made, "client-on-server-port"))
@@ -144,7 +146,7 @@ def test_clients_on_ports_of_servers(which: Which, tmp_path: Path) -> None:
 
 def test_a_server_that_shuts_down_without_jetstream(which: Which, tmp_path: Path) -> None:
     config = 'lame_duck_duration: "30s"\nlame_duck_grace_period: "10ms"\n'
-    with NatsServer(config, which=which) as server, talks(server) as made:
+    with NatsServer(config, which=which) as server, conversations(server) as made:
         made[0].logged_in()
         made[0].send(b"SUB _INBOX.a.* 1\r\nPUB $JS.API.INFO _INBOX.a.1 0\r\n\r\n")
         made[0].until(b"HMSG _INBOX.a.1")
@@ -155,7 +157,7 @@ def test_a_server_that_shuts_down_without_jetstream(which: Which, tmp_path: Path
 
 
 def test_who_asks_through_an_import_and_who_claims_to(which: Which, tmp_path: Path) -> None:
-    with NatsServer(ACCOUNTS, which=which) as server, talks(server, 3) as made:
+    with NatsServer(ACCOUNTS, which=which) as server, conversations(server, 3) as made:
         service, other, forger = made
         for each, user in zip(made, "aba"):
             each.logged_in(user=user, **{"pass": "b"})
@@ -174,7 +176,7 @@ def test_who_asks_through_an_import_and_who_claims_to(which: Which, tmp_path: Pa
 def test_credentials_that_expire(which: Which, tmp_path: Path) -> None:
     with NatsServer(operator_config(), which=which) as server:
         for seconds in (2, 5, 15):  # a busy machine may need longer to log in
-            with talks(server) as made:
+            with conversations(server) as made:
                 made[0].connect(jwt=user_jwt(bearer=True, expires=int(time.time()) + seconds))
                 if b"Expired" in made[0].until(b"-ERR '"):
                     break
@@ -191,7 +193,7 @@ def test_claims_of_accounts_are_changed(which: Which, tmp_path: Path) -> None:
         ("$SYS.REQ.CLAIMS.DELETE", gone, b"deleted 1 accounts"),
     ]
     for subject, claims, answer in asked:
-        with NatsServer(config, which=which) as server, talks(server) as made:
+        with NatsServer(config, which=which) as server, conversations(server) as made:
             made[0].logged_in(jwt=user_jwt(SYSTEM_USER, SYSTEM, bearer=True))
             made[0].send(b"SUB _INBOX.a.* 1\r\n")
             made[0].publish(subject, claims, "_INBOX.a.1")
@@ -202,7 +204,7 @@ def test_claims_of_accounts_are_changed(which: Which, tmp_path: Path) -> None:
 @pytest.mark.parametrize("order", ["RELOAD", "KICK", "LDM"])
 def test_a_server_is_controlled_over_nats(ordered: NatsServer, tmp_path: Path, order: str) -> None:
     """Since 2.10."""
-    with talks(ordered, 2) as made:
+    with conversations(ordered, 2) as made:
         app, administrator = made
         info = app.logged_in(user="a", **{"pass": "b"})
         administrator.logged_in(user="sys", **{"pass": "b"})
@@ -228,7 +230,7 @@ def test_calls_of_the_api_are_dropped(tmp_path: Path) -> None:
     """Since 2.11 the length of the queue can be set, and few calls fill it."""
     require_server("current")
     config = ACCOUNTS + "jetstream { store_dir: $FOLDER, request_queue_limit: 4 }\n"
-    with NatsServer(config) as server, talks(server, 2) as made:
+    with NatsServer(config) as server, conversations(server, 2) as made:
         app, administrator = made
         app.logged_in(user="a", **{"pass": "b"})
         administrator.logged_in(user="sys", **{"pass": "b"})

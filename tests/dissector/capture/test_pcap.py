@@ -19,10 +19,16 @@ from dissect.nats.capture.report import FileReport
 from dissect.nats.types import Packet
 
 from tests.support.paths import CAPTURES
-from tests.support.pcapwriter import RAW, START_NS, Record, Talk, pcap_file
+from tests.support.pcapwriter import RAW, START_NS, Conversation, Record, pcap_file
 
 SAMPLES = sorted(CAPTURES.glob("*.pcap"))
-RECORDS = Talk().handshake().from_client(b"CONNECT {}\r\nPING\r\n").from_server(b"PONG\r\n").records
+RECORDS = (
+    Conversation()
+    .handshake()
+    .from_client(b"CONNECT {}\r\nPING\r\n")
+    .from_server(b"PONG\r\n")
+    .records
+)
 
 
 def read(data: bytes, pieces: Iterable[bytes] | None = None) -> tuple[list[Packet], FileReport]:

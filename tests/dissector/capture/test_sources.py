@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from dissect.nats.capture import CaptureReport, read_packets
 from dissect.nats.errors import CaptureError
 
-from tests.support.pcapwriter import START_NS, Record, Talk, pcap_file, pcapng_file
+from tests.support.pcapwriter import START_NS, Conversation, Record, pcap_file, pcapng_file
 from tests.support.requirements import missing
 
 try:
@@ -29,7 +29,7 @@ try:
 except ImportError:
     missing("zstandard", "pip install 'natsync[zstd]'")
 
-RECORDS = Talk().handshake().from_client(b"PING\r\n").records
+RECORDS = Conversation().handshake().from_client(b"PING\r\n").records
 
 
 def zstd(data: bytes) -> bytes:

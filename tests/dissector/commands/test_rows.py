@@ -22,7 +22,7 @@ from dissect.nats.schema.records import FrameRecord
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.paths import CAPTURES, ROOT
-from tests.support.pcapwriter import Talk, pcap_file
+from tests.support.pcapwriter import Conversation, pcap_file
 from tests.support.requirements import missing
 
 try:
@@ -135,13 +135,16 @@ def test_parquet_on_standard_output() -> None:
 
 def many_frames(tmp_path: Path) -> str:
     """More than are kept back, and more than a pipe holds."""
-    talks = [Talk(client=("10.0.0.1", port)) for port in (1001, 1002, 1003, 1004)]
-    for talk in talks:
-        talk.handshake().from_server(INFO).from_client(CONNECT)
+    conversations = [Conversation(client=("10.0.0.1", port)) for port in (1001, 1002, 1003, 1004)]
+    for conversation in conversations:
+        conversation.handshake().from_server(INFO).from_client(CONNECT)
         for _ in range(4):
-            talk.from_client(b"PUB orders.created 5\r\nhello\r\n" * 2000)
+            conversation.from_client(b"PUB orders.created 5\r\nhello\r\n" * 2000)
     path = tmp_path / "many.pcap"
-    records = sorted((r for talk in talks for r in talk.records), key=lambda record: record.ts_ns)
+    records = sorted(
+        (r for conversation in conversations for r in conversation.records),
+        key=lambda record: record.ts_ns,
+    )
     path.write_bytes(pcap_file(records))
     return str(path)
 

@@ -1,4 +1,4 @@
-"""Talks spread over several readers: the same groups in the same order as with one."""
+"""Connections spread over several readers: the same groups in the same order as with one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dissect.nats.tcp.limits import FlowLimits
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.paths import CAPTURES
-from tests.support.pcapwriter import Record, Talk, pcap_file
+from tests.support.pcapwriter import Conversation, Record, pcap_file
 
 SECOND = 10**9
 
@@ -26,8 +26,8 @@ GroupValue = tuple[SortKey, list[tuple[str, str, bool, str]]]
 def value_of(group: PacketEvents) -> GroupValue:
     """A group as a value."""
     connections = [
-        (talk.flow.id, talk.flow.end.value, talk.over, repr(events))
-        for talk, events in group.connections
+        (conversation.flow.id, conversation.flow.end.value, conversation.over, repr(events))
+        for conversation, events in group.connections
     ]
     return group.release, connections
 
@@ -56,16 +56,16 @@ def test_every_sample(path: Path) -> None:
 
 def life(port: int, dice: random.Random) -> list[Record]:
     """A connection that may be closed, reset, or left alone, at any time of an hour."""
-    talk = Talk(("10.0.0.1", port), now_ns=dice.randrange(3600) * SECOND)
-    talk.handshake().from_server(INFO).from_client(CONNECT)
+    conversation = Conversation(("10.0.0.1", port), now_ns=dice.randrange(3600) * SECOND)
+    conversation.handshake().from_server(INFO).from_client(CONNECT)
     for _ in range(dice.randrange(4)):
-        talk.now_ns += dice.randrange(400) * SECOND
-        talk.from_client(b"PING\r\n", skip=dice.random() < 0.2).from_server(b"PONG\r\n")
+        conversation.now_ns += dice.randrange(400) * SECOND
+        conversation.from_client(b"PING\r\n", skip=dice.random() < 0.2).from_server(b"PONG\r\n")
     if dice.random() < 0.5:
-        talk.close()
+        conversation.close()
     elif dice.random() < 0.5:
-        talk.packet(talk.server, 4)
-    return talk.records
+        conversation.packet(conversation.server, 4)
+    return conversation.records
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -18,25 +18,25 @@ from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Direction
 
 from tests.support.conversations import CONNECT, INFO
-from tests.support.pcapwriter import Talk, pcap_file
+from tests.support.pcapwriter import Conversation, pcap_file
 from tests.support.segments import segments_of
 from tests.support.tcp_conversation import ACK, FIN, PSH
 
 SERVER = ("10.0.0.2", 4222)
 
 
-def talk(port: int = 40000) -> Talk:
+def conversation(port: int = 40000) -> Conversation:
     """A client with a subscription that stays open, a request without a reply, and one +OK too many."""
-    made = Talk(("10.0.0.1", port)).handshake().from_server(INFO).from_client(CONNECT)
+    made = Conversation(("10.0.0.1", port)).handshake().from_server(INFO).from_client(CONNECT)
     made.from_client(b"SUB a.* 1\r\nPUB a.b r.1 2\r\nhi\r\n").from_server(b"MSG a.b 1 2\r\nhi\r\n")
     return made.from_server(b"+OK\r\n")
 
 
-def closed() -> Talk:
-    return talk().close()
+def closed() -> Conversation:
+    return conversation().close()
 
 
-def repeated() -> Talk:
+def repeated() -> Conversation:
     """After both FINs, the last bytes come again: they are late packets."""
     made = closed()
     made.emit(
@@ -45,7 +45,7 @@ def repeated() -> Talk:
     return made
 
 
-def contradicted() -> Talk:
+def contradicted() -> Conversation:
     """After both FINs, other bytes come in the place of the last ones."""
     made = closed()
     made.emit(
@@ -54,29 +54,29 @@ def contradicted() -> Talk:
     return made
 
 
-def continued() -> Talk:
+def continued() -> Conversation:
     """After both FINs, more bytes come."""
     made = closed()
     made.emit(made.server, PSH | ACK, made.next[made.server], made.next[made.client], b"PING\r\n")
     return made
 
 
-def unfinished() -> Talk:
-    return talk().from_client(b"PUB a 10\r\nhel").close()
+def unfinished() -> Conversation:
+    return conversation().from_client(b"PUB a 10\r\nhel").close()
 
 
-def with_fin() -> Talk:
+def with_fin() -> Conversation:
     """The last frame and the FIN are one packet."""
-    made = talk()
+    made = conversation()
     made.packet(made.client, FIN | ACK, b"PING\r\n")
     made.packet(made.server, FIN | ACK, b"PONG\r\n")
     made.packet(made.client, ACK)
     return made
 
 
-def in_disorder() -> Talk:
+def in_disorder() -> Conversation:
     """The packet before the second FIN comes after it."""
-    made = talk()
+    made = conversation()
     made.packet(made.client, FIN | ACK)
     made.from_server(b"PING\r\n")
     made.packet(made.server, FIN | ACK)
@@ -84,8 +84,8 @@ def in_disorder() -> Talk:
     return made
 
 
-def lost() -> Talk:
-    made = talk().from_client(b"PING\r\n", skip=True).from_client(b"PUB a 2\r\nhi\r\n")
+def lost() -> Conversation:
+    made = conversation().from_client(b"PING\r\n", skip=True).from_client(b"PUB a 2\r\nhi\r\n")
     return made.close()
 
 
@@ -100,11 +100,14 @@ def rows(path: Path, tables: list[str]) -> list[tuple[object, list[Record]]]:
     [closed, repeated, contradicted, continued, unfinished, with_fin, in_disorder, lost],
 )
 def test_rows_are_those_of_a_session_that_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[], Talk], tables: list[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    make: Callable[[], Conversation],
+    tables: list[str],
 ) -> None:
     path = tmp_path / "t.pcap"
     records, first = make().records, len(closed().records)
-    others = [talk(port).close() for port in (40001, 40002)]
+    others = [conversation(port).close() for port in (40001, 40002)]
     # Late packets come after others have closed.
     between = [record for other in others for record in other.records]
     path.write_bytes(pcap_file([*records[:first], *between, *records[first:]]))

@@ -26,7 +26,7 @@ from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Segment, Tick
 
 from tests.support.conversations import CONNECT, INFO
-from tests.support.pcapwriter import Record, Talk, pcap_file
+from tests.support.pcapwriter import Conversation, Record, pcap_file
 from tests.support.segments import segments_of
 
 KEPT = 20
@@ -48,8 +48,8 @@ def ours() -> Counter[type]:
     return Counter(each.__class__ for each in gc.get_objects() if type(each) in CLASSES)
 
 
-def talk(port: int, kind: str) -> Talk:
-    made = Talk(("10.0.0.1", port), now_ns=port * 10**6).handshake()
+def conversation(port: int, kind: str) -> Conversation:
+    made = Conversation(("10.0.0.1", port), now_ns=port * 10**6).handshake()
     if kind == "other":
         return made.from_client(b"GET / HTTP/1.1\r\n\r\n").close()
     made.from_server(INFO).from_client(CONNECT)
@@ -62,7 +62,9 @@ def talk(port: int, kind: str) -> Talk:
 @pytest.mark.parametrize("kind", ["closed", "open", "lost", "other"])
 def test_a_connection_that_is_over_is_freed_at_once(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "t.pcap"
-    path.write_bytes(pcap_file([r for port in range(1, 201) for r in talk(port, kind).records]))
+    path.write_bytes(
+        pcap_file([r for port in range(1, 201) for r in conversation(port, kind).records])
+    )
     options = Options(flow_limits=FlowLimits(max_flows=KEPT))
     with without_collector():
         most: Counter[type] = Counter()
@@ -77,14 +79,14 @@ def test_a_flow_that_is_over_is_not_kept_for_its_deadline() -> None:
     table = FlowTable(Stream)
     with without_collector():
         for port in range(1, 1001):
-            for segment in segments_of(talk(port, "closed").records):
+            for segment in segments_of(conversation(port, "closed").records):
                 table.add(segment)
         table.tick(10**15)
         assert not [each for each in gc.get_objects() if isinstance(each, Flow)]
 
 
 def test_a_remembered_flow_takes_two_kilobytes() -> None:
-    every = [segments_of(talk(port, "open").records)[:3] for port in range(1, 1001)]
+    every = [segments_of(conversation(port, "open").records)[:3] for port in range(1, 1001)]
     table = FlowTable(Stream)
     tracemalloc.start()
     try:
@@ -100,7 +102,7 @@ def test_a_remembered_flow_takes_two_kilobytes() -> None:
 def test_an_open_session_takes_twelve_kilobytes(tmp_path: Path) -> None:
     """With its flow, streams and framing: of a connection that has said INFO, and nothing else since."""
     count = 500
-    every = (talk(port, "open").records[:4] for port in range(1, count + 1))
+    every = (conversation(port, "open").records[:4] for port in range(1, count + 1))
     assert taken_by(tmp_path, [record for records in every for record in records]) / count <= 12_000
 
 
@@ -111,7 +113,7 @@ def test_a_session_that_is_finished_takes_two_kilobytes(tmp_path: Path, table: s
     long = INFO.replace(b"{", b'{"long":"%s",' % (b"x" * 1000))
     every = []
     for port in range(1, count + 1):
-        made = Talk(("10.0.0.1", port), now_ns=port * 10**6).handshake().from_server(long)
+        made = Conversation(("10.0.0.1", port), now_ns=port * 10**6).handshake().from_server(long)
         made.from_client(CONNECT + b"SUB a.* 1\r\nPUB a.b r.1 2\r\nhi\r\n")
         every += made.from_server(b"MSG a.b 1 2\r\nhi\r\n").close().records
     assert taken_by(tmp_path, every, table) / count <= 2000

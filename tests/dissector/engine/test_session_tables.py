@@ -1,4 +1,4 @@
-"""Talks to records of several tables, in one pass."""
+"""From connections to records of several tables, in one pass."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from natsync.protocol import Context, Decoder
 from tests.bench.generate import Plan, write
 from tests.support.graphs import difference
 from tests.support.paths import CAPTURES
-from tests.support.tcp_conversation import ACK, SYN, Conversation
+from tests.support.tcp_conversation import ACK, SYN, TcpConversation
 
 TABLES = list(tables.FROM_ENGINE)
 OPTIONS = Options()
@@ -158,7 +158,7 @@ def generated(plan: Plan, folder: object) -> list[Segment]:
     return list(segments([path]))
 
 
-class Talk(Conversation[int]):
+class ScriptedFlow(TcpConversation[int]):
     """Segments of one flow of a client, each side in order: 0 is the client, 1 the server."""
 
     def __init__(
@@ -264,19 +264,19 @@ def msg(subject: bytes, sid: int, body: bytes = b"x" * 700, reply: bytes = b"") 
     return b"MSG %b %d %b%d\r\n%b\r\n" % (subject, sid, reply and reply + b" ", len(body), body)
 
 
-def plain(messages: int = 40) -> Talk:
+def plain(messages: int = 40) -> ScriptedFlow:
     """A client that subscribed, publishes and gets messages: from segment `here` on nothing else."""
-    talk = Talk()
-    talk.say(0, b"SUB a.b 1\r\nSUB r.* 2\r\n")
-    talk.say(0, pub(b"orders.new") * 3)
-    return talk
+    flow = ScriptedFlow()
+    flow.say(0, b"SUB a.b 1\r\nSUB r.* 2\r\n")
+    flow.say(0, pub(b"orders.new") * 3)
+    return flow
 
 
-def go_on(talk: Talk, times: int = 12) -> Talk:
+def go_on(flow: ScriptedFlow, times: int = 12) -> ScriptedFlow:
     for _ in range(times):
-        talk.say(0, pub(b"orders.new") * 2)
-        talk.say(1, msg(b"a.b", 1) * 3)
-    return talk
+        flow.say(0, pub(b"orders.new") * 2)
+        flow.say(1, msg(b"a.b", 1) * 3)
+    return flow
 
 
 PUB = b"PUB a.b 5\r\nhello\r\n"
@@ -284,10 +284,10 @@ PUB = b"PUB a.b 5\r\nhello\r\n"
 
 def packets(*said: tuple[int, bytes]) -> list[Segment]:
     """Segments of one flow, midstream: side and bytes."""
-    talk = Talk(greeted=False, places=(5, 7), start_ns=0)
+    flow = ScriptedFlow(greeted=False, places=(5, 7), start_ns=0)
     for side, data in said:
-        talk.raw(side, data)
-    return talk.segments
+        flow.raw(side, data)
+    return flow.segments
 
 
 def summary_of(every: list[Segment], options: Options = OPTIONS) -> ChunkSummary:

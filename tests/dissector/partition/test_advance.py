@@ -21,7 +21,7 @@ from tests.dissector.partition.advancing import (
     NAME,
     OPTIONS,
     TABLES,
-    Talk,
+    ScriptedFlow,
     advances,
     check,
     even,
@@ -40,127 +40,127 @@ from tests.support.tcp_conversation import ACK, FIN, RST, SYN
 
 
 def test_plain_traffic_is_summed_up() -> None:
-    talk = plain()
-    start = talk.here
-    go_on(talk, 200)
-    packed = surveyed(talk.segments[start:])[NAME]
-    said = sum(len(segment.payload) for segment in talk.segments[start:])
+    flow = plain()
+    start = flow.here
+    go_on(flow, 200)
+    packed = surveyed(flow.segments[start:])[NAME]
+    said = sum(len(segment.payload) for segment in flow.segments[start:])
     assert len(packed) < said / 100
-    assert sum(isinstance(step, (Deltas, FrameBatch)) for step in steps(talk.segments, start)) < 8
-    assert advances(talk.segments, start)
+    assert sum(isinstance(step, (Deltas, FrameBatch)) for step in steps(flow.segments, start)) < 8
+    assert advances(flow.segments, start)
 
 
 @pytest.mark.parametrize("wire", [b"PING\r\n", b"SUB c 3\r\n", b"UNSUB 1\r\n", pub(b"bad.*")])
 def test_what_is_not_plain_is_told(wire: bytes) -> None:
-    talk = plain()
-    start = talk.here
-    go_on(talk).say(0, wire)
-    go_on(talk)
-    assert any(isinstance(step, FrameBatch) for step in steps(talk.segments, start))
-    assert advances(talk.segments, start)
+    flow = plain()
+    start = flow.here
+    go_on(flow).say(0, wire)
+    go_on(flow)
+    assert any(isinstance(step, FrameBatch) for step in steps(flow.segments, start))
+    assert advances(flow.segments, start)
 
 
 def test_a_late_info_is_fed_and_obeyed() -> None:
-    talk = plain()
-    start = talk.here
-    go_on(talk).say(1, INFO.replace(b"1000", b"600"), 30)
-    assert advances(talk.segments, start)
-    go_on(talk)
-    assert not advances(talk.segments, start)  # messages are too large by then
+    flow = plain()
+    start = flow.here
+    go_on(flow).say(1, INFO.replace(b"1000", b"600"), 30)
+    assert advances(flow.segments, start)
+    go_on(flow)
+    assert not advances(flow.segments, start)  # messages are too large by then
 
 
 def test_a_message_over_several_packets_at_both_ends() -> None:
-    talk = plain()
-    talk.say(1, msg(b"a.b", 1, b"x" * 9000))
-    start = talk.here - 4
-    go_on(talk)
-    talk.say(1, msg(b"a.b", 1, b"y" * 9000))
-    assert advances(talk.segments, start, talk.here - 4)
+    flow = plain()
+    flow.say(1, msg(b"a.b", 1, b"x" * 9000))
+    start = flow.here - 4
+    go_on(flow)
+    flow.say(1, msg(b"a.b", 1, b"y" * 9000))
+    assert advances(flow.segments, start, flow.here - 4)
 
 
 def test_a_request_and_its_reply_in_two_partitions() -> None:
-    talk = plain()
-    talk.say(0, pub(b"ask", reply=b"r.1"))
-    start = talk.here
-    go_on(talk)
-    assert advances(talk.segments, start)
-    talk.say(1, msg(b"r.1", 2))
-    go_on(talk)
+    flow = plain()
+    flow.say(0, pub(b"ask", reply=b"r.1"))
+    start = flow.here
+    go_on(flow)
+    assert advances(flow.segments, start)
+    flow.say(1, msg(b"r.1", 2))
+    go_on(flow)
     # Nobody can tell from the partition that it is one.
-    assert not advances(talk.segments, start)
+    assert not advances(flow.segments, start)
 
 
 def test_an_inbox_is_known_by_its_name() -> None:
-    talk = plain()
-    talk.say(0, pub(b"ask", reply=b"_INBOX.abc.1"))
-    start = talk.here
-    go_on(talk).say(1, msg(b"_INBOX.abc.1", 2))
-    go_on(talk)
-    assert advances(talk.segments, start)
+    flow = plain()
+    flow.say(0, pub(b"ask", reply=b"_INBOX.abc.1"))
+    start = flow.here
+    go_on(flow).say(1, msg(b"_INBOX.abc.1", 2))
+    go_on(flow)
+    assert advances(flow.segments, start)
 
 
 def test_the_last_message_of_a_subscription() -> None:
-    talk = plain()
-    talk.say(0, b"UNSUB 1 20\r\n")
-    start = talk.here
-    stop = go_on(talk, 5).here
-    go_on(talk, 5)
-    assert advances(talk.segments, start, stop)
-    assert not advances(talk.segments, start)
-    assert advances(talk.segments, talk.here - 8)  # after it
+    flow = plain()
+    flow.say(0, b"UNSUB 1 20\r\n")
+    start = flow.here
+    stop = go_on(flow, 5).here
+    go_on(flow, 5)
+    assert advances(flow.segments, start, stop)
+    assert not advances(flow.segments, start)
+    assert advances(flow.segments, flow.here - 8)  # after it
 
 
 def test_messages_of_a_subscription_from_before() -> None:
-    talk = plain()
-    start = talk.here
-    talk.say(1, msg(b"c", 9) * 2 + msg(b"c", 8) + msg(b"a.b", 1))
-    go_on(talk)
-    talk.say(1, msg(b"c", 7) + msg(b"c", 8))
-    assert advances(talk.segments, start)
+    flow = plain()
+    start = flow.here
+    flow.say(1, msg(b"c", 9) * 2 + msg(b"c", 8) + msg(b"a.b", 1))
+    go_on(flow)
+    flow.say(1, msg(b"c", 7) + msg(b"c", 8))
+    assert advances(flow.segments, start)
 
 
 def test_what_is_fed_stays_between_what_was_said_before_and_after() -> None:
-    talk = plain()
-    start = talk.here
+    flow = plain()
+    start = flow.here
     for number in range(40):
-        talk.say(1, msg(b"a.b", 1))
+        flow.say(1, msg(b"a.b", 1))
         if number == 20:
-            talk.say(
+            flow.say(
                 0, b"UNSUB 1 30\r\n"
             )  # nobody can tell whether this packet begins with a frame
-    assert not advances(talk.segments, start)
+    assert not advances(flow.segments, start)
 
 
-def _publishing(greeted: bool) -> Talk:
-    talk = Talk(greeted)
+def _publishing(greeted: bool) -> ScriptedFlow:
+    flow = ScriptedFlow(greeted)
     for _ in range(20):
-        talk.say(0, pub(b"orders.new"))
-    return talk
+        flow.say(0, pub(b"orders.new"))
+    return flow
 
 
 @pytest.mark.parametrize("greeted", [True, False])
 def test_operations_that_may_tell_the_kind(greeted: bool) -> None:
-    talk = _publishing(greeted)
-    start = talk.here
+    flow = _publishing(greeted)
+    start = flow.here
     for _ in range(20):
-        talk.say(0, pub(b"orders.new"))
-    assert advances(talk.segments, start)
-    talk.say(0, b"HPUB a 12 12\r\nNATS/1.0\r\n\r\n\r\n")
-    assert advances(talk.segments, start) is greeted
+        flow.say(0, pub(b"orders.new"))
+    assert advances(flow.segments, start)
+    flow.say(0, b"HPUB a 12 12\r\nNATS/1.0\r\n\r\n\r\n")
+    assert advances(flow.segments, start) is greeted
 
 
 def test_times_that_go_back() -> None:
-    talk = plain()
+    flow = plain()
     for side in (0, 1):
-        talk.raw(side, (pub(b"a"), msg(b"a.b", 1))[side], after_ns=10**10)
-    start = talk.here
-    talk.raw(0, b"", after_ns=-(10**10))
-    go_on(talk)
+        flow.raw(side, (pub(b"a"), msg(b"a.b", 1))[side], after_ns=10**10)
+    start = flow.here
+    flow.raw(0, b"", after_ns=-(10**10))
+    go_on(flow)
     for _ in range(3):
-        talk.say(0, b"PING\r\n")
-        talk.say(1, b"PONG\r\n+OK\r\n")
-    talk.say(1, b"+OK\r\n")
-    assert advances(talk.segments, start)
+        flow.say(0, b"PING\r\n")
+        flow.say(1, b"PONG\r\n+OK\r\n")
+    flow.say(1, b"+OK\r\n")
+    assert advances(flow.segments, start)
 
 
 def _garbage(summary: ChunkSummary) -> None:
@@ -172,31 +172,31 @@ def _garbage(summary: ChunkSummary) -> None:
 
 
 def test_nothing_is_skipped_while_the_other_side_is_lost() -> None:
-    talk = _publishing(True)
-    start = talk.here
+    flow = _publishing(True)
+    start = flow.here
     for _ in range(20):
-        talk.say(0, pub(b"orders.new"))
-    assert advances(talk.segments, start)
-    assert not advances(talk.segments, start, change=_garbage)
+        flow.say(0, pub(b"orders.new"))
+    assert advances(flow.segments, start)
+    assert not advances(flow.segments, start, change=_garbage)
 
 
 def test_acknowledgements_alone() -> None:
-    talk = plain()
-    start = talk.here
+    flow = plain()
+    start = flow.here
     for side in (0, 1, 1):
-        talk.raw(side, b"")
-    assert advances(talk.segments, start)
+        flow.raw(side, b"")
+    assert advances(flow.segments, start)
 
 
 def test_what_is_not_nats_only_counts() -> None:
-    talk = Talk(greeted=False)
-    talk.raw(0, b"", SYN)
-    talk.raw(1, b"", SYN | ACK)
-    talk.say(0, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-    talk.say(1, b"HTTP/1.1 200 OK\r\n\r\n")
-    start = talk.here
-    talk.say(1, bytes(50_000))
-    assert advances(talk.segments, start)
+    flow = ScriptedFlow(greeted=False)
+    flow.raw(0, b"", SYN)
+    flow.raw(1, b"", SYN | ACK)
+    flow.say(0, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    flow.say(1, b"HTTP/1.1 200 OK\r\n\r\n")
+    start = flow.here
+    flow.say(1, bytes(50_000))
+    assert advances(flow.segments, start)
 
 
 def test_inside_tls() -> None:
@@ -206,12 +206,12 @@ def test_inside_tls() -> None:
 
 
 def _spoiled(how: str) -> tuple[list[Segment], int, int]:
-    talk = plain()
-    start = talk.here
-    go_on(talk)
-    middle = talk.here
-    go_on(talk)
-    every = talk.segments
+    flow = plain()
+    start = flow.here
+    go_on(flow)
+    middle = flow.here
+    go_on(flow)
+    every = flow.segments
     pairs = range(middle, len(every) - 1)
     at = next(at for at in pairs if every[at].length > 100 and every[at].key == every[at + 1].key)
     segment = every[at]
@@ -248,21 +248,21 @@ def test_a_state_that_is_not_settled(how: str) -> None:
 @pytest.mark.parametrize("flags", [FIN | ACK, RST])
 @pytest.mark.parametrize("side", [0, 1])
 def test_after_an_end_nothing_advances(flags: int, side: int) -> None:
-    talk = plain()
-    talk.raw(side, b"", flags)
-    start = talk.here
-    go_on(talk) if flags & RST else talk.say(1 - side, [pub(b"a"), msg(b"a.b", 1)][side])
-    assert not advances(talk.segments, start)
+    flow = plain()
+    flow.raw(side, b"", flags)
+    start = flow.here
+    go_on(flow) if flags & RST else flow.say(1 - side, [pub(b"a"), msg(b"a.b", 1)][side])
+    assert not advances(flow.segments, start)
 
 
 def test_bytes_that_wait_in_the_other_direction() -> None:
-    talk = plain()
-    lost = talk.here
-    talk.raw(0, pub(b"a"))
-    talk.raw(0, pub(b"a"))
+    flow = plain()
+    lost = flow.here
+    flow.raw(0, pub(b"a"))
+    flow.raw(0, pub(b"a"))
     for _ in range(20):
-        talk.raw(1, msg(b"a.b", 1))
-    every = talk.segments[:lost] + talk.segments[lost + 1 :]
+        flow.raw(1, msg(b"a.b", 1))
+    every = flow.segments[:lost] + flow.segments[lost + 1 :]
     assert not advances(every, lost + 1)
 
 
@@ -283,10 +283,10 @@ def _first_is_missing(every: list[Segment], start: int) -> None:
 
 
 def test_bytes_that_are_missing_right_before() -> None:
-    talk = plain()
-    start = talk.here
-    go_on(talk)
-    every = list(talk.segments)
+    flow = plain()
+    start = flow.here
+    go_on(flow)
+    every = list(flow.segments)
     _first_is_missing(every, start)
     assert not advances(every, start - 1)
 
@@ -337,33 +337,33 @@ def _in_parts(summary: ChunkSummary) -> None:
     [_wrong_context, _wrong_start, _wrong_sequence, _too_late, _no_steps, _wrong_flow, _loud],
 )
 def test_a_summary_that_does_not_fit(change: Callable[[ChunkSummary], None]) -> None:
-    talk = plain()
-    start = talk.here
-    go_on(talk)
-    assert advances(talk.segments, start)
-    assert not advances(talk.segments, start, change=change)
+    flow = plain()
+    start = flow.here
+    go_on(flow)
+    assert advances(flow.segments, start)
+    assert not advances(flow.segments, start, change=change)
 
 
 def test_a_stream_that_seeks_takes_whole_packets_only() -> None:
-    talk = Talk(greeted=False)
-    talk.say(0, b"x" * 100 + b"\r\n" + pub(b"a.b")[:300], 100)
-    start = talk.here
-    talk.say(0, pub(b"a.b")[300:])
-    assert not advances(talk.segments, start, change=_in_parts)
+    flow = ScriptedFlow(greeted=False)
+    flow.say(0, b"x" * 100 + b"\r\n" + pub(b"a.b")[:300], 100)
+    start = flow.here
+    flow.say(0, pub(b"a.b")[300:])
+    assert not advances(flow.segments, start, change=_in_parts)
 
 
 def test_a_dissector_advances_itself() -> None:
-    talk = plain()
-    start = talk.here
-    go_on(talk)
+    flow = plain()
+    start = flow.here
+    go_on(flow)
     dissection = quiet(TABLES, OPTIONS)
-    list(dissection.feed(talk.segments[:start]))
+    list(dissection.feed(flow.segments[:start]))
     left = dissection._table_builder.quota.left
-    summary = surveyed(talk.segments[start:])[NAME]
+    summary = surveyed(flow.segments[start:])[NAME]
     assert dissection.advance(NAME, summary)
     assert dissection._table_builder.quota.left == left
     assert not dissection.advance(NAME, summary)  # it is behind it
     assert not dissection.advance(b"?", summary)
     other = quiet(TABLES, OPTIONS)
-    list(other.feed(talk.segments))
+    list(other.feed(flow.segments))
     assert not difference(opened(dissection.save()[NAME]), opened(other.save()[NAME]))

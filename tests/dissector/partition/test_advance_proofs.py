@@ -10,7 +10,7 @@ from natsync.protocol import Kind
 
 from tests.dissector.partition.advancing import (
     NAME,
-    Talk,
+    ScriptedFlow,
     advances,
     go_on,
     msg,
@@ -39,96 +39,96 @@ _INTO = b'CONNECT {"verbose":false,"name":"b","gateway":"B"}\r\n'
 
 
 def test_a_greeting_that_changes_nothing_is_heard() -> None:
-    talk = go_on(Talk(greeted=False))
-    start = talk.here
-    go_on(talk)
-    talk.say(0, b'CONNECT {"lang":"go"}\r\n')
-    go_on(talk)
-    assert advances(talk.segments, start, options=_HINTED)
+    flow = go_on(ScriptedFlow(greeted=False))
+    start = flow.here
+    go_on(flow)
+    flow.say(0, b'CONNECT {"lang":"go"}\r\n')
+    go_on(flow)
+    assert advances(flow.segments, start, options=_HINTED)
 
 
 def test_a_first_byte_that_may_be_a_keep_alive() -> None:
-    talk = plain()
-    talk.raw(1, b"MSG a.b 1 5\r\nhell")
-    start = talk.here
-    talk.raw(1, b"\0")
-    talk.raw(1, b"\r\n" + msg(b"a.b", 1))
-    go_on(talk)
-    assert advances(talk.segments, start)
+    flow = plain()
+    flow.raw(1, b"MSG a.b 1 5\r\nhell")
+    start = flow.here
+    flow.raw(1, b"\0")
+    flow.raw(1, b"\r\n" + msg(b"a.b", 1))
+    go_on(flow)
+    assert advances(flow.segments, start)
 
 
 @pytest.mark.parametrize("side", [0, 1])
 def test_a_kind_that_comes_to_light_within_a_partition(side: int) -> None:
     """What was read before is told as it was read."""
-    talk = Talk(greeted=False)
+    flow = ScriptedFlow(greeted=False)
     for _ in range(20):
-        talk.say(1, b"RMSG a.b c 5\r\nhello\r\n")
-        talk.say(0, b"PING\r\n")
-    start = talk.here
+        flow.say(1, b"RMSG a.b c 5\r\nhello\r\n")
+        flow.say(0, b"PING\r\n")
+    start = flow.here
     for _ in range(20):
-        talk.say(1, b"RMSG a.b c 5\r\nhello\r\n")
-    talk.say(side, (_ROUTE, _NEWS)[side])
+        flow.say(1, b"RMSG a.b c 5\r\nhello\r\n")
+    flow.say(side, (_ROUTE, _NEWS)[side])
     for _ in range(20):
-        talk.say(1, b"RMSG a.b c 5\r\nhello\r\n")
-    advances(talk.segments, start)
+        flow.say(1, b"RMSG a.b c 5\r\nhello\r\n")
+    advances(flow.segments, start)
 
 
 def test_a_line_is_read_as_it_was_when_it_came() -> None:
     """It is fed at the end, when the other side has said that lines are others now."""
     options = Options(hints={4222: Kind.ROUTE})
-    talk = Talk(greeted=False)
-    talk.raw(0, b"", SYN)
-    talk.raw(1, b"", SYN | ACK)
-    talk.say(0, _ROUTE)
-    talk.say(0, b"PING\r\n")
+    flow = ScriptedFlow(greeted=False)
+    flow.raw(0, b"", SYN)
+    flow.raw(1, b"", SYN | ACK)
+    flow.say(0, _ROUTE)
+    flow.say(0, b"PING\r\n")
     for _ in range(9):
-        talk.say(1, b"PING\r\n")
-        talk.say(0, b"PONG\r\n")
-    start = talk.here
+        flow.say(1, b"PING\r\n")
+        flow.say(0, b"PONG\r\n")
+    start = flow.here
     for _ in range(9):
-        talk.say(1, b"PING\r\n")
-        talk.say(0, b"PONG\r\n")
-    assert advances(talk.segments, start, options=options)
-    talk.say(1, b"RMSG one two 900\r\nx")
-    assert advances(talk.segments, start, options=options)
-    talk.say(0, _DEDICATED)
-    stop = talk.here
-    talk.say(1, b"y" * 899 + b"\r\n")
-    assert not advances(talk.segments, start, stop, options=options)
+        flow.say(1, b"PING\r\n")
+        flow.say(0, b"PONG\r\n")
+    assert advances(flow.segments, start, options=options)
+    flow.say(1, b"RMSG one two 900\r\nx")
+    assert advances(flow.segments, start, options=options)
+    flow.say(0, _DEDICATED)
+    stop = flow.here
+    flow.say(1, b"y" * 899 + b"\r\n")
+    assert not advances(flow.segments, start, stop, options=options)
 
 
 def test_an_account_with_a_dot_on_a_gateway() -> None:
     """A survey takes it for the subject of a route that names no accounts."""
-    talk = Talk(greeted=False)
-    talk.raw(0, b"", SYN)
-    talk.raw(1, b"", SYN | ACK)
-    talk.say(1, _GATEWAY)
-    talk.say(0, _INTO)
-    talk.say(0, _GATEWAY.replace(b"NA", b"NB"))
+    flow = ScriptedFlow(greeted=False)
+    flow.raw(0, b"", SYN)
+    flow.raw(1, b"", SYN | ACK)
+    flow.say(1, _GATEWAY)
+    flow.say(0, _INTO)
+    flow.say(0, _GATEWAY.replace(b"NA", b"NB"))
     message = b"RMSG %b subject.x 5\r\nhello\r\n"
     for account, taken in ((b"plain", True), (b"dotted.one", False)):
-        talk.say(0, message % account)
-        start = talk.here
+        flow.say(0, message % account)
+        start = flow.here
         for _ in range(20):
-            talk.say(0, message % account)
-        assert advances(talk.segments, start) is taken
+            flow.say(0, message % account)
+        assert advances(flow.segments, start) is taken
 
 
 def test_an_error_is_not_the_last_word_when_messages_follow() -> None:
-    talk = plain()
-    start = talk.here
-    go_on(talk).say(1, b"-ERR 'Slow Consumer'\r\n")
-    assert advances(talk.segments, start)
-    go_on(talk)
-    assert advances(talk.segments, start)
+    flow = plain()
+    start = flow.here
+    go_on(flow).say(1, b"-ERR 'Slow Consumer'\r\n")
+    assert advances(flow.segments, start)
+    go_on(flow)
+    assert advances(flow.segments, start)
 
 
 def test_messages_before_and_behind_what_is_told() -> None:
-    talk = plain()
-    start = talk.here
-    go_on(talk).say(0, b"UNSUB 1\r\n")
-    go_on(talk)
-    assert advances(talk.segments, start)
+    flow = plain()
+    start = flow.here
+    go_on(flow).say(0, b"UNSUB 1\r\n")
+    go_on(flow)
+    assert advances(flow.segments, start)
 
 
 @pytest.mark.parametrize("behind", range(1, 12))
@@ -138,65 +138,65 @@ def test_sequence_numbers_that_wrap(behind: int) -> None:
         2**32 - 700 * behind - sum(s.length for s in prefix.segments if s.key == key)
         for key in {s.key: None for s in prefix.segments}
     ]
-    talk = Talk(places=(places[0], places[1]))
-    talk.say(0, b"SUB a.b 1\r\nSUB r.* 2\r\n")
-    talk.say(0, pub(b"orders.new") * 3)
-    start = talk.here
-    go_on(talk)
-    wraps = [s.key for s in talk.segments[start:] if s.seq + s.length >= 2**32]
+    flow = ScriptedFlow(places=(places[0], places[1]))
+    flow.say(0, b"SUB a.b 1\r\nSUB r.* 2\r\n")
+    flow.say(0, pub(b"orders.new") * 3)
+    start = flow.here
+    go_on(flow)
+    wraps = [s.key for s in flow.segments[start:] if s.seq + s.length >= 2**32]
     assert len(set(wraps)) == 2
-    assert advances(talk.segments, start)
+    assert advances(flow.segments, start)
 
 
 @pytest.mark.parametrize("silence_s", [1, 25 * 3600])
 @pytest.mark.parametrize("ahead_s", [0, 20 * 3600])
 def test_a_silence_that_ends_a_flow_within_a_partition(silence_s: int, ahead_s: int) -> None:
     """`ahead_s`: a packet from before has a time that lies ahead, so that the flow itself goes on."""
-    talk = plain()
-    talk.raw(0, b"", after_ns=ahead_s * 10**9)
-    talk.raw(0, b"", after_ns=-ahead_s * 10**9)
-    start = talk.here
-    go_on(talk).raw(0, b"", after_ns=silence_s * 10**9)
-    go_on(talk)
-    assert advances(talk.segments, start) is (silence_s == 1)
+    flow = plain()
+    flow.raw(0, b"", after_ns=ahead_s * 10**9)
+    flow.raw(0, b"", after_ns=-ahead_s * 10**9)
+    start = flow.here
+    go_on(flow).raw(0, b"", after_ns=silence_s * 10**9)
+    go_on(flow)
+    assert advances(flow.segments, start) is (silence_s == 1)
 
 
 def test_a_flow_that_begins_has_no_summary() -> None:
-    talk = plain()
-    assert not surveyed(talk.segments)
-    assert not surveyed(talk.segments[1:])
-    assert NAME in surveyed(go_on(talk).segments[2:])
+    flow = plain()
+    assert not surveyed(flow.segments)
+    assert not surveyed(flow.segments[1:])
+    assert NAME in surveyed(go_on(flow).segments[2:])
 
 
 @pytest.mark.parametrize("size", [143, 144, 145])
 def test_full_windows_are_counted(size: int) -> None:
-    talk = Talk(scale=4)
-    talk.windows[0] = 9
-    start = go_on(talk).here
-    talk.raw(0, b"")
-    talk.raw(1, msg(b"a.b", 1, b"x" * (size - len(msg(b"a.b", 1, b"x" * 100)) + 100)))
-    assert talk.segments[-1].length == size
-    assert advances(go_on(talk).segments, start)
+    flow = ScriptedFlow(scale=4)
+    flow.windows[0] = 9
+    start = go_on(flow).here
+    flow.raw(0, b"")
+    flow.raw(1, msg(b"a.b", 1, b"x" * (size - len(msg(b"a.b", 1, b"x" * 100)) + 100)))
+    assert flow.segments[-1].length == size
+    assert advances(go_on(flow).segments, start)
 
 
 @pytest.mark.parametrize(("window", "certain"), [(60, True), (44, False), (40, False)])
 def test_a_window_that_may_be_full_before_it_is_known(window: int, certain: bool) -> None:
     """The receiver's latest window is in the state, not in the partition: it may be full after 707 bytes."""
-    talk = Talk(scale=4)
-    talk.windows[0] = window
-    start = go_on(talk).here
-    talk.raw(1, msg(b"a.b", 1, b"x" * 690))
-    assert talk.segments[-1].length == 707
-    assert advances(go_on(talk).segments, start) is certain
+    flow = ScriptedFlow(scale=4)
+    flow.windows[0] = window
+    start = go_on(flow).here
+    flow.raw(1, msg(b"a.b", 1, b"x" * 690))
+    assert flow.segments[-1].length == 707
+    assert advances(go_on(flow).segments, start) is certain
 
 
 @pytest.mark.parametrize("before", [False, True])
 def test_nothing_is_passed_over_while_a_window_is_closed(before: bool) -> None:
-    talk = go_on(Talk())
-    talk.windows[0] = 0
+    flow = go_on(ScriptedFlow())
+    flow.windows[0] = 0
     if before:
-        talk.raw(0, b"")
-        talk.windows[0] = 100
-    start = talk.here
-    go_on(talk)
-    assert not advances(talk.segments, start)
+        flow.raw(0, b"")
+        flow.windows[0] = 100
+    start = flow.here
+    go_on(flow)
+    assert not advances(flow.segments, start)

@@ -10,7 +10,16 @@ from dissect.nats import Options
 from dissect.nats.options import Payload
 
 from tests.bench.generate import Plan
-from tests.dissector.partition.advancing import INFO, Talk, check, even, generated, msg, pub, sample
+from tests.dissector.partition.advancing import (
+    INFO,
+    ScriptedFlow,
+    check,
+    even,
+    generated,
+    msg,
+    pub,
+    sample,
+)
 from tests.dissector.samples.rows import PCAPS
 
 
@@ -106,14 +115,14 @@ _SAID = st.one_of(
 
 @given(data=st.data())
 @settings(max_examples=80, deadline=None)
-def test_any_talk(data: st.DataObject) -> None:
-    talk = Talk(greeted=data.draw(st.booleans()))
+def test_any_conversation(data: st.DataObject) -> None:
+    flow = ScriptedFlow(greeted=data.draw(st.booleans()))
     for side, wire in data.draw(st.lists(_SAID, min_size=4, max_size=30)):
         if data.draw(st.booleans()):
-            talk.raw(side, wire)
+            flow.raw(side, wire)
         else:
-            talk.say(side, wire, data.draw(st.sampled_from([7, 100, 1448])))
-    every = talk.segments
+            flow.say(side, wire, data.draw(st.sampled_from([7, 100, 1448])))
+    every = flow.segments
     places = st.integers(1, len(every) - 1)
     cuts = sorted(data.draw(st.sets(places, min_size=1, max_size=4)))
     check(every, cuts)

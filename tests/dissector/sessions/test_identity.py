@@ -1,4 +1,4 @@
-"""Who talks."""
+"""The identity of both sides of a session."""
 
 from __future__ import annotations
 

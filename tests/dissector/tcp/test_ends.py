@@ -8,13 +8,15 @@ from dissect.nats.tcp.flow_table import FlowTable
 from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Direction
 
-from tests.support.pcapwriter import Talk
+from tests.support.pcapwriter import Conversation
 from tests.support.segments import segments_of
 
 
 def test_flows_end_in_the_order_in_which_they_began() -> None:
     table = FlowTable(Stream)
-    late, early = (Talk(("10.0.0.1", port), now_ns=port * 10**9).handshake() for port in (7, 5))
+    late, early = (
+        Conversation(("10.0.0.1", port), now_ns=port * 10**9).handshake() for port in (7, 5)
+    )
     for segment in segments_of([*late.records, *early.records]):
         table.add(segment)
     flows = list(table.deadlines())
@@ -26,6 +28,6 @@ def test_flows_end_in_the_order_in_which_they_began() -> None:
 
 
 def test_an_anomaly_has_the_place_of_its_witness() -> None:
-    (witness,) = segments_of(Talk().handshake().records[:1])
+    (witness,) = segments_of(Conversation().handshake().records[:1])
     found = oddity(witness, 7, Anomaly.EVICTED)
     assert (found.ts_ns, found.number, found.offset, found.length) == (witness.ts_ns, 1, 7, 0)

@@ -6,7 +6,7 @@ import pytest
 
 from dissect.nats.tcp.flow import community_id, endpoints, reversed_key, session_id, undirected
 
-from tests.support.pcapwriter import Talk
+from tests.support.pcapwriter import Conversation
 from tests.support.segments import segments_of
 
 
@@ -21,13 +21,13 @@ from tests.support.segments import segments_of
     ],
 )
 def test_community_id(source: str, target: str, ports: tuple[int, int], name: str) -> None:
-    talk = Talk((source, ports[0]), (target, ports[1]))
-    (segment,) = segments_of(talk.handshake().records[:1])
+    conversation = Conversation((source, ports[0]), (target, ports[1]))
+    (segment,) = segments_of(conversation.handshake().records[:1])
     assert community_id(segment.key) == name
 
 
 def test_the_session_id_is_the_community_id_and_the_first_packet() -> None:
-    (segment,) = segments_of(Talk().handshake().records[:1])
+    (segment,) = segments_of(Conversation().handshake().records[:1])
     name = community_id(segment.key)
     assert name == "1:yvg/hVFxoFK11DIvmDNGrNR3X8M="
     assert session_id(name, 1700000000123456000) == "7e93083f2d194d40"
@@ -36,8 +36,8 @@ def test_the_session_id_is_the_community_id_and_the_first_packet() -> None:
 @pytest.mark.parametrize("server", [("10.0.0.2", 4222), ("10.0.0.1", 4222), ("fd00::2", 1)])
 def test_keys_have_two_directions(server: tuple[str, int]) -> None:
     client = ("fd00::1", 40000) if ":" in server[0] else ("10.0.0.1", 40000)
-    talk = Talk(client, server).handshake()
-    there, back = (segment.key for segment in segments_of(talk.records[:2]))
+    conversation = Conversation(client, server).handshake()
+    there, back = (segment.key for segment in segments_of(conversation.records[:2]))
     assert reversed_key(there) == back
     assert reversed_key(back) == there
     assert undirected(there) == undirected(back)
@@ -45,9 +45,11 @@ def test_keys_have_two_directions(server: tuple[str, int]) -> None:
 
 
 def test_endpoints_are_written_as_users_write_them() -> None:
-    four, six = Talk(), Talk(("fd00::1", 1), ("fd00:0:0:1::2", 2))
+    four, six = Conversation(), Conversation(("fd00::1", 1), ("fd00:0:0:1::2", 2))
     keys = [
-        segment.key for talk in (four, six) for segment in segments_of(talk.handshake().records[:1])
+        segment.key
+        for conversation in (four, six)
+        for segment in segments_of(conversation.handshake().records[:1])
     ]
     assert endpoints(keys[0]) == ("10.0.0.1:40000", "10.0.0.2:4222")
     assert endpoints(keys[1]) == ("[fd00::1]:1", "[fd00:0:0:1::2]:2")

@@ -12,7 +12,7 @@ from dissect.nats.tcp.limits import FlowLimits
 from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Chunk, Direction, Gap
 
-from tests.support.pcapwriter import START_NS, Record, Talk
+from tests.support.pcapwriter import START_NS, Conversation, Record
 from tests.support.segments import segments_of
 from tests.support.tcp_conversation import ACK, FIN, PSH, RST, SYN
 
@@ -57,11 +57,14 @@ def account(records: Iterable[Record], limits: FlowLimits | None = None) -> Acco
 
 
 def test_a_whole_connection() -> None:
-    talk = Talk().handshake().from_server(b"INFO").from_client(b"CONNECT").close()
-    done = account(talk.records)
+    conversation = Conversation().handshake().from_server(b"INFO").from_client(b"CONNECT").close()
+    done = account(conversation.records)
     (flow,) = done.flows
     assert (flow.originator, flow.responder) == ("10.0.0.1:40000", "10.0.0.2:4222")
-    assert (flow.first_ns, flow.last_ns) == (talk.records[0].ts_ns, talk.records[-1].ts_ns)
+    assert (flow.first_ns, flow.last_ns) == (
+        conversation.records[0].ts_ns,
+        conversation.records[-1].ts_ns,
+    )
     assert (flow.midstream, flow.end, flow.ended_by) == (False, End.FIN, ORIGINATOR)
     assert done.said == {(flow, ORIGINATOR): b"CONNECT", (flow, RESPONDER): b"INFO"}
     assert done.ends == [(flow, ORIGINATOR), (flow, RESPONDER)]
@@ -70,7 +73,7 @@ def test_a_whole_connection() -> None:
 
 
 def test_bytes_come_out_as_they_arrive() -> None:
-    opening, speaking = Talk().handshake(), Talk()
+    opening, speaking = Conversation().handshake(), Conversation()
     done = Account().feed(opening.records)
     assert done.flows == []
     done.feed(speaking.handshake().from_server(b"INFO").records[3:])
@@ -83,7 +86,7 @@ def test_bytes_come_out_as_they_arrive() -> None:
 
 
 def test_ipv6_endpoints_are_in_brackets() -> None:
-    (flow,) = account(Talk(("fd00::1", 1), ("fd00::2", 2)).handshake().records).flows
+    (flow,) = account(Conversation(("fd00::1", 1), ("fd00::2", 2)).handshake().records).flows
     assert (flow.originator, flow.responder) == ("[fd00::1]:1", "[fd00::2]:2")
 
 
@@ -91,27 +94,27 @@ def test_ipv6_endpoints_are_in_brackets() -> None:
 
 
 def test_a_syn_ack_alone_says_who_accepted() -> None:
-    done = account(Talk().handshake().from_server(b"INFO").records[1:])
+    done = account(Conversation().handshake().from_server(b"INFO").records[1:])
     (flow,) = done.flows
     assert (flow.originator, flow.midstream) == ("10.0.0.1:40000", False)
     assert done.said[flow, RESPONDER] == b"INFO"
 
 
 def test_midstream_the_first_sender_counts_as_originator() -> None:
-    done = account(Talk().handshake().from_server(b"MSG").from_client(b"PUB").records[3:])
+    done = account(Conversation().handshake().from_server(b"MSG").from_client(b"PUB").records[3:])
     (flow,) = done.flows
     assert (flow.originator, flow.midstream) == ("10.0.0.2:4222", True)
     assert done.said == {(flow, ORIGINATOR): b"MSG", (flow, RESPONDER): b"PUB"}
 
 
 def test_a_flow_can_be_turned_round() -> None:
-    talk = Talk().handshake().from_server(b"MSG").from_client(b"PUB").close()
-    done = Account().feed(talk.records[3:7])
+    conversation = Conversation().handshake().from_server(b"MSG").from_client(b"PUB").close()
+    done = Account().feed(conversation.records[3:7])
     (flow,) = done.flows
     flow.swap()
     assert (flow.originator, flow.responder) == ("10.0.0.1:40000", "10.0.0.2:4222")
     assert flow.side(RESPONDER).bytes == 3
-    done.feed(talk.records[7:])
+    done.feed(conversation.records[7:])
     assert flow.ended_by is ORIGINATOR
     flow.swap()
     assert flow.ended_by is RESPONDER
@@ -120,8 +123,8 @@ def test_a_flow_can_be_turned_round() -> None:
 
 
 def test_a_late_syn_says_who_opened_the_flow() -> None:
-    talk = Talk().handshake().from_server(b"INFO").from_client(b"CONNECT")
-    syn, syn_ack, ack, *rest = talk.records
+    conversation = Conversation().handshake().from_server(b"INFO").from_client(b"CONNECT")
+    syn, syn_ack, ack, *rest = conversation.records
     done = account([rest[0], syn_ack, syn, ack, *rest[1:]])
     (flow,) = done.flows
     assert (flow.originator, flow.midstream) == ("10.0.0.1:40000", False)
@@ -129,18 +132,18 @@ def test_a_late_syn_says_who_opened_the_flow() -> None:
 
 
 def test_a_syn_that_is_later_than_delivered_bytes_turns_nothing_round() -> None:
-    talk = Talk().handshake().from_server(b"INFO").from_client(b"CONNECT")
-    syn, syn_ack, ack, *rest = talk.records
+    conversation = Conversation().handshake().from_server(b"INFO").from_client(b"CONNECT")
+    syn, syn_ack, ack, *rest = conversation.records
     done = account([*rest, syn])
     (flow,) = done.flows
     assert (flow.originator, flow.midstream) == ("10.0.0.2:4222", True)
 
 
 def test_an_endpoint_may_talk_to_itself() -> None:
-    talk = Talk(("10.0.0.1", 7), ("10.0.0.1", 7))
-    talk.packet(talk.client, SYN)
-    talk.packet(talk.client, PSH | ACK, b"echo")
-    done = account(talk.records)
+    conversation = Conversation(("10.0.0.1", 7), ("10.0.0.1", 7))
+    conversation.packet(conversation.client, SYN)
+    conversation.packet(conversation.client, PSH | ACK, b"echo")
+    done = account(conversation.records)
     (flow,) = done.flows
     assert done.said[flow, ORIGINATOR] == b"echo"
 
@@ -149,22 +152,24 @@ def test_an_endpoint_may_talk_to_itself() -> None:
 
 
 def test_an_ack_gives_up_a_hole_of_the_other_direction() -> None:
-    talk = Talk().handshake().from_server(b"lost", skip=True).from_server(b"MSG")
+    conversation = Conversation().handshake().from_server(b"lost", skip=True).from_server(b"MSG")
     for _ in range(20):
-        talk.packet(talk.client, ACK)
-    done = Account().feed(talk.records)
+        conversation.packet(conversation.client, ACK)
+    done = Account().feed(conversation.records)
     (flow,) = done.flows
     assert done.said == {(flow, RESPONDER): b"MSG"}
     assert done.missing == {(flow, RESPONDER): 4}
 
 
 def test_a_request_comes_before_the_answer_that_acknowledges_it() -> None:
-    talk = Talk()
-    talk.packet(talk.server, PSH | ACK, b"request")
-    talk.packet(talk.client, PSH | ACK, b"answer")
-    talk.packet(talk.server, ACK)
+    conversation = Conversation()
+    conversation.packet(conversation.server, PSH | ACK, b"request")
+    conversation.packet(conversation.client, PSH | ACK, b"answer")
+    conversation.packet(conversation.server, ACK)
     table = FlowTable(Stream)
-    heard = [delivery for segment in segments_of(talk.records) for delivery in table.add(segment)]
+    heard = [
+        delivery for segment in segments_of(conversation.records) for delivery in table.add(segment)
+    ]
     assert [direction for _, direction, _ in heard] == [ORIGINATOR, RESPONDER]
 
 
@@ -172,43 +177,48 @@ def test_a_request_comes_before_the_answer_that_acknowledges_it() -> None:
 
 
 def test_a_reset_ends_a_flow_and_its_text_is_no_data() -> None:
-    talk = Talk().handshake().from_client(b"PING")
-    talk.packet(talk.server, RST | ACK, b"go away")
-    done = account(talk.records)
+    conversation = Conversation().handshake().from_client(b"PING")
+    conversation.packet(conversation.server, RST | ACK, b"go away")
+    done = account(conversation.records)
     (flow,) = done.flows
     assert (flow.end, flow.ended_by) == (End.RST, RESPONDER)
     assert done.said == {(flow, ORIGINATOR): b"PING", (flow, RESPONDER): b""}
 
 
 def test_the_first_reason_counts() -> None:
-    talk = Talk().handshake()
-    talk.packet(talk.server, FIN | ACK)
-    talk.packet(talk.client, RST)
-    (flow,) = account(talk.records).flows
+    conversation = Conversation().handshake()
+    conversation.packet(conversation.server, FIN | ACK)
+    conversation.packet(conversation.client, RST)
+    (flow,) = account(conversation.records).flows
     assert (flow.end, flow.ended_by) == (End.FIN, RESPONDER)
 
 
 def test_an_open_flow_ends_with_the_capture() -> None:
-    (flow,) = account(Talk().handshake().records).flows
+    (flow,) = account(Conversation().handshake().records).flows
     assert (flow.end, flow.ended_by, flow.over) == (End.OPEN, None, True)
 
 
 def test_late_packets_belong_to_a_closed_flow_until_it_goes() -> None:
-    talk = Talk().handshake().from_client(b"one", skip=True).close()
-    done = Account().feed(talk.records)
-    late = Talk().handshake().from_client(b"one").records[3]
-    done.feed([Record(talk.now_ns + 59 * SECOND, late.data)])
+    conversation = Conversation().handshake().from_client(b"one", skip=True).close()
+    done = Account().feed(conversation.records)
+    late = Conversation().handshake().from_client(b"one").records[3]
+    done.feed([Record(conversation.now_ns + 59 * SECOND, late.data)])
     (flow,) = done.flows
     assert done.said[flow, ORIGINATOR] == b"one"
     assert done.ends == []
-    other = Talk(("10.0.0.3", 1), now_ns=talk.now_ns + 61 * SECOND).handshake()
+    other = Conversation(("10.0.0.3", 1), now_ns=conversation.now_ns + 61 * SECOND).handshake()
     done.feed(other.records[:1])
     assert done.ends == [(flow, ORIGINATOR), (flow, RESPONDER)]
 
 
 def test_what_comes_after_a_flow_went_is_another_one() -> None:
-    talk = Talk().handshake().close()
-    done = account([*talk.records, Record(talk.now_ns + 100 * SECOND, talk.records[-1].data)])
+    conversation = Conversation().handshake().close()
+    done = account(
+        [
+            *conversation.records,
+            Record(conversation.now_ns + 100 * SECOND, conversation.records[-1].data),
+        ]
+    )
     assert [flow.midstream for flow in done.flows] == [False, True]
 
 
@@ -217,10 +227,14 @@ def test_what_comes_after_a_flow_went_is_another_one() -> None:
 
 @pytest.mark.parametrize("closed", [True, False])
 def test_a_syn_with_another_number_begins_the_next_flow(closed: bool) -> None:
-    first = Talk().handshake().from_client(b"one")
+    first = Conversation().handshake().from_client(b"one")
     if closed:
         first.close()
-    second = Talk(isn=(70000, 90000), now_ns=first.now_ns + SECOND).handshake().from_client(b"two")
+    second = (
+        Conversation(isn=(70000, 90000), now_ns=first.now_ns + SECOND)
+        .handshake()
+        .from_client(b"two")
+    )
     done = account(first.records + second.records)
     one, two = done.flows
     assert (done.said[one, ORIGINATOR], done.said[two, ORIGINATOR]) == (b"one", b"two")
@@ -230,13 +244,13 @@ def test_a_syn_with_another_number_begins_the_next_flow(closed: bool) -> None:
 
 
 def test_the_same_syn_again_does_not() -> None:
-    talk = Talk().handshake().from_client(b"one")
-    assert len(account([*talk.records[:1], *talk.records]).flows) == 1
+    conversation = Conversation().handshake().from_client(b"one")
+    assert len(account([*conversation.records[:1], *conversation.records]).flows) == 1
 
 
 def test_the_other_side_may_open_the_next_flow() -> None:
-    first = Talk().handshake().close()
-    second = Talk(first.server, first.client, isn=(7, 8), now_ns=first.now_ns).handshake()
+    first = Conversation().handshake().close()
+    second = Conversation(first.server, first.client, isn=(7, 8), now_ns=first.now_ns).handshake()
     assert [flow.originator for flow in account(first.records + second.records).flows] == [
         "10.0.0.1:40000",
         "10.0.0.2:4222",
@@ -244,9 +258,9 @@ def test_the_other_side_may_open_the_next_flow() -> None:
 
 
 def test_a_flow_that_ended_for_a_syn_is_not_ended_again_when_its_time_comes() -> None:
-    first = Talk().handshake().close()
-    second = Talk(isn=(70000, 90000), now_ns=first.now_ns).handshake()
-    later = Talk(("10.0.0.3", 1), now_ns=first.now_ns + 100 * SECOND).handshake()
+    first = Conversation().handshake().close()
+    second = Conversation(isn=(70000, 90000), now_ns=first.now_ns).handshake()
+    later = Conversation(("10.0.0.3", 1), now_ns=first.now_ns + 100 * SECOND).handshake()
     done = account(first.records + second.records + later.records)
     assert len(done.ends) == 2 * len(done.flows) == 6
 
@@ -256,8 +270,8 @@ def test_a_flow_that_ended_for_a_syn_is_not_ended_again_when_its_time_comes() ->
 
 def test_silence_ends_a_flow() -> None:
     limits = FlowLimits(idle_ns=100 * SECOND)
-    quiet = Talk().handshake()
-    busy = Talk(("10.0.0.3", 1)).handshake()
+    quiet = Conversation().handshake()
+    busy = Conversation(("10.0.0.3", 1)).handshake()
     done = Account(limits).feed(quiet.records + busy.records)
     for _ in range(5):
         busy.now_ns += 40 * SECOND
@@ -269,16 +283,16 @@ def test_silence_ends_a_flow() -> None:
 
 @pytest.mark.parametrize("size", [0, 4])
 def test_the_same_ports_after_silence_are_another_flow(size: int) -> None:
-    talk = Talk().handshake()
-    talk.now_ns += 100 * SECOND
-    done = Account(FlowLimits(idle_ns=60 * SECOND)).feed(talk.records)
-    talk.packet(talk.client, PSH | ACK, b"x" * size)
-    done.feed(talk.records[-1:]).finish()
+    conversation = Conversation().handshake()
+    conversation.now_ns += 100 * SECOND
+    done = Account(FlowLimits(idle_ns=60 * SECOND)).feed(conversation.records)
+    conversation.packet(conversation.client, PSH | ACK, b"x" * size)
+    done.feed(conversation.records[-1:]).finish()
     assert [flow.midstream for flow in done.flows] == [False, True]
 
 
 def test_silence_ends_a_flow_at_the_same_time_whoever_else_talks() -> None:
-    quiet, busy = Talk().handshake(), Talk(("10.0.0.3", 1)).handshake()
+    quiet, busy = Conversation().handshake(), Conversation(("10.0.0.3", 1)).handshake()
     done = Account(FlowLimits(idle_ns=100 * SECOND)).feed(quiet.records + busy.records)
     busy.now_ns += 90 * SECOND
     done.feed(busy.from_client(b"PING").records[-2:])
@@ -292,7 +306,10 @@ def test_closed_flows_go_one_after_the_other() -> None:
     done = Account()
     for port, start in ((1, 0), (2, 30), (3, 61), (4, 91)):
         done.feed(
-            Talk(("10.0.0.1", port), now_ns=START_NS + start * SECOND).handshake().close().records
+            Conversation(("10.0.0.1", port), now_ns=START_NS + start * SECOND)
+            .handshake()
+            .close()
+            .records
         )
     assert [flow.originator for flow, way in done.ends if way is ORIGINATOR] == [
         "10.0.0.1:1",
@@ -303,14 +320,14 @@ def test_closed_flows_go_one_after_the_other() -> None:
 def test_too_many_flows_push_out_the_closed_the_empty_and_the_longest_silent() -> None:
     done = Account(FlowLimits(max_flows=16))
 
-    def talk(port: int) -> Talk:
-        return Talk(("10.0.0.1", port), now_ns=START_NS + port * SECOND).handshake()
+    def conversation(port: int) -> Conversation:
+        return Conversation(("10.0.0.1", port), now_ns=START_NS + port * SECOND).handshake()
 
-    done.feed(talk(1).from_client(b"PING").records)
-    done.feed(talk(2).records)
-    done.feed(talk(3).from_client(b"PING").close().records)
+    done.feed(conversation(1).from_client(b"PING").records)
+    done.feed(conversation(2).records)
+    done.feed(conversation(3).from_client(b"PING").close().records)
     for port in range(4, 20):
-        done.feed(talk(port).from_client(b"PING").records)
+        done.feed(conversation(port).from_client(b"PING").records)
     assert done.table.evicted == 3
     assert [flow.originator for flow, way in done.ends if way is ORIGINATOR] == [
         "10.0.0.1:1",
@@ -321,10 +338,10 @@ def test_too_many_flows_push_out_the_closed_the_empty_and_the_longest_silent() -
 
 
 def test_time_may_run_backwards() -> None:
-    talk = Talk().handshake().from_client(b"one").from_server(b"two").close()
+    conversation = Conversation().handshake().from_client(b"one").from_server(b"two").close()
     backwards = [
         Record(record.ts_ns, other.data)
-        for record, other in zip(reversed(talk.records), talk.records, strict=True)
+        for record, other in zip(reversed(conversation.records), conversation.records, strict=True)
     ]
     done = account(backwards)
     (flow,) = done.flows
@@ -334,8 +351,8 @@ def test_time_may_run_backwards() -> None:
 
 def test_a_flow_is_complete_once_with_both_fins() -> None:
     table = FlowTable(Stream)
-    talk = Talk().handshake().from_server(b"INFO").close()
-    found = [table.add(segment) for segment in segments_of(talk.records)]
+    conversation = Conversation().handshake().from_server(b"INFO").close()
+    found = [table.add(segment) for segment in segments_of(conversation.records)]
     (flow, *_), (other, *_) = found[-2]
     assert flow is other and flow.complete and not flow.over
     assert found[-2] == [(flow, ORIGINATOR, []), (flow, RESPONDER, [])] and found[-1] == []

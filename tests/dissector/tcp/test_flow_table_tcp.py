@@ -13,12 +13,12 @@ from dissect.nats.tcp.limits import FlowLimits, Limits
 from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Chunk, Direction, Gap, Oddity, Segment
 
-from tests.support.pcapwriter import Talk
+from tests.support.pcapwriter import Conversation
 from tests.support.segments import segments_of
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 MS, SECOND = 10**6, 10**9
-A, B = (key.key for key in segments_of(Talk().handshake().records[:2]))
+A, B = (key.key for key in segments_of(Conversation().handshake().records[:2]))
 
 
 class Wire:
@@ -264,9 +264,11 @@ def test_one_direction_alone_is_read_like_two() -> None:
 
 @pytest.mark.parametrize("shift", [0, 3, 10])
 def test_two_taps_show_everything_twice(shift: int) -> None:
-    talk = Talk().handshake().from_server(b"INFO").from_client(b"CONNECT").from_client(b"PING")
-    talk.from_server(b"PONG").close()
-    records = talk.records
+    conversation = (
+        Conversation().handshake().from_server(b"INFO").from_client(b"CONNECT").from_client(b"PING")
+    )
+    conversation.from_server(b"PONG").close()
+    records = conversation.records
     doubled = sorted(
         [(at, 0, record) for at, record in enumerate(records)]
         + [(at + shift, 1, record) for at, record in enumerate(records)],

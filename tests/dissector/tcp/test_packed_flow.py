@@ -14,18 +14,18 @@ from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Direction, Item, Segment
 
 from tests.support.conversations import CONNECT, INFO
-from tests.support.pcapwriter import Talk
+from tests.support.pcapwriter import Conversation
 from tests.support.segments import segments_of
 from tests.support.tcp_conversation import ACK, FIN, PSH, RST, SYN
 
 SECOND = 10**9
 
 
-def talk() -> Talk:
-    return Talk().handshake().from_server(INFO).from_client(CONNECT).close()
+def conversation() -> Conversation:
+    return Conversation().handshake().from_server(INFO).from_client(CONNECT).close()
 
 
-def repeated(made: Talk) -> None:
+def repeated(made: Conversation) -> None:
     """The latest bytes, then all bytes of a side come again."""
     end = made.next[made.client]
     made.emit(made.client, PSH | ACK, end - 9, made.next[made.server], CONNECT[-8:])
@@ -33,34 +33,34 @@ def repeated(made: Talk) -> None:
     made.emit(made.server, PSH | ACK, start, end, INFO)
 
 
-def contradicted(made: Talk) -> None:
+def contradicted(made: Conversation) -> None:
     end = made.next[made.client]
     made.emit(made.client, PSH | ACK, end - 9, made.next[made.server], b"x" * 8)
 
 
-def continued(made: Talk) -> None:
+def continued(made: Conversation) -> None:
     made.emit(made.client, PSH | ACK, made.next[made.client], made.next[made.server], b"PING\r\n")
 
 
-def reset(made: Talk) -> None:
+def reset(made: Conversation) -> None:
     made.emit(made.server, RST, made.next[made.server], 0, b"")
 
 
-def reset_from_afar(made: Talk) -> None:
+def reset_from_afar(made: Conversation) -> None:
     made.emit(made.server, RST, made.next[made.server] + 10**9, 0, b"")
 
 
-def finished_again(made: Talk) -> None:
+def finished_again(made: Conversation) -> None:
     made.emit(made.server, FIN | ACK, made.next[made.server] - 1, made.next[made.client], b"")
 
 
-def opened_again(made: Talk) -> None:
+def opened_again(made: Conversation) -> None:
     """With the same number, late, and with another: the next connection."""
     made.emit(made.client, SYN, made.next[made.client] - 2 - len(CONNECT), 0, b"")
     made.emit(made.client, SYN, made.next[made.client] + 10**9, 0, b"")
 
 
-def strayed(made: Talk) -> None:
+def strayed(made: Conversation) -> None:
     made.emit(made.client, PSH | ACK, 10**9, 2 * 10**9, b"PING\r\n")
     made.emit(made.server, PSH | ACK, 2 * 10**9, 10**9 + 6, b"PONG\r\n")
 
@@ -95,9 +95,9 @@ def life(segments: list[Segment]) -> tuple[Seen, list[list[object]]]:
 
 @pytest.mark.parametrize("late", LATE)
 def test_a_late_packet_finds_a_flow_as_it_was(
-    monkeypatch: pytest.MonkeyPatch, late: Callable[[Talk], None]
+    monkeypatch: pytest.MonkeyPatch, late: Callable[[Conversation], None]
 ) -> None:
-    made = talk()
+    made = conversation()
     late(made)
     segments = segments_of(made.records)
     kept = life(segments)
@@ -108,7 +108,7 @@ def test_a_late_packet_finds_a_flow_as_it_was(
 @pytest.mark.parametrize("accepted", [False, True])
 def test_what_is_packed_comes_back(accepted: bool) -> None:
     table = FlowTable(Stream)
-    for segment in segments_of(talk().records[accepted:]):
+    for segment in segments_of(conversation().records[accepted:]):
         table.add(segment)
     ((flow, _),) = table.deadlines().items()
     before = facts(flow)
@@ -117,13 +117,16 @@ def test_what_is_packed_comes_back(accepted: bool) -> None:
     unpack(flow, Stream)
     assert facts(flow) == before and not flow.packed
     for way in Direction:
-        assert flow.side(way).key == segments_of(talk().records)[way is Direction.RESPONDER].key
+        assert (
+            flow.side(way).key
+            == segments_of(conversation().records)[way is Direction.RESPONDER].key
+        )
 
 
 def test_a_flow_without_payload_is_not_packed() -> None:
     """It takes no more, and is the first to be dropped, which its sides say."""
     table = FlowTable(Stream)
-    for segment in segments_of(Talk().handshake().close().records):
+    for segment in segments_of(Conversation().handshake().close().records):
         table.add(segment)
     ((flow, _),) = table.deadlines().items()
     pack(flow)

@@ -16,14 +16,14 @@ from dissect.nats.types import Chunk, Gap, Oddity, Segment
 
 from tests.support.partitioned import in_one, in_partitions
 from tests.support.pcapwriter import Record, ip, link, pcap_file, tcp
-from tests.support.tcp_conversation import ACK, Conversation
+from tests.support.tcp_conversation import ACK, TcpConversation
 
 A, B = b"\n\0\0\1\n\0\0\2\x13\x88\x10\x7e", b"\n\0\0\2\n\0\0\1\x10\x7e\x13\x88"
 FAR = 1 << 30
 WORDS = b"PUB a.b 5\r\nhello\r\n", b"MSG a.b 1 5\r\nhello\r\n"
 
 
-class Talk(Conversation[int]):
+class ScriptedFlow(TcpConversation[int]):
     """Both sides of a connection that was joined midstream, from some numbers on."""
 
     def __init__(self, seq: int, ack: int) -> None:
@@ -68,12 +68,12 @@ def jumps(deliveries: list[Delivery]) -> list[int]:
     ]
 
 
-def exchange(talk: Talk, times: int) -> list[Segment]:
-    return [talk.say(number % 2) for number in range(times)]
+def exchange(flow: ScriptedFlow, times: int) -> list[Segment]:
+    return [flow.say(number % 2) for number in range(times)]
 
 
 def test_a_jump_of_both_numbers_is_another_connection() -> None:
-    made = fed(exchange(Talk(1000, 5000), 20) + exchange(Talk(FAR, 3 * FAR), 30))
+    made = fed(exchange(ScriptedFlow(1000, 5000), 20) + exchange(ScriptedFlow(FAR, 3 * FAR), 30))
     assert list(bytes_of(made).values()) == [2000, 3000]
     assert missing(made) == 0 and jumps(made) == [0]
     first, second = bytes_of(made)
@@ -83,15 +83,15 @@ def test_a_jump_of_both_numbers_is_another_connection() -> None:
 
 
 def test_acknowledgements_alone_show_it_as_well() -> None:
-    other = Talk(FAR, 3 * FAR)
+    other = ScriptedFlow(FAR, 3 * FAR)
     acks = [other.say(side, b"") for side in (0, 1, 0, 1)]
-    made = fed(exchange(Talk(1000, 5000), 20) + acks)
+    made = fed(exchange(ScriptedFlow(1000, 5000), 20) + acks)
     assert missing(made) == 0 and len(bytes_of(made)) == 2 and jumps(made) == [0]
 
 
 def test_connections_that_take_turns_leave_the_first_whole() -> None:
     """Captures of the same time: packet by packet, nothing proves that the first connection is over."""
-    one, other = Talk(1000, 5000), Talk(FAR, 3 * FAR)
+    one, other = ScriptedFlow(1000, 5000), ScriptedFlow(FAR, 3 * FAR)
     every = exchange(one, 20)
     for _ in range(10):
         every += [one.say(0), other.say(0)]
@@ -103,14 +103,14 @@ def test_connections_that_take_turns_leave_the_first_whole() -> None:
 
 
 def test_a_forged_packet_does_no_harm() -> None:
-    one = Talk(1000, 5000)
-    made = fed([*exchange(one, 20), Talk(FAR, 3 * FAR).say(0), *exchange(one, 20)])
+    one = ScriptedFlow(1000, 5000)
+    made = fed([*exchange(one, 20), ScriptedFlow(FAR, 3 * FAR).say(0), *exchange(one, 20)])
     assert list(bytes_of(made).values()) == [4000] and jumps(made) == [100]
 
 
 def test_what_was_not_captured_stays_a_gap() -> None:
     """One side sent much more than was captured: the other number says that it is the same connection."""
-    one = Talk(1000, 5000)
+    one = ScriptedFlow(1000, 5000)
     every = exchange(one, 20)
     one.next[0] += 100 << 20
     made = fed(every + exchange(one, 20))
@@ -119,7 +119,7 @@ def test_what_was_not_captured_stays_a_gap() -> None:
 
 
 def test_a_stray_at_the_end_is_counted() -> None:
-    made = fed([*exchange(Talk(1000, 5000), 20), Talk(FAR, 3 * FAR).say(1)])
+    made = fed([*exchange(ScriptedFlow(1000, 5000), 20), ScriptedFlow(FAR, 3 * FAR).say(1)])
     assert jumps(made) == [100] and list(bytes_of(made).values()) == [2000]
 
 
@@ -127,14 +127,14 @@ def test_a_stray_at_the_end_is_counted() -> None:
 def test_parts_of_a_capture_give_the_rows_of_the_whole(tmp_path: Path, seed: int) -> None:
     """Bursts of two conversations between the same ports, cut anywhere."""
     dice = random.Random(seed)
-    talks = [Talk(1000, 5000), Talk(FAR, 3 * FAR)]
+    flows = [ScriptedFlow(1000, 5000), ScriptedFlow(FAR, 3 * FAR)]
     records: list[Record] = []
     for _ in range(12):
-        talk = dice.choice(talks)
+        flow = dice.choice(flows)
         for number in range(dice.choice((1, 1, 2, 9))):
             side = number % 2
             data = dice.choice((WORDS[side], WORDS[side], b""))
-            each = talk.say(side, data)
+            each = flow.say(side, data)
             hosts, ports = ("10.0.0.1", "10.0.0.2"), (5000, 4222)
             if side:
                 hosts, ports = hosts[::-1], ports[::-1]

@@ -15,7 +15,7 @@ from dissect.nats.tcp.window import fills_window, gave_up_on, may_fill_window
 from dissect.nats.types import Direction
 
 from tests.support.paths import CAPTURES
-from tests.support.pcapwriter import STEP_NS, Talk, pcap_file
+from tests.support.pcapwriter import STEP_NS, Conversation, pcap_file
 from tests.support.segments import segments_of
 from tests.support.tcp_conversation import ACK, FIN, PSH, RST, SYN
 
@@ -25,34 +25,34 @@ _INFO = b'INFO {"server_id":"NA","version":"2.10.0","max_payload":1000}\r\n'
 _CONNECT = b'CONNECT {"verbose":false,"lang":"go","version":"1"}\r\nPING\r\n'
 
 
-def opened(client: bytes = _SCALE_7, server: bytes = _SCALE_7) -> Talk:
+def opened(client: bytes = _SCALE_7, server: bytes = _SCALE_7) -> Conversation:
     """A connection whose SYNs have these options; then the client's window is 10 units."""
-    talk = Talk()
-    talk.syn_options = {talk.client: client, talk.server: server}
-    talk.handshake()
-    talk.windows[talk.client] = 10
-    talk.packet(talk.client, ACK)
-    return talk
+    conversation = Conversation()
+    conversation.syn_options = {conversation.client: client, conversation.server: server}
+    conversation.handshake()
+    conversation.windows[conversation.client] = 10
+    conversation.packet(conversation.client, ACK)
+    return conversation
 
 
-def row(talk: Talk, folder: Path) -> FlowRecord:
+def row(conversation: Conversation, folder: Path) -> FlowRecord:
     path = folder / "windows.pcap"
-    path.write_bytes(pcap_file(talk.records))
+    path.write_bytes(pcap_file(conversation.records))
     (found,) = flows(path)
     assert isinstance(found, FlowRecord)
     return found
 
 
-def stop(talk: Talk, packets: int = 1) -> None:
+def stop(conversation: Conversation, packets: int = 1) -> None:
     """The client says that its window is closed."""
-    talk.windows[talk.client] = 0
+    conversation.windows[conversation.client] = 0
     for _ in range(packets):
-        talk.packet(talk.client, ACK)
+        conversation.packet(conversation.client, ACK)
 
 
-def go_on(talk: Talk) -> None:
-    talk.windows[talk.client] = 10
-    talk.packet(talk.client, ACK)
+def go_on(conversation: Conversation) -> None:
+    conversation.windows[conversation.client] = 10
+    conversation.packet(conversation.client, ACK)
 
 
 def test_a_sample_has_the_windows_that_wireshark_sees() -> None:
@@ -70,35 +70,37 @@ def test_a_sample_has_the_windows_that_wireshark_sees() -> None:
 
 
 def test_zero_windows_add_up(tmp_path: Path) -> None:
-    talk = opened()
-    stop(talk, 3)  # closed for 3 steps: until the packet that opens it
-    go_on(talk)
-    stop(talk)
-    talk.from_server(b"x" * 100)  # probes; the client's acknowledgement repeats that it is closed
-    go_on(talk)
-    found = row(talk, tmp_path)
+    conversation = opened()
+    stop(conversation, 3)  # closed for 3 steps: until the packet that opens it
+    go_on(conversation)
+    stop(conversation)
+    conversation.from_server(
+        b"x" * 100
+    )  # probes; the client's acknowledgement repeats that it is closed
+    go_on(conversation)
+    found = row(conversation, tmp_path)
     assert (found.zero_windows_originator, found.zero_windows_responder) == (5, 0)
     assert found.zero_window_ns_originator == 6 * STEP_NS
 
 
 def test_a_window_that_never_opens_is_closed_to_the_end(tmp_path: Path) -> None:
-    talk = opened()
-    stop(talk)
-    talk.now_ns += SECOND
-    talk.packet(talk.server, ACK)
-    found = row(talk, tmp_path)
+    conversation = opened()
+    stop(conversation)
+    conversation.now_ns += SECOND
+    conversation.packet(conversation.server, ACK)
+    found = row(conversation, tmp_path)
     assert found.end == "open"
-    assert found.zero_window_ns_originator == found.last_ns - talk.records[4].ts_ns
+    assert found.zero_window_ns_originator == found.last_ns - conversation.records[4].ts_ns
 
 
 @pytest.mark.parametrize("flags", [SYN, RST, RST | ACK, FIN | ACK])
 def test_the_first_and_last_packets_close_no_window(tmp_path: Path, flags: int) -> None:
-    talk = opened()
-    talk.windows[talk.client] = 0
+    conversation = opened()
+    conversation.windows[conversation.client] = 0
     if flags & SYN:
-        talk.next[talk.client] = 1000  # repeated
-    talk.packet(talk.client, flags)
-    assert row(talk, tmp_path).zero_windows_originator == 0
+        conversation.next[conversation.client] = 1000  # repeated
+    conversation.packet(conversation.client, flags)
+    assert row(conversation, tmp_path).zero_windows_originator == 0
 
 
 @pytest.mark.parametrize(
@@ -114,55 +116,57 @@ def test_a_segment_fills_the_window_up_to_its_last_byte(
     tmp_path: Path, client: bytes, server: bytes, unit: int
 ) -> None:
     for size, full in (10 * unit - 1, 0), (10 * unit, 1), (10 * unit + 1, 0):
-        talk = opened(client, server)
-        talk.packet(talk.server, PSH | ACK, b"x" * 4)
-        talk.packet(talk.server, PSH | ACK, b"x" * (size - 4))
-        found = row(talk, tmp_path)
+        conversation = opened(client, server)
+        conversation.packet(conversation.server, PSH | ACK, b"x" * 4)
+        conversation.packet(conversation.server, PSH | ACK, b"x" * (size - 4))
+        found = row(conversation, tmp_path)
         assert (found.window_full_originator, found.window_full_responder) == (0, full)
 
 
 def test_the_window_of_a_syn_is_not_scaled(tmp_path: Path) -> None:
-    talk = Talk()
-    talk.windows[talk.server] = 500
-    talk.syn_options = dict.fromkeys(talk.windows, _SCALE_7)
-    talk.handshake()
-    talk.packet(talk.client, PSH | ACK, b"x" * 500)
-    assert row(talk, tmp_path).window_full_originator == 1
+    conversation = Conversation()
+    conversation.windows[conversation.server] = 500
+    conversation.syn_options = dict.fromkeys(conversation.windows, _SCALE_7)
+    conversation.handshake()
+    conversation.packet(conversation.client, PSH | ACK, b"x" * 500)
+    assert row(conversation, tmp_path).window_full_originator == 1
 
 
 def test_nothing_is_known_of_windows_without_a_syn(tmp_path: Path) -> None:
-    talk = opened()
-    del talk.records[:2]
-    talk.from_server(b"x" * 10).from_server(b"x" * 1280)
-    stop(talk)
-    talk.next[talk.server] -= 1280
-    talk.packet(talk.server, PSH | ACK, b"x" * 1280)  # again, and all of it was acknowledged
-    found = row(talk, tmp_path)
+    conversation = opened()
+    del conversation.records[:2]
+    conversation.from_server(b"x" * 10).from_server(b"x" * 1280)
+    stop(conversation)
+    conversation.next[conversation.server] -= 1280
+    conversation.packet(
+        conversation.server, PSH | ACK, b"x" * 1280
+    )  # again, and all of it was acknowledged
+    found = row(conversation, tmp_path)
     assert found.window_full_responder == 0
     assert found.zero_windows_originator == 1  # no scale makes more of nothing
 
 
 def test_a_repeated_segment_fills_the_window_again(tmp_path: Path) -> None:
-    talk = opened()
+    conversation = opened()
     for _ in range(2):
-        talk.packet(talk.server, PSH | ACK, b"x" * 1280)
-        talk.next[talk.server] -= 1280
-    assert row(talk, tmp_path).window_full_responder == 2
+        conversation.packet(conversation.server, PSH | ACK, b"x" * 1280)
+        conversation.next[conversation.server] -= 1280
+    assert row(conversation, tmp_path).window_full_responder == 2
 
 
 def test_windows_wrap_with_sequence_numbers(tmp_path: Path) -> None:
-    talk = Talk(isn=(1000, 2**32 - 700))
-    talk.syn_options = dict.fromkeys(talk.windows, _SCALE_7)
-    talk.handshake()
-    go_on(talk)
-    talk.packet(talk.server, PSH | ACK, b"x" * 640)
-    talk.packet(talk.server, PSH | ACK, b"x" * 640)
-    assert row(talk, tmp_path).window_full_responder == 1
+    conversation = Conversation(isn=(1000, 2**32 - 700))
+    conversation.syn_options = dict.fromkeys(conversation.windows, _SCALE_7)
+    conversation.handshake()
+    go_on(conversation)
+    conversation.packet(conversation.server, PSH | ACK, b"x" * 640)
+    conversation.packet(conversation.server, PSH | ACK, b"x" * 640)
+    assert row(conversation, tmp_path).window_full_responder == 1
 
 
-def state_of(talk: Talk) -> FlowTable:
+def state_of(conversation: Conversation) -> FlowTable:
     table = FlowTable(Stream)
-    for segment in segments_of(talk.records):
+    for segment in segments_of(conversation.records):
         table.add(segment)
     return table
 
@@ -179,25 +183,25 @@ def test_what_may_fill_a_window() -> None:
     assert not may_fill_window(server, 5001, 9999)
     server.stream.ack = None
     assert not may_fill_window(server, 5001, 9999)
-    (segment,) = segments_of(Talk().from_server(b"x").records[:1])
+    (segment,) = segments_of(Conversation().from_server(b"x").records[:1])
     assert not fills_window(server, segment)
 
 
-def ended(closed_ns: int, then_ns: int, by: str, flags: int = FIN | ACK) -> Talk:
+def ended(closed_ns: int, then_ns: int, by: str, flags: int = FIN | ACK) -> Conversation:
     """The client stops the server for so long, and after another while somebody ends it."""
-    talk = opened()
-    talk.from_server(_INFO).from_client(_CONNECT).from_server(b"PONG\r\n")
-    stop(talk)
-    talk.now_ns += closed_ns - STEP_NS
+    conversation = opened()
+    conversation.from_server(_INFO).from_client(_CONNECT).from_server(b"PONG\r\n")
+    stop(conversation)
+    conversation.now_ns += closed_ns - STEP_NS
     if then_ns:
-        go_on(talk)
-        talk.now_ns += then_ns - STEP_NS
-    talk.packet(talk.server if by == "server" else talk.client, flags)
-    return talk
+        go_on(conversation)
+        conversation.now_ns += then_ns - STEP_NS
+    conversation.packet(conversation.server if by == "server" else conversation.client, flags)
+    return conversation
 
 
 @pytest.mark.parametrize(
-    ("talk", "verdict"),
+    ("conversation", "verdict"),
     [
         (ended(SECOND, 0, "server"), "stalled"),
         (ended(SECOND, 0, "server", RST), "stalled"),
@@ -208,9 +212,9 @@ def ended(closed_ns: int, then_ns: int, by: str, flags: int = FIN | ACK) -> Talk
     ],
     ids=["closed", "reset", "soon", "late", "short", "client"],
 )
-def test_slow_consumers(tmp_path: Path, talk: Talk, verdict: str | None) -> None:
+def test_slow_consumers(tmp_path: Path, conversation: Conversation, verdict: str | None) -> None:
     path = tmp_path / "slow.pcap"
-    path.write_bytes(pcap_file(talk.records))
+    path.write_bytes(pcap_file(conversation.records))
     assert [row.slow_consumer for row in sessions(path)] == [verdict]
 
 
@@ -218,26 +222,26 @@ def test_slow_consumers(tmp_path: Path, talk: Talk, verdict: str | None) -> None
     ("text", "verdict"), [("Slow Consumer", "error"), ("Stale Connection", None)]
 )
 def test_the_words_of_the_server_decide(tmp_path: Path, text: str, verdict: str | None) -> None:
-    talk = opened()
-    talk.from_server(_INFO).from_client(_CONNECT).from_server(b"PONG\r\n")
-    stop(talk)
-    talk.now_ns += SECOND
-    talk.from_server(f"-ERR '{text}'\r\n".encode())
-    talk.packet(talk.server, FIN | ACK)
+    conversation = opened()
+    conversation.from_server(_INFO).from_client(_CONNECT).from_server(b"PONG\r\n")
+    stop(conversation)
+    conversation.now_ns += SECOND
+    conversation.from_server(f"-ERR '{text}'\r\n".encode())
+    conversation.packet(conversation.server, FIN | ACK)
     path = tmp_path / "slow.pcap"
-    path.write_bytes(pcap_file(talk.records))
+    path.write_bytes(pcap_file(conversation.records))
     assert [row.slow_consumer for row in sessions(path)] == [verdict]
 
 
 def test_a_slow_server_is_no_slow_consumer(tmp_path: Path) -> None:
-    talk = opened()
-    talk.from_server(_INFO).from_client(_CONNECT).from_server(b"PONG\r\n")
-    talk.windows[talk.server] = 0
-    talk.packet(talk.server, ACK)
-    talk.now_ns += SECOND
-    talk.packet(talk.client, FIN | ACK)
+    conversation = opened()
+    conversation.from_server(_INFO).from_client(_CONNECT).from_server(b"PONG\r\n")
+    conversation.windows[conversation.server] = 0
+    conversation.packet(conversation.server, ACK)
+    conversation.now_ns += SECOND
+    conversation.packet(conversation.client, FIN | ACK)
     path = tmp_path / "slow.pcap"
-    path.write_bytes(pcap_file(talk.records))
+    path.write_bytes(pcap_file(conversation.records))
     assert [row.slow_consumer for row in sessions(path)] == [None]
 
 

@@ -22,7 +22,7 @@ from tests.support import xor_layer
 from tests.support.partitioned import in_one, in_partitions
 from tests.support.pcapwriter import pcap_file
 from tests.support.sums import kept
-from tests.support.xor_talk import GREETING, Harm, capture, conversation, lossy
+from tests.support.xor_conversation import GREETING, Harm, capture, lossy, records_of
 
 OPTIONS = xor_layer.XorOptions(payload=Payload.TEXT)
 HARMS: tuple[Harm, ...] = (list, lossy)
@@ -103,7 +103,7 @@ def test_the_stages_of_spark_give_the_same_rows(tmp_path: Path, size: int, harm:
 
 def test_no_summary_of_its_packets_is_believed(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
-    path.write_bytes(pcap_file(conversation(40001, True)))
+    path.write_bytes(pcap_file(records_of(40001, True)))
     every = list(segments([str(path)]))
     outcome = check(every, even(len(every), 6))
     assert outcome.refused and not outcome.advanced

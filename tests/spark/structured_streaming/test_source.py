@@ -102,10 +102,10 @@ def test_a_schema_is_not_for_users_to_say(spark: SparkSession) -> None:
 def test_sql(spark: SparkSession) -> None:
     register(spark)
     spark.sql(
-        f"CREATE OR REPLACE TEMPORARY VIEW talks USING `nats-capture` "
+        f"CREATE OR REPLACE TEMPORARY VIEW captured USING `nats-capture` "
         f"OPTIONS (path '{CORE}', table 'sessions')"
     )
-    assert spark.sql("SELECT count(*) AS n FROM talks").collect()[0].n == 7
+    assert spark.sql("SELECT count(*) AS n FROM captured").collect()[0].n == 7
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from tests.support.partitioned import (
     surveyed,
 )
 from tests.support.paths import CAPTURES
-from tests.support.pcapwriter import Record, Talk, fragments, link, pcap_file
+from tests.support.pcapwriter import Conversation, Record, fragments, link, pcap_file
 
 NAMES = sorted(path.name for path in CAPTURES.iterdir() if path.suffix in (".pcap", ".pcapng"))
 HOUR_NS = 3600 * 10**9
@@ -70,7 +70,7 @@ def test_every_sample_in_shares_of_its_flows(name: str) -> None:
 
 
 def test_flows_that_end_by_the_time_of_others_in_shares(tmp_path: Path) -> None:
-    one = Talk().handshake().from_server(INFO).from_client(CONNECT)
+    one = Conversation().handshake().from_server(INFO).from_client(CONNECT)
     records = [*one.records, *filler(one.now_ns), *filler(one.now_ns + 30 * HOUR_NS)]
     assert in_shares([path := written(tmp_path, records)], 4096, 2) == in_one([path])
     assert in_shares([path := fragmented(tmp_path, 7)], 4096, 2) == in_one([path])
@@ -87,11 +87,11 @@ def test_packets_without_tcp_are_counted_by_one_share(tmp_path: Path) -> None:
 
 
 def test_a_flow_that_was_silent_before_is_read_again(tmp_path: Path) -> None:
-    talk, other = Talk(), Talk(client=("10.0.0.9", 41000))
-    talk.handshake().from_server(INFO).from_client(CONNECT)
+    conversation, other = Conversation(), Conversation(client=("10.0.0.9", 41000))
+    conversation.handshake().from_server(INFO).from_client(CONNECT)
     for number in range(335):
-        talk.from_client(b"PUB a.%d 40\r\n%b\r\n" % (number, b"x" * 40))
-    records = talk.records
+        conversation.from_client(b"PUB a.%d 40\r\n%b\r\n" % (number, b"x" * 40))
+    records = conversation.records
     other.from_server(INFO).from_client(CONNECT)
     for number in range(1600):
         other.from_client(b"PUB b.%d 40\r\n%b\r\n" % (number, b"y" * 40))
@@ -133,40 +133,47 @@ def test_damage(name: str, how: str, tmp_path: Path) -> None:
 def test_captures_and_nats_inside_payloads(tmp_path: Path) -> None:
     inner = (CAPTURES / "core-2.15.1.pcap").read_bytes()[:12_000]
     nats = b"PUB a 3\r\nabc\r\nMSG b 1 2\r\nhi\r\n" * 200
-    talk = Talk().handshake().from_server(INFO).from_client(CONNECT)
+    conversation = Conversation().handshake().from_server(INFO).from_client(CONNECT)
     for body in (inner, nats, inner + nats):
-        talk.from_client(b"PUB files.raw %d\r\n%b\r\n" % (len(body), body))
-    is_the_same([written(tmp_path, talk.close().records)])
+        conversation.from_client(b"PUB files.raw %d\r\n%b\r\n" % (len(body), body))
+    is_the_same([written(tmp_path, conversation.close().records)])
 
 
 def test_a_message_larger_than_some_partitions(tmp_path: Path) -> None:
     body = bytes(range(256)) * 200
-    talk = Talk().handshake().from_server(INFO).from_client(CONNECT)
-    talk.from_client(b"PUB a %d\r\n%b\r\nPUB b 0\r\n\r\n" % (len(body), body))
-    is_the_same([written(tmp_path, talk.records)])
+    conversation = Conversation().handshake().from_server(INFO).from_client(CONNECT)
+    conversation.from_client(b"PUB a %d\r\n%b\r\nPUB b 0\r\n\r\n" % (len(body), body))
+    is_the_same([written(tmp_path, conversation.records)])
 
 
 def filler(now_ns: int, count: int = 60) -> list[Record]:
     """Another connection, which fills partitions."""
-    talk = Talk(client=("10.9.9.9", 555), now_ns=now_ns).handshake().from_server(INFO)
+    conversation = (
+        Conversation(client=("10.9.9.9", 555), now_ns=now_ns).handshake().from_server(INFO)
+    )
     for number in range(count):
-        talk.from_client(b"PUB filler.%d 200\r\n%b\r\n" % (number, b"x" * 200))
-    return talk.records
+        conversation.from_client(b"PUB filler.%d 200\r\n%b\r\n" % (number, b"x" * 200))
+    return conversation.records
 
 
 def test_flows_that_fall_silent_and_wake(tmp_path: Path) -> None:
-    first = Talk().handshake().from_server(INFO).from_client(CONNECT)
+    first = Conversation().handshake().from_server(INFO).from_client(CONNECT)
     shift = 25 * HOUR_NS
     late = [
-        replace(one, ts_ns=one.ts_ns + shift) for one in Talk().from_client(b"PING\r\n").records
+        replace(one, ts_ns=one.ts_ns + shift)
+        for one in Conversation().from_client(b"PING\r\n").records
     ]
     records = [*first.records, *filler(first.now_ns), *filler(first.now_ns + shift // 2), *late]
     is_the_same([written(tmp_path, [*records, *filler(late[-1].ts_ns)])])
 
 
 def test_a_port_that_is_used_again(tmp_path: Path) -> None:
-    one = Talk().handshake().from_server(INFO).from_client(CONNECT).close()
-    other = Talk(isn=(900_000, 700_000), now_ns=one.now_ns + 10**9).handshake().from_server(INFO)
+    one = Conversation().handshake().from_server(INFO).from_client(CONNECT).close()
+    other = (
+        Conversation(isn=(900_000, 700_000), now_ns=one.now_ns + 10**9)
+        .handshake()
+        .from_server(INFO)
+    )
     other.from_client(CONNECT).reset(other.client)
     records = [*one.records, *filler(one.now_ns), *other.records, *filler(other.now_ns)]
     path = written(tmp_path, records)
@@ -175,7 +182,7 @@ def test_a_port_that_is_used_again(tmp_path: Path) -> None:
 
 
 def test_the_end_of_a_flow_is_told_by_packets_far_behind_it(tmp_path: Path) -> None:
-    one = Talk().handshake().from_server(INFO).from_client(CONNECT)
+    one = Conversation().handshake().from_server(INFO).from_client(CONNECT)
     records = [*one.records, *filler(one.now_ns), *filler(one.now_ns + 30 * HOUR_NS)]
     path = written(tmp_path, records)
     is_the_same([path])
@@ -185,11 +192,11 @@ def test_the_end_of_a_flow_is_told_by_packets_far_behind_it(tmp_path: Path) -> N
 
 def fragmented(tmp_path: Path, every: int = 1000) -> str:
     """A capture with datagrams in fragments everywhere, without one of `every`."""
-    talk = Talk().handshake().from_server(INFO).from_client(CONNECT)
+    conversation = Conversation().handshake().from_server(INFO).from_client(CONNECT)
     for number in range(40):
-        talk.from_client(b"PUB a.%d 900\r\n%b\r\n" % (number, b"y" * 900))
+        conversation.from_client(b"PUB a.%d 900\r\n%b\r\n" % (number, b"y" * 900))
     pieces: list[Record] = []
-    for number, record in enumerate(talk.records):
+    for number, record in enumerate(conversation.records):
         if number % every == every - 1:
             continue
         if len(record.data) > 600:
@@ -206,9 +213,9 @@ def test_fragments_of_flows_whose_packets_are_read_again(tmp_path: Path) -> None
 
 
 def test_a_time_far_ahead_ends_only_the_flows_before_it(tmp_path: Path) -> None:
-    one = Talk().handshake().from_server(INFO).from_client(CONNECT)
+    one = Conversation().handshake().from_server(INFO).from_client(CONNECT)
     ahead = [replace(record, ts_ns=record.ts_ns + 30 * HOUR_NS) for record in filler(0, 1)[:1]]
-    other = Talk(client=("10.0.0.7", 700), now_ns=one.now_ns).handshake().from_server(INFO)
+    other = Conversation(client=("10.0.0.7", 700), now_ns=one.now_ns).handshake().from_server(INFO)
     begun = len(other.records)
     other.from_client(CONNECT).close()
     parts = [one.records, ahead, other.records[:begun], filler(one.now_ns), other.records[begun:]]

@@ -14,7 +14,7 @@ from dissect.nats.schema.records import SessionRecord
 
 from tests.support.damage import pcap_bytes, read_pcap
 from tests.support.paths import CAPTURES
-from tests.support.pcapwriter import START_NS, Talk, pcap_file
+from tests.support.pcapwriter import START_NS, Conversation, pcap_file
 
 MS = 1_000_000
 # Ethernet without tags, IPv4 without options, and the port from which a packet comes.
@@ -92,15 +92,17 @@ def test_a_shifted_clock_changes_no_path(
 
 def test_one_direction_proves_the_smallest_correction(tmp_path: Path) -> None:
     """Of two connections, in a capture each, one publishes and the other one gets it, 300 ms before."""
-    talks = Talk(("10.0.0.1", 40_000)), Talk(("10.0.0.1", 40_001), now_ns=START_NS - 300 * MS)
-    for talk in talks:
-        talk.from_server(b'INFO {"server_id": "NA", "max_payload": 100}\r\n')
-        talk.from_client(b"CONNECT {}\r\n")
-    talks[0].from_client(b"PUB a 5\r\nhello\r\n")
-    talks[1].now_ns += 7 * MS
-    talks[1].from_server(b"MSG a 1 5\r\nhello\r\n")
-    for name, talk in zip(("here", "there"), talks):
-        (tmp_path / f"{name}.pcap").write_bytes(pcap_file(talk.records))
+    conversations = Conversation(("10.0.0.1", 40_000)), Conversation(
+        ("10.0.0.1", 40_001), now_ns=START_NS - 300 * MS
+    )
+    for conversation in conversations:
+        conversation.from_server(b'INFO {"server_id": "NA", "max_payload": 100}\r\n')
+        conversation.from_client(b"CONNECT {}\r\n")
+    conversations[0].from_client(b"PUB a 5\r\nhello\r\n")
+    conversations[1].now_ns += 7 * MS
+    conversations[1].from_server(b"MSG a 1 5\r\nhello\r\n")
+    for name, conversation in zip(("here", "there"), conversations):
+        (tmp_path / f"{name}.pcap").write_bytes(pcap_file(conversation.records))
     _, rows = paths([str(tmp_path)])
     published, got = sorted(rows, key=lambda row: row.hop)
     assert (published.clock_ns, got.clock_ns, got.clock_error_ns) == (None, 293 * MS, None)

@@ -19,7 +19,7 @@ import pytest
 from dissect.nats.application.paths.rows import PathRecord
 from dissect.nats.pipeline import records
 
-from tests.support.pcapwriter import ACK, START_NS, SYN, Talk, pcap_file
+from tests.support.pcapwriter import ACK, START_NS, SYN, Conversation, pcap_file
 from tests.support.servers import NatsServer, require_server
 
 CONFIG = """
@@ -49,22 +49,22 @@ class Peer:
         self._socket = socket.create_connection((server.host, server.port), TIMEOUT)
         self._clock = clock
         self._got = b""
-        self.talk = Talk(("10.0.0.1", port))
-        self._emit(self.talk.client, SYN)
-        self._emit(self.talk.server, SYN | ACK)
-        self._emit(self.talk.client, ACK)
+        self.conversation = Conversation(("10.0.0.1", port))
+        self._emit(self.conversation.client, SYN)
+        self._emit(self.conversation.server, SYN | ACK)
+        self._emit(self.conversation.client, ACK)
         self.until(rb"INFO [^\n]*\n")
         login = {"user": user, "pass": "pw", "verbose": False, "headers": True, "protocol": 1}
         self.send(b"CONNECT " + json.dumps(login).encode() + b"\r\nPING\r\n")
         self.until(rb"PONG\r\n")
 
     def _emit(self, sender: tuple[str, int], flags: int, data: bytes = b"") -> None:
-        self.talk.now_ns = START_NS + next(self._clock) * TURN_NS
-        self.talk.packet(sender, flags, data)
+        self.conversation.now_ns = START_NS + next(self._clock) * TURN_NS
+        self.conversation.packet(sender, flags, data)
 
     def send(self, data: bytes) -> None:
         """Sends frames."""
-        self._emit(self.talk.client, ACK, data)
+        self._emit(self.conversation.client, ACK, data)
         self._socket.sendall(data)
 
     def pub(self, subject: str, body: bytes, reply: str = "") -> None:
@@ -76,7 +76,7 @@ class Peer:
         while (found := re.search(wanted, self._got, re.DOTALL)) is None:
             data = self._socket.recv(65536)
             assert data, self._got
-            self._emit(self.talk.server, ACK, data)
+            self._emit(self.conversation.server, ACK, data)
             self._got += data
         self._got = self._got[found.end() :]
         return found
@@ -109,7 +109,7 @@ def peers(*users: str) -> Iterator[list[Peer]]:
 def ways(tmp_path: Path, found: list[Peer]) -> dict[str, list[list[tuple[str, str | None]]]]:
     """Subject of a publication -> the subjects of the hops of each, and what they were matched by."""
     path = tmp_path / "seen.pcap"
-    packets = [record for peer in found for record in peer.talk.records]
+    packets = [record for peer in found for record in peer.conversation.records]
     path.write_bytes(pcap_file(sorted(packets, key=lambda record: record.ts_ns)))
     rows: dict[str, list[PathRecord]] = {}
     for row in records([str(path)], ["paths"]):

@@ -21,9 +21,9 @@ from tests.support.pcapwriter import (
     ETHERNET,
     RAW,
     START_NS,
+    Conversation,
     Interface,
     Record,
-    Talk,
     block,
     enhanced_packet,
     interface_block,
@@ -33,7 +33,13 @@ from tests.support.pcapwriter import (
     simple_packet,
 )
 
-RECORDS = Talk().handshake().from_client(b"CONNECT {}\r\nPING\r\n").from_server(b"PONG\r\n").records
+RECORDS = (
+    Conversation()
+    .handshake()
+    .from_client(b"CONNECT {}\r\nPING\r\n")
+    .from_server(b"PONG\r\n")
+    .records
+)
 ONE = Record(START_NS, b"one")
 TWO = Record(START_NS + 1000, b"two!", 60)
 

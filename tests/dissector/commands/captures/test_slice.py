@@ -15,9 +15,9 @@ from tests.dissector.samples.rows import PLACES, Values, rows, values_of
 from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import (
     GRE,
+    Conversation,
     Interface,
     Record,
-    Talk,
     block,
     enhanced_packet,
     fragments,
@@ -120,46 +120,54 @@ def test_a_file_whose_name_is_hexadecimal_is_a_capture(tmp_path: Path) -> None:
 
 
 def test_a_port_that_is_used_again_is_another_session(tmp_path: Path) -> None:
-    first = Talk().handshake().from_client(b"PUB a 1\r\nx\r\nPING\r\n").from_server(b"PONG\r\n")
+    first = (
+        Conversation().handshake().from_client(b"PUB a 1\r\nx\r\nPING\r\n").from_server(b"PONG\r\n")
+    )
     first.close()
-    second = Talk(isn=(900000, 700000), now_ns=first.now_ns + 10**9).handshake()
+    second = Conversation(isn=(900000, 700000), now_ns=first.now_ns + 10**9).handshake()
     second.from_client(b"PUB b 1\r\ny\r\nPING\r\n").from_server(b"PONG\r\n")
     whole = tmp_path / "whole.pcap"
     whole.write_bytes(pcap_file(first.records + second.records))
     found = sessions(whole)
     assert len(found) == 2
-    for session, talk in zip(found, (first, second)):
+    for session, conversation in zip(found, (first, second)):
         assert run("-o", tmp_path / "out", session, whole).exit_code == 0
-        assert (tmp_path / "out").read_bytes() == pcap_file(talk.records)
+        assert (tmp_path / "out").read_bytes() == pcap_file(conversation.records)
 
 
 def test_fragments_come_along(tmp_path: Path) -> None:
-    talk = Talk().handshake().from_client(b"PUB a 1\r\nx\r\nPING\r\n").from_server(b"PONG\r\n")
+    conversation = (
+        Conversation().handshake().from_client(b"PUB a 1\r\nx\r\nPING\r\n").from_server(b"PONG\r\n")
+    )
     payload = b"PUB orders 64\r\n" + b"x" * 64 + b"\r\n"
-    client, server = talk.client, talk.server
+    client, server = conversation.client, conversation.server
     segment = tcp((client[1], server[1]), 1019, 5007, 0x18, payload)
     for part in fragments(client[0], server[0], segment, 40):
-        talk.records.append(Record(talk.now_ns, link(part)))
-        talk.now_ns += 1000
-    other = Record(talk.now_ns, link(ip("10.0.0.8", "10.0.0.9", b"no tcp", proto=17)))
+        conversation.records.append(Record(conversation.now_ns, link(part)))
+        conversation.now_ns += 1000
+    other = Record(conversation.now_ns, link(ip("10.0.0.8", "10.0.0.9", b"no tcp", proto=17)))
     whole = tmp_path / "whole.pcap"
-    whole.write_bytes(pcap_file([other, *talk.records]))
+    whole.write_bytes(pcap_file([other, *conversation.records]))
     assert "PUB" in [row.op for row in rows([whole]) if isinstance(row, FrameRecord)]
     assert run("-o", tmp_path / "out", whole).exit_code == 0
-    assert (tmp_path / "out").read_bytes() == pcap_file(talk.records)
+    assert (tmp_path / "out").read_bytes() == pcap_file(conversation.records)
 
 
 def test_comments_and_names_of_a_session_come_along(tmp_path: Path) -> None:
-    wanted = Talk().handshake().from_client(b"PUB a 1\r\nx\r\nPING\r\n").from_server(b"PONG\r\n")
-    other = Talk(("10.0.0.7", 40007), now_ns=wanted.now_ns).handshake()
+    wanted = (
+        Conversation().handshake().from_client(b"PUB a 1\r\nx\r\nPING\r\n").from_server(b"PONG\r\n")
+    )
+    other = Conversation(("10.0.0.7", 40007), now_ns=wanted.now_ns).handshake()
     other.from_client(b"PUB b 1\r\ny\r\nPING\r\n").from_server(b"PONG\r\n")
     interface = Interface(tsresol=9)
     comment = option(1, b"look here") + option(0, b"")
     head = section() + interface_block(interface)
     head += block(4, bytes.fromhex("01000800") + b"\x0a\0\0\1a.b\0" + bytes(4))
     kept, rest = (
-        b"".join(enhanced_packet(record, interface, "<", comment) for record in talk.records)
-        for talk in (wanted, other)
+        b"".join(
+            enhanced_packet(record, interface, "<", comment) for record in conversation.records
+        )
+        for conversation in (wanted, other)
     )
     whole = tmp_path / "whole.pcapng"
     whole.write_bytes(head + kept + rest)
@@ -170,18 +178,18 @@ def test_comments_and_names_of_a_session_come_along(tmp_path: Path) -> None:
 
 
 def test_tunnels_whose_packets_are_fragmented_come_along(tmp_path: Path) -> None:
-    talk = Talk(linktype=101).handshake().from_client(b"PUB a 1\r\nx\r\nPING\r\n")
-    talk.from_server(b"PONG\r\n")
+    conversation = Conversation(linktype=101).handshake().from_client(b"PUB a 1\r\nx\r\nPING\r\n")
+    conversation.from_server(b"PONG\r\n")
     carried = [
         Record(record.ts_ns, part)
-        for number, record in enumerate(talk.records)
+        for number, record in enumerate(conversation.records)
         for part in fragments(
             "192.0.2.1", "192.0.2.2", b"\0\0\x08\0" + record.data, 32, GRE, number
         )
     ]
     foreign = ip("192.0.2.1", "192.0.2.2", b"\0\0\x08\0" + b"x" * 60, GRE)
     whole = tmp_path / "whole.pcap"
-    whole.write_bytes(pcap_file([*carried, Record(talk.now_ns, foreign)], 101))
+    whole.write_bytes(pcap_file([*carried, Record(conversation.now_ns, foreign)], 101))
     assert len(sessions(whole)) == 1
     assert run("-o", tmp_path / "out", whole).exit_code == 0
     assert (tmp_path / "out").read_bytes() == pcap_file(carried, 101)
@@ -197,21 +205,30 @@ def test_a_damaged_capture_is_sliced_up_to_the_damage(tmp_path: Path) -> None:
 
 def test_two_taps_that_overlap_are_one_capture(tmp_path: Path) -> None:
     """Each tap has one direction, in pcapng with a time resolution of its own."""
-    talk = Talk().handshake().from_server(b"INFO {}\r\n")
-    talk.from_client(b"CONNECT {}\r\nPUB a 1\r\nx\r\nPING\r\n").from_server(b"PONG\r\n").close()
+    conversation = Conversation().handshake().from_server(b"INFO {}\r\n")
+    conversation.from_client(b"CONNECT {}\r\nPUB a 1\r\nx\r\nPING\r\n").from_server(
+        b"PONG\r\n"
+    ).close()
     taps = tmp_path / "taps"
     taps.mkdir()
-    for name, resolution, port in (("a", 9, talk.client[1]), ("b", 6, talk.server[1])):
+    for name, resolution, port in (
+        ("a", 9, conversation.client[1]),
+        ("b", 6, conversation.server[1]),
+    ):
         interface = Interface(tsresol=resolution)
-        own = [record for record in talk.records if record.data[34:36] == port.to_bytes(2, "big")]
+        own = [
+            record
+            for record in conversation.records
+            if record.data[34:36] == port.to_bytes(2, "big")
+        ]
         blocks = b"".join(enhanced_packet(record, interface) for record in own)
         (taps / name).write_bytes(section() + interface_block(interface) + blocks)
     (session,) = sessions(taps)
     done = run("-o", tmp_path / "out", session, taps)
     assert done.exit_code == 0, done.output
-    assert f"{len(talk.records)} packets of {len(talk.records)} in" in done.stderr
+    assert f"{len(conversation.records)} packets of {len(conversation.records)} in" in done.stderr
     found = [packet.data for packet in read_packets([str(tmp_path / "out")], CaptureReport())]
-    assert found == [record.data for record in talk.records]
+    assert found == [record.data for record in conversation.records]
 
 
 def test_there_is_no_option_to_mask_nothing_because_nothing_is_masked(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from dissect.nats.cli import cli
 
 from tests.dissector.samples.rows import rows, values_of
 from tests.support.paths import CAPTURES
-from tests.support.pcapwriter import START_NS, Record, Talk, pcap_file
+from tests.support.pcapwriter import START_NS, Conversation, Record, pcap_file
 
 
 def run(*arguments: str | Path) -> Result:
@@ -40,9 +40,9 @@ def test_pieces_say_what_the_capture_says(name: str, tmp_path: Path) -> None:
 
 
 def test_several_captures_are_written_in_their_order(tmp_path: Path) -> None:
-    talk = Talk().handshake().from_client(b"PING\r\n")
-    talk.now_ns += 10**9
-    early, late = talk.records[:3], talk.records[3:]
+    conversation = Conversation().handshake().from_client(b"PING\r\n")
+    conversation.now_ns += 10**9
+    early, late = conversation.records[:3], conversation.records[3:]
     (tmp_path / "a.pcap").write_bytes(pcap_file(late))
     (tmp_path / "b.pcap.gz").write_bytes(gzip.compress(pcap_file(early), mtime=0))
     done = run(tmp_path / "*.pcap*", "-o", tmp_path / "pieces")

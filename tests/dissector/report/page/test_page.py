@@ -21,7 +21,7 @@ from dissect.nats.schema.records import FrameRecord
 
 from tests.support.browser import Visit, chromium
 from tests.support.paths import CAPTURES
-from tests.support.pcapwriter import Talk, pcap_file
+from tests.support.pcapwriter import Conversation, pcap_file
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -59,7 +59,7 @@ def page_of(paths: list[str]) -> str:
 
 def hostile_capture() -> bytes:
     """A capture in which every text is an attack."""
-    talk = Talk().handshake()
+    conversation = Conversation().handshake()
     names = iter(EVIL * 9)
     info = {
         "server_id": next(names),
@@ -79,17 +79,17 @@ def hostile_capture() -> bytes:
         "verbose": False,
         "pedantic": False,
     }
-    talk.from_server(f"INFO {json.dumps(info)}\r\n".encode())
-    talk.from_client(f"CONNECT {json.dumps(connect)}\r\nPING\r\n".encode())
-    talk.from_server(b"PONG\r\n")
+    conversation.from_server(f"INFO {json.dumps(info)}\r\n".encode())
+    conversation.from_client(f"CONNECT {json.dumps(connect)}\r\nPING\r\n".encode())
+    conversation.from_server(b"PONG\r\n")
     for number, text in enumerate(EVIL):
         subject = text.replace(" ", "/")
         header = f"NATS/1.0 503 {text}\r\nX: {text}\r\n\r\n".encode()
         inbox = f"_INBOX.{number}.{subject}"
-        talk.from_client(f"SUB {subject}.* {subject} {number}\r\n".encode())
-        talk.from_client(f"PUB {subject}.new {inbox} 2\r\nhi\r\n".encode())
-        talk.from_server(f"MSG {inbox} {number} 2\r\nhi\r\n".encode())
-        talk.from_server(
+        conversation.from_client(f"SUB {subject}.* {subject} {number}\r\n".encode())
+        conversation.from_client(f"PUB {subject}.new {inbox} 2\r\nhi\r\n".encode())
+        conversation.from_server(f"MSG {inbox} {number} 2\r\nhi\r\n".encode())
+        conversation.from_server(
             f"HMSG {subject} {number} {len(header)} {len(header)}\r\n".encode() + header + b"\r\n"
         )
         api = f"$JS.API.STREAM.CREATE.{subject.replace('.', '_')}"
@@ -99,13 +99,15 @@ def hostile_capture() -> bytes:
                 "error": {"code": 400, "err_code": 10058, "description": text},
             }
         ).encode()
-        talk.from_client(f"PUB {api} {inbox}.api 2\r\n{{}}\r\n".encode())
-        talk.from_server(f"MSG {inbox}.api {number} {len(answer)}\r\n".encode() + answer + b"\r\n")
+        conversation.from_client(f"PUB {api} {inbox}.api 2\r\n{{}}\r\n".encode())
+        conversation.from_server(
+            f"MSG {inbox}.api {number} {len(answer)}\r\n".encode() + answer + b"\r\n"
+        )
         ack = f"$JS.ACK.{subject.replace('.', '_')}.c.3.1.3.1795226503304022000.{number}"
-        talk.from_server(f"MSG {subject}.x {number} {ack} 2\r\nhi\r\n".encode())
-        talk.from_client(f"PUB {ack} 4\r\n+ACK\r\n".encode())
-        talk.from_server(f"-ERR '{text}'\r\n".encode())
-    return pcap_file(talk.records)
+        conversation.from_server(f"MSG {subject}.x {number} {ack} 2\r\nhi\r\n".encode())
+        conversation.from_client(f"PUB {ack} 4\r\n+ACK\r\n".encode())
+        conversation.from_server(f"-ERR '{text}'\r\n".encode())
+    return pcap_file(conversation.records)
 
 
 @pytest.fixture(scope="module")

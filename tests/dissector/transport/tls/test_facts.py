@@ -23,8 +23,8 @@ from natsync.protocol.websocket import Opcode, build_frame
 from tests.support.certificates import Authority, Paths
 from tests.support.conversations import INFO
 from tests.support.partitioned import in_one, in_partitions
-from tests.support.pcapwriter import Talk, pcap_file
-from tests.support.tls_talk import CLIENT, SERVER, Said, handshake
+from tests.support.pcapwriter import Conversation, pcap_file
+from tests.support.tls_handshake import CLIENT, SERVER, Sent, handshake
 
 
 @dataclass(frozen=True)
@@ -70,17 +70,17 @@ def parties(tmp_path_factory: pytest.TempPathFactory) -> Parties:
     )
 
 
-def capture(folder: Path, said: Said, after_info: bool = True) -> str:
+def capture(folder: Path, sent: Sent, after_info: bool = True) -> str:
     """A connection whose TLS begins after INFO, or at once, at the time of now."""
-    talk = Talk(("10.0.0.1", 40000), ("10.0.0.2", 4222), now_ns=time_ns())
-    talk.handshake()
+    conversation = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 4222), now_ns=time_ns())
+    conversation.handshake()
     if after_info:
-        talk.from_server(INFO)
-    for sender, data in said:
-        (talk.from_client if sender == CLIENT else talk.from_server)(data)
-    talk.close()
+        conversation.from_server(INFO)
+    for sender, data in sent:
+        (conversation.from_client if sender == CLIENT else conversation.from_server)(data)
+    conversation.close()
     path = folder / "tls.pcap"
-    path.write_bytes(pcap_file(talk.records))
+    path.write_bytes(pcap_file(conversation.records))
     return str(path)
 
 
@@ -128,8 +128,8 @@ def test_what_is_wrong_is_an_anomaly_of_flows_too(
     parties: Parties, tmp_path: Path, after_info: bool
 ) -> None:
     client = parties.dial(TLS_12, verify=False)
-    said = handshake(client, parties.serve(parties.expired, TLS_12), TALK)
-    flow, sessions, anomalies = rows(capture(tmp_path, said, after_info))
+    sent = handshake(client, parties.serve(parties.expired, TLS_12), TALK)
+    flow, sessions, anomalies = rows(capture(tmp_path, sent, after_info))
     assert [row.anomaly for row in anomalies] == ["tls_certificate"]
     assert anomalies[0].sender == "responder" and anomalies[0].session == flow.session
     assert (anomalies[0].text or "").startswith("expired at 20")
@@ -137,11 +137,11 @@ def test_what_is_wrong_is_an_anomaly_of_flows_too(
     assert len(sessions) == after_info
 
 
-def joined(said: Said) -> Said:
+def joined(sent: Sent) -> Sent:
     """What one side says at a time, in one packet."""
     return [
         (sender, b"".join(data for _, data in group))
-        for sender, group in groupby(said, key=itemgetter(0))
+        for sender, group in groupby(sent, key=itemgetter(0))
     ]
 
 
@@ -154,18 +154,18 @@ def test_what_is_wrong_hides_nothing_of_what_is_decrypted(
     records with the end of the upgrade and with INFO may come in one packet."""
     client = parties.dial(TLS_13, verify=False)
     client.keylog_filename = str(tmp_path / "keys")
-    talk = [(SERVER, INFO), (CLIENT, b"CONNECT {}\r\nPING\r\n"), (SERVER, b"PONG\r\n")]
+    conversation = [(SERVER, INFO), (CLIENT, b"CONNECT {}\r\nPING\r\n"), (SERVER, b"PONG\r\n")]
     if transport != "tls":
-        frames = [(sender, build_frame(Opcode.BINARY, data)) for sender, data in talk]
-        talk = [
+        frames = [(sender, build_frame(Opcode.BINARY, data)) for sender, data in conversation]
+        conversation = [
             (CLIENT, b"GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n"),
             (SERVER, b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"),
             *frames,
         ]
-    said = handshake(client, parties.serve(parties.expired, TLS_13), talk)
+    sent = handshake(client, parties.serve(parties.expired, TLS_13), conversation)
     setattr(client, "keylog_filename", None)  # closes the file
     options = Options(key_logs=[str(tmp_path / "keys")])
-    path = capture(tmp_path, joined(said) if packed else said, after_info=False)
+    path = capture(tmp_path, joined(sent) if packed else sent, after_info=False)
     found = list(records([path], ("sessions", "anomalies"), options))
     (session,) = (row for row in found if isinstance(row, SessionRecord))
     assert (session.transport, session.kind) == (transport, "client")
@@ -175,11 +175,11 @@ def test_what_is_wrong_hides_nothing_of_what_is_decrypted(
 
 def test_an_old_version(parties: Parties, tmp_path: Path) -> None:
     """Not every OpenSSL has TLS 1.0: the ServerHello of a later version says so."""
-    said = handshake(parties.dial(TLS_12, False), parties.serve(parties.server, TLS_12), TALK)
-    hello = said[1][1]
-    assert said[1][0] == SERVER and hello[9:11] == b"\x03\x03"
-    said[1] = SERVER, hello[:9] + b"\x03\x01" + hello[11:]
-    flow, _, anomalies = rows(capture(tmp_path, said))
+    sent = handshake(parties.dial(TLS_12, False), parties.serve(parties.server, TLS_12), TALK)
+    hello = sent[1][1]
+    assert sent[1][0] == SERVER and hello[9:11] == b"\x03\x03"
+    sent[1] = SERVER, hello[:9] + b"\x03\x01" + hello[11:]
+    flow, _, anomalies = rows(capture(tmp_path, sent))
     assert flow.tls_version == "1.0"
     assert [(row.anomaly, row.text) for row in anomalies] == [("tls_old_version", "1.0")]
 
@@ -200,8 +200,8 @@ def test_a_client_that_refuses_the_certificate(
         client = of_version(
             ssl.create_default_context(cafile=str(Authority(tmp_path, "b").cert)), version
         )
-    said = handshake(client, parties.serve(getattr(parties, paths), version))
-    flow, _, anomalies = rows(capture(tmp_path, said, after_info=False))
+    sent = handshake(client, parties.serve(getattr(parties, paths), version))
+    flow, _, anomalies = rows(capture(tmp_path, sent, after_info=False))
     alerts = [row for row in anomalies if row.anomaly == "tls_alert"]
     assert [(row.sender, row.text) for row in alerts] == [("originator", text)]
     assert flow.tls_alerts == [text]
@@ -209,22 +209,22 @@ def test_a_client_that_refuses_the_certificate(
 
 def test_a_client_that_refuses_with_an_encrypted_alert(parties: Parties, tmp_path: Path) -> None:
     """As Go's do, which encrypt before they look at the certificate."""
-    said = handshake(parties.dial(TLS_13, False), parties.serve(parties.server, TLS_13))
-    answer = next(at for at, (sender, _) in enumerate(said) if at and sender == CLIENT)
-    said[answer:] = [(CLIENT, b"\x14\x03\x03\0\1\1" + b"\x17\x03\x03\0\x13" + b"e" * 19)]
-    flow, _, anomalies = rows(capture(tmp_path, said, after_info=False))
+    sent = handshake(parties.dial(TLS_13, False), parties.serve(parties.server, TLS_13))
+    answer = next(at for at, (sender, _) in enumerate(sent) if at and sender == CLIENT)
+    sent[answer:] = [(CLIENT, b"\x14\x03\x03\0\1\1" + b"\x17\x03\x03\0\x13" + b"e" * 19)]
+    flow, _, anomalies = rows(capture(tmp_path, sent, after_info=False))
     assert [(row.anomaly, row.text) for row in anomalies] == [("tls_alert", "encrypted alert")]
     assert flow.tls_alerts == ["encrypted alert"]
 
 
 def test_early_data_is_named(parties: Parties, tmp_path: Path) -> None:
-    said = handshake(parties.dial(TLS_13, False), parties.serve(parties.server, TLS_13), TALK)
-    hello = bytearray(said[0][1])
+    sent = handshake(parties.dial(TLS_13, False), parties.serve(parties.server, TLS_13), TALK)
+    hello = bytearray(sent[0][1])
     for start, grown in ((3, 2), (7, 2), (_extensions_at(hello), 2)):
         size = int.from_bytes(hello[start : start + grown], "big") + 4
         hello[start : start + grown] = size.to_bytes(grown, "big")
     hello += b"\0\x2a\0\0" + b"\x17\x03\x03\0\x20" + b"0" * 32
-    flow, _, anomalies = rows(capture(tmp_path, [(CLIENT, bytes(hello)), *said[1:]]))
+    flow, _, anomalies = rows(capture(tmp_path, [(CLIENT, bytes(hello)), *sent[1:]]))
     assert [(row.anomaly, row.sender) for row in anomalies] == [("tls_early_data", "originator")]
     assert flow.tls_version == "1.3"
 
@@ -238,8 +238,8 @@ def _extensions_at(hello: bytes | bytearray) -> int:
 
 
 def test_a_server_that_knows_no_common_version(parties: Parties, tmp_path: Path) -> None:
-    said = handshake(parties.dial(TLS_12), parties.serve(parties.server, TLS_13))
-    flow, sessions, anomalies = rows(capture(tmp_path, said, after_info=False))
+    sent = handshake(parties.dial(TLS_12), parties.serve(parties.server, TLS_13))
+    flow, sessions, anomalies = rows(capture(tmp_path, sent, after_info=False))
     assert (flow.protocol, flow.tls_version, flow.tls_server_name) == ("tls", None, "localhost")
     assert [(row.sender, row.text) for row in anomalies] == [("responder", "protocol version")]
     assert not sessions
@@ -250,8 +250,8 @@ def test_the_stages_of_spark_give_the_same_rows(
     parties: Parties, tmp_path: Path, after_info: bool
 ) -> None:
     client = parties.dial(TLS_12, verify=False)
-    said = handshake(client, parties.serve(parties.expired, TLS_12), TALK)
-    path = capture(tmp_path, said, after_info)
+    sent = handshake(client, parties.serve(parties.expired, TLS_12), TALK)
+    path = capture(tmp_path, sent, after_info)
     for size in (900, 4_000):
         assert in_partitions([path], size) == in_one([path])
 

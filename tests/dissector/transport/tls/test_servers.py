@@ -126,7 +126,7 @@ class Linked:
         return hub, relay, self._server("spoke", f"leafnodes {{ remotes: [ {{ {remote} }} ] }}")
 
 
-def talk(linked: Linked, letter: str) -> str:
+def conversation(linked: Linked, letter: str) -> str:
     """A load from the spoke to the hub; returns the hub's log."""
     hub, spoke = linked.hub, linked.spoke
     with natsync.connect(hub.url) as here, natsync.connect(spoke.url) as there:
@@ -180,7 +180,7 @@ def test_servers_in_tls(link: Link, tmp_path: Path) -> None:
     require_server(link.which)
     with ExitStack() as stack:
         linked = Linked(stack, link, tmp_path)
-        log = talk(linked, TRACED[link.kind])
+        log = conversation(linked, TRACED[link.kind])
         keys, relay = linked.keys, linked.relay
     options = Options(payload="sha256", key_logs=[str(keys)])
     near, far, clear = (tmp_path / f"{name}.pcap" for name in ("near", "far", "clear"))

@@ -10,21 +10,21 @@ from dissect.nats.pipeline import records
 from dissect.nats.schema.records import AnomalyRecord, FlowRecord
 
 from tests.support.partitioned import in_one, in_partitions
-from tests.support.pcapwriter import Talk, pcap_file
+from tests.support.pcapwriter import Conversation, pcap_file
 
 GET = b"GET /nats HTTP/1.1\r\nHost: a:8080\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
 REDIRECT = b"HTTP/1.1 301 Moved Permanently\r\nLocation: https://a/nats\r\n\r\n"
 
 
 def capture(folder: Path, request: bytes, response: bytes, size: int = 1460) -> str:
-    talk = Talk(("10.0.0.1", 40000), ("10.0.0.2", 8080))
-    talk.handshake()
-    talk.from_client(request, size=size)
-    talk.from_server(response, size=size)
-    talk.from_server(b"more " * 50)
-    talk.close()
+    conversation = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 8080))
+    conversation.handshake()
+    conversation.from_client(request, size=size)
+    conversation.from_server(response, size=size)
+    conversation.from_server(b"more " * 50)
+    conversation.close()
     path = folder / "http.pcap"
-    path.write_bytes(pcap_file(talk.records))
+    path.write_bytes(pcap_file(conversation.records))
     return str(path)
 
 

@@ -1,7 +1,7 @@
-"""A conversation with a real server, written down as a capture.
+"""A session with a real server, recorded as a capture.
 
 Each side's bytes are put into the capture in the order in which this client wrote and read them, so a test
-shows what a server really says without the rights that a sniffer needs.
+shows what a server really sends without the rights that a sniffer needs.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from types import TracebackType
 
 from natsync.protocol import build_headers
 
-from tests.support.pcapwriter import Talk
+from tests.support.pcapwriter import Conversation
 
 _TIMEOUT = 10.0
 
 
-class RealTalk:
-    """A scripted client of a server; a context manager. `talk` is what both said."""
+class RecordedSession:
+    """A scripted client of a server; a context manager. `conversation` has the packets of both sides."""
 
     def __init__(self, address: tuple[str, int], client: str = "10.0.0.1") -> None:
         self._socket = socket.create_connection(address, _TIMEOUT)
         ends = (client, self._socket.getsockname()[1]), ("10.9.9.9", address[1])
-        self.talk = Talk(*ends, now_ns=time.time_ns())
-        self.talk.handshake()
+        self.conversation = Conversation(*ends, now_ns=time.time_ns())
+        self.conversation.handshake()
         self._unread = b""
 
-    def __enter__(self) -> RealTalk:
+    def __enter__(self) -> RecordedSession:
         return self
 
     def __exit__(
@@ -39,7 +39,7 @@ class RealTalk:
         trace: TracebackType | None,
     ) -> None:
         self._socket.close()
-        self.talk.close()
+        self.conversation.close()
 
     def connect(self, **connect: object) -> dict[str, object]:
         """Logs in and waits for the PONG; returns the INFO."""
@@ -63,7 +63,7 @@ class RealTalk:
 
     def send(self, data: bytes) -> None:
         """Sends bytes."""
-        self._note(self.talk.from_client, data)
+        self._note(self.conversation.from_client, data)
         self._socket.sendall(data)
 
     def publish(
@@ -94,10 +94,10 @@ class RealTalk:
             data = self._socket.recv(1 << 16)
             if not data:
                 raise EOFError(f"the server closed the connection before {wanted!r}: {line!r}")
-            self._note(self.talk.from_server, data)
+            self._note(self.conversation.from_server, data)
             self._unread += data
 
     def _note(self, say: object, data: bytes) -> None:
-        self.talk.now_ns = max(self.talk.now_ns, time.time_ns())
+        self.conversation.now_ns = max(self.conversation.now_ns, time.time_ns())
         assert callable(say)
         say(data)

@@ -1,6 +1,6 @@
 """TLS conversations in memory: what both sides of the standard library's `ssl` would send, for captures.
 
-    said = handshake(client_context, server_context, [(CLIENT, b"PING\\r\\n")])
+    sent = handshake(client_context, server_context, [(CLIENT, b"PING\\r\\n")])
 
 Nothing is on a network: `ssl` reads and writes buffers.
 """
@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Sequence
 
 CLIENT, SERVER = 0, 1
-Said = list[tuple[int, bytes]]
+Sent = list[tuple[int, bytes]]
 """Who sent which bytes, in order."""
 
 
@@ -34,16 +34,16 @@ class _Side:
 
 
 def handshake(
-    client: ssl.SSLContext, server: ssl.SSLContext, talk: Sequence[tuple[int, bytes]] = ()
-) -> Said:
-    """The bytes of a handshake and of a talk after it. A refused handshake ends with the alert of a side."""
+    client: ssl.SSLContext, server: ssl.SSLContext, messages: Sequence[tuple[int, bytes]] = ()
+) -> Sent:
+    """The bytes of a handshake and of `messages`. A refused handshake ends with the alert of a side."""
     sides = _Side(client, False), _Side(server, True)
-    said: Said = []
+    sent: Sent = []
 
     def carry(sender: int) -> None:
         data = sides[sender].outgoing.read()
         if data:
-            said.append((sender, data))
+            sent.append((sender, data))
             sides[1 - sender].incoming.write(data)
 
     refused = False
@@ -59,7 +59,7 @@ def handshake(
             except ssl.SSLError:
                 refused = True
             carry(number)
-    for sender, data in () if refused else talk:
+    for sender, data in () if refused else messages:
         sides[sender].tls.write(data)
         carry(sender)
-    return said
+    return sent

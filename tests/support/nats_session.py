@@ -15,7 +15,7 @@ from pathlib import Path
 
 from natsync.protocol import build_headers
 
-from tests.support.pcapwriter import START_NS, Talk, pcap_file
+from tests.support.pcapwriter import START_NS, Conversation, pcap_file
 
 INFO = {
     "server_id": "NSERVER",
@@ -84,26 +84,33 @@ def session(
     connect: Mapping[str, object] | None = None,
     client: str = "10.0.0.1",
     at: float = 0.0,
-) -> Talk:
+) -> Conversation:
     """A connection from its handshake to its end: INFO, CONNECT, a subscription to `_INBOX.app.*` as 1, then
     the steps. It begins after `at` seconds."""
-    talk = Talk((client, next(_PORTS)), ("10.9.9.9", 4222), now_ns=START_NS + round(at * 1e9))
-    talk.handshake()
-    talk.from_server(b"INFO %s\r\n" % json.dumps({**INFO, **(info or {})}).encode())
-    talk.from_client(b"CONNECT %s\r\n" % json.dumps({**CONNECT, **(connect or {})}).encode())
+    conversation = Conversation(
+        (client, next(_PORTS)), ("10.9.9.9", 4222), now_ns=START_NS + round(at * 1e9)
+    )
+    conversation.handshake()
+    conversation.from_server(b"INFO %s\r\n" % json.dumps({**INFO, **(info or {})}).encode())
+    conversation.from_client(
+        b"CONNECT %s\r\n" % json.dumps({**CONNECT, **(connect or {})}).encode()
+    )
     for step in _flat((">SUB _INBOX.app.* 1", *steps)):
         if isinstance(step, (int, float)):
-            talk.now_ns += round(step * 1e9)
+            conversation.now_ns += round(step * 1e9)
         else:
             side, data = step if isinstance(step, tuple) else (step[0], f"{step[1:]}\r\n".encode())
-            (talk.from_client if side == ">" else talk.from_server)(data)
-    talk.close()
-    return talk
+            (conversation.from_client if side == ">" else conversation.from_server)(data)
+    conversation.close()
+    return conversation
 
 
-def capture(path: Path, talks: Iterable[Talk]) -> Path:
+def capture(path: Path, conversations: Iterable[Conversation]) -> Path:
     """Writes connections as one capture."""
-    found = sorted((record for talk in talks for record in talk.records), key=lambda r: r.ts_ns)
+    found = sorted(
+        (record for conversation in conversations for record in conversation.records),
+        key=lambda r: r.ts_ns,
+    )
     path.write_bytes(pcap_file(found, nanoseconds=True))
     return path
 
