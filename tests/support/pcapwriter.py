@@ -1,7 +1,7 @@
 """Captures made up for tests: headers around bytes, TCP conversations, pcap and pcapng files.
 
-Everything is a value: a `Conversation` gives `Record`s, `pcap_file` and `pcapng_file` make files of them. Bytes
-are made with `struct` alone, so that dpkt and the code under test can both be held against them.
+Everything is a value: a `Conversation` gives `Record`s; `pcap_file` and `pcapng_file` make files of them. All
+bytes are made with `struct` alone, so that dpkt and the code under test can both be held against them.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dissect.nats import Options, Payload
 from dissect.nats.commands.session.detail import Heading, timeline_entries
-from dissect.nats.commands.session.follow import TcpConversation
+from dissect.nats.commands.session.follow import Conversation
 from dissect.nats.schema.records import AnomalyRecord, FrameRecord
 
 from tests.support.paths import CAPTURES
@@ -15,7 +15,7 @@ HEADING = Heading("5" * 16, "client", "a:1", "b:2", 1_000_000_000)
 
 
 def lines_of(frame: FrameRecord, full: bool = False) -> list[str]:
-    conversation = TcpConversation(False, full)
+    conversation = Conversation(False, full)
     conversation.text(HEADING)
     frame.ts_ns = 1_002_345_678
     return conversation.text(frame).splitlines()
@@ -28,7 +28,7 @@ def frame(op: str = "PUB", payload: str | None = None) -> FrameRecord:
 
 
 def test_the_heading_names_the_ends() -> None:
-    text = TcpConversation(False, False).text(HEADING)
+    text = Conversation(False, False).text(HEADING)
     assert text == (
         "client session 5555555555555555: a:1 > b:2\nbegan 1970-01-01T00:00:01.000000000Z\n\n"
     )
@@ -72,7 +72,7 @@ def test_what_is_missing_is_said() -> None:
     odd = AnomalyRecord(
         session="s", ts_ns=10**9, packet=1, sender="responder", anomaly="lost", offset=0, bytes=1448
     )
-    conversation = TcpConversation(True, False)
+    conversation = Conversation(True, False)
     conversation.text(HEADING)
     line = "\x1b[33m< ... 1448 bytes missing\x1b[0m\n"
     assert conversation.text(odd) == f"    0.000000  {line}"
@@ -81,7 +81,7 @@ def test_what_is_missing_is_said() -> None:
 
 
 def test_the_end() -> None:
-    conversation = TcpConversation(False, False)
+    conversation = Conversation(False, False)
     conversation.text(HEADING._replace(first_ns=1))
     row = session_record()
     row.end, row.ended_by, row.first_ns, row.last_ns = "rst", "responder", 1, 1_500_001
@@ -93,11 +93,11 @@ def test_the_end() -> None:
 def test_errors_stand_out_on_a_terminal() -> None:
     err = frame("-ERR")
     err.error = "Invalid Subject"
-    assert "\x1b[1;31m> -ERR greet 'Invalid Subject'" in TcpConversation(True, False).text(err)
+    assert "\x1b[1;31m> -ERR greet 'Invalid Subject'" in Conversation(True, False).text(err)
 
 
 def test_a_whole_conversation() -> None:
-    conversation = TcpConversation(False, False)
+    conversation = Conversation(False, False)
     told = timeline_entries([CORE], "7294", Options(payload=Payload.TEXT))
     text = "".join(map(conversation.text, told))
     assert text.startswith("client session 729480e87f22a93d: 127.0.0.1:33734 > 127.0.0.1:4222\n")
