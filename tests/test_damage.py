@@ -83,7 +83,7 @@ def test_a_file_cut_in_mid_record_has_the_records_before() -> None:
         assert read_pcap(part).records == whole.records[:7]
 
 
-def test_segments_of_a_capture_join_without_holes() -> None:
+def test_segments_of_a_capture_join_without_gaps() -> None:
     records = read_pcap(BULK.read_bytes()).records
     expected: dict[str, int] = {}
     for here, offset in stream_offsets(records).values():

@@ -18,7 +18,7 @@ CLIENT = "\n".join(
 )
 PROSE = re.sub(r"^```.*?^```$", "", CLIENT, flags=re.MULTILINE | re.DOTALL)
 # Every word in code: `connect(servers)` tells of both.
-TOLD = {word for code in re.findall(r"`([^`]+)`", PROSE) for word in re.findall(r"\w+", code)}
+DOCUMENTED = {word for code in re.findall(r"`([^`]+)`", PROSE) for word in re.findall(r"\w+", code)}
 # For the parts of natsync that use them.
 INNER = {
     "inherit",
@@ -40,34 +40,36 @@ INNER = {
 }
 
 
-def test_every_name_is_told_of() -> None:
+def test_every_name_is_documented() -> None:
     public = {
         name for name, value in vars(natsync).items() if not (name[0] == "_" or ismodule(value))
     }
     public.remove("annotations")
-    assert public - TOLD == set()
+    assert public - DOCUMENTED == set()
 
 
-def test_every_option_of_connect_is_told_of() -> None:
+def test_every_option_of_connect_is_documented() -> None:
     table = CLIENT[CLIENT.index("| option |") : CLIENT.index("## Client")]
-    told = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE))))
+    documented = set(
+        re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE)))
+    )
     options = set(inspect.signature(natsync.connect).parameters) - {"servers"}
-    assert told == options
+    assert documented == options
 
 
 @pytest.mark.parametrize(
     "kind", [natsync.Client, natsync.Subscription, natsync.Msg, natsync.Headers]
 )
-def test_every_method_is_told_of(kind: type) -> None:
-    assert {name for name in vars(kind) if name[0] != "_"} - INNER - TOLD == set()
+def test_every_method_is_documented(kind: type) -> None:
+    assert {name for name in vars(kind) if name[0] != "_"} - INNER - DOCUMENTED == set()
 
 
-def test_every_option_of_tls_is_told_of() -> None:
-    assert {*natsync.TLS._fields} - TOLD == set()
+def test_every_option_of_tls_is_documented() -> None:
+    assert {*natsync.TLS._fields} - DOCUMENTED == set()
 
 
 @pytest.mark.parametrize("command", "pub sub request reply rtt bench".split())
-def test_every_option_of_the_command_line_is_told_of(
+def test_every_option_of_the_command_line_is_documented(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
@@ -76,12 +78,12 @@ def test_every_option_of_the_command_line_is_told_of(
     assert {option for option in options if option not in CLIENT} == set()
 
 
-def test_defaults_in_signatures_are_as_told() -> None:
-    for call, told in (
+def test_defaults_in_signatures_are_as_documented() -> None:
+    for call, documented in (
         (natsync.Client.flush, "flush(timeout=10)"),
         (natsync.Client.drain, "drain(timeout=30)"),
         (natsync.Client.close, "close(timeout=5)"),
         (natsync.Client.publish_confirmed, "publish_confirmed(..., timeout=10)"),
     ):
         default = inspect.signature(call).parameters["timeout"].default
-        assert told in CLIENT and f"timeout={default:g})" in told
+        assert documented in CLIENT and f"timeout={default:g})" in documented

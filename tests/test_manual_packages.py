@@ -16,7 +16,7 @@ PAGES = {
 }
 
 
-def told(page: str) -> set[str]:
+def documented(page: str) -> set[str]:
     """The words that stand in code, in prose or in examples."""
     text = (DOCS / page).read_text(encoding="utf-8")
     return {
@@ -38,8 +38,8 @@ def public(package: str) -> set[str]:
 
 
 @pytest.mark.parametrize("package", PAGES)
-def test_every_name_is_told_of(package: str) -> None:
-    assert public(package) - told(PAGES[package]) - INNER == set()
+def test_every_name_is_documented(package: str) -> None:
+    assert public(package) - documented(PAGES[package]) - INNER == set()
 
 
 # For the other files of their package.

@@ -272,7 +272,7 @@ def test_a_wait_that_is_in_vain_fails(proxy: Proxy) -> None:
         proxy.wait_for(lambda: proxy.accepted > 0, timeout=0.01)
 
 
-def test_what_goes_wrong_in_the_proxy_is_told(listener: socket.socket) -> None:
+def test_what_goes_wrong_in_the_proxy_is_reported(listener: socket.socket) -> None:
     def fail(_: Link) -> None:
         raise ZeroDivisionError
 

@@ -114,8 +114,8 @@ def test_it_finds_what_the_samples_hold(tmp_path: Path) -> None:
     assert sum(int(row[-1]) for row in found["Plaintext credentials"]) == 43
     console = re.search(r"```console\n(?:\$[^\n]*\n)+(.*?)```", SECTION, re.DOTALL)
     assert console
-    told = re.escape(console[1].rstrip()).replace(re.escape("\n...\n"), "\n(?:.*\n)+?")
-    assert re.fullmatch(told, done.stdout.rstrip()), done.stdout
+    expected = re.escape(console[1].rstrip()).replace(re.escape("\n...\n"), "\n(?:.*\n)+?")
+    assert re.fullmatch(expected, done.stdout.rstrip()), done.stdout
 
 
 def test_it_says_no_more_than_is_proven(
@@ -148,7 +148,7 @@ def test_it_says_no_more_than_is_proven(
 
 
 def conversation() -> dict[str, Sequence[Record]]:
-    """Over TLS that somebody could read, with a hole, and with a subject that clears screens."""
+    """Over TLS that somebody could read, with a gap, and with a subject that clears screens."""
     published = "one one.two one.two.three x.two.a x.two.b ax.b deep.er.still late refused void"
     return {
         "sessions": [session()],
@@ -242,14 +242,14 @@ def request(subject: str, **answer: int) -> RequestRecord:
 
 
 @pytest.mark.parametrize(
-    "lacking, told",
+    "lacking, expected",
     [
         ("sys.modules['pyspark'] = None", r".*'pyspark.*: pip install 'natsync\[spark\]'"),
         ("os.environ['JAVA_HOME'] = os.devnull", "Spark needs Java 17 or later: "),
         ("sys.argv.pop()", "usage: spark_questions.py DIR"),
     ],
 )
-def test_it_says_in_a_line_what_is_missing(lacking: str, told: str) -> None:
+def test_it_says_in_a_line_what_is_missing(lacking: str, expected: str) -> None:
     code = f"import os, runpy, sys; {lacking}; runpy.run_path({str(PROGRAM)!r})"
     done = subprocess.run(
         [sys.executable, "-c", code, "tables"],
@@ -258,11 +258,11 @@ def test_it_says_in_a_line_what_is_missing(lacking: str, told: str) -> None:
         text=True,
         timeout=60,
     )
-    assert re.match(f"spark_questions: {told}.*\n\\Z", done.stderr)
+    assert re.match(f"spark_questions: {expected}.*\n\\Z", done.stderr)
     assert (done.stdout, done.returncode) == ("", 2)
 
 
-def test_a_folder_without_tables_is_told(
+def test_a_folder_without_tables_is_reported(
     tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, _, errors = ask_here(tmp_path, capsys)

@@ -38,8 +38,10 @@ def taken(command: Sequence[str], folder: Path) -> Taken:
     launcher = [sys.executable, "-I", "-S", "-c", _LAUNCHER, *command]
     # An installed program has its bytecode; to compile it takes each process half a second.
     kept = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    said = subprocess.run(launcher, cwd=folder, env=kept, stdout=subprocess.PIPE, check=True).stdout
-    returncode, wall, cpu, peak_kib = json.loads(said)
+    printed = subprocess.run(
+        launcher, cwd=folder, env=kept, stdout=subprocess.PIPE, check=True
+    ).stdout
+    returncode, wall, cpu, peak_kib = json.loads(printed)
     assert returncode == 0, f"exit status {returncode}: {' '.join(command)}"
     return Taken(wall, cpu, peak_kib * 1024)
 

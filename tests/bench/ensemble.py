@@ -79,9 +79,9 @@ class Player:
             stdout=subprocess.PIPE,
             text=True,
         )
-        told = self._hear()
-        self.games: list[str] = told["games"]
-        self.python: str = told["python"]
+        report = self._hear()
+        self.games: list[str] = report["games"]
+        self.python: str = report["python"]
         self._counts: dict[tuple[str, int], int] = {}
 
     def play(self, game: str, size: int) -> Taken:
@@ -107,15 +107,15 @@ class Player:
         order = {"game": game, "size": size, "count": count}
         assert self._process.stdin
         print(json.dumps(order), file=self._process.stdin, flush=True)
-        told = self._hear()
-        if "ready" in told:
+        report = self._hear()
+        if "ready" in report:
             with Raw(self._port) as raw:
                 if game == "receive_varied":
                     raw.feed_varied(count)
                 else:
                     raw.feed(SUBJECT, size, count)
-            told = self._hear()
-        delays = told["delays"]
+            report = self._hear()
+        delays = report["delays"]
         if game == "delay":
             with Raw(self._port) as raw:
                 raw.send(b"SUB told 1\r\nPUB report told 0\r\n\r\n")
@@ -123,8 +123,8 @@ class Player:
                     pass
             delays = [each / 1e9 for each in json.loads(found[0][2])]
         return Taken(
-            count / told["wall"],
-            told["cpu"] / count * 1e6,
+            count / report["wall"],
+            report["cpu"] / count * 1e6,
             median(delays) * 1e6 if delays else 0.0,
         )
 
@@ -133,8 +133,8 @@ class Player:
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(f"{self.peer.name} ended with status {self._process.wait()}")
-        told: dict[str, Any] = json.loads(line)
-        return told
+        report: dict[str, Any] = json.loads(line)
+        return report
 
 
 def alternating(players: Sequence[Player], game: str, size: int, rounds: int) -> dict[str, Taken]:

@@ -89,7 +89,7 @@ def fragments_of_a_payload(n: int) -> Iterable[Record]:
     return _begun().from_client(b"PUB a.b %d\r\n" % n + bytes(n), size=1).records
 
 
-def holes(n: int) -> Iterable[Record]:
+def gaps(n: int) -> Iterable[Record]:
     """Every second packet is missing, and nobody acknowledges."""
     begin, packets = _packets(2 * n, _PUBS)
     return begin + packets[::2]
@@ -285,7 +285,7 @@ CASES: dict[Case, int] = {
     ports_again: 1500,
     bytes_apart: 200,
     fragments_of_a_payload: 5000,
-    holes: 1500,
+    gaps: 1500,
     holes_in_payloads: 2000,
     holes_between_look_alikes: 2000,
     backwards: 2500,

@@ -44,7 +44,7 @@ _LOOK_S = 0.1
 
 @dataclass(slots=True)
 class Figures:
-    """What one run took. `segments` are a scan's; all behind it is of a job: `stages` are seconds by name,
+    """What one run took. `segments` are a scan's; all after it is of a job: `stages` are seconds by name,
     `shares` the tasks that dissected whole flows,
     `moved_bytes` what its summary says of states, `shuffled_bytes` what Spark says of all that it moved.
     `peak_bytes` is that of the largest Python worker of the session until then."""
@@ -129,10 +129,10 @@ class _Workers:
 
 def _descendants(pid: int) -> Iterator[int]:
     try:
-        told = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+        children = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
     except OSError:
         return
-    for child in map(int, " ".join(told).split()):
+    for child in map(int, " ".join(children).split()):
         yield child
         yield from _descendants(child)
 
@@ -161,11 +161,11 @@ def _scan(spark: SparkSession, capture: str, partitions: Sequence[Partition]) ->
 
 
 def _job(spark: SparkSession, capture: str, options: JobOptions, out: Path) -> Figures:
-    told = dissect(spark, [capture], TABLES, options, str(out))
+    result = dissect(spark, [capture], TABLES, options, str(out))
     return Figures(
-        *(capture, "job", 0.0, 0, 0, told.packets, told.chunks, told.rows, told.seconds),
-        shares=told.shares,
-        moved_bytes=told.moved_bytes,
+        *(capture, "job", 0.0, 0, 0, result.packets, result.chunks, result.rows, result.seconds),
+        shares=result.shares,
+        moved_bytes=result.moved_bytes,
     )
 
 

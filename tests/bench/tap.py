@@ -17,15 +17,15 @@ from types import TracebackType
 from tests.bench.recorder import Connection, Plan, Recorder
 
 BUFFER = 1 << 16
-Said = list[tuple[int, bytes]]
+Sent = list[tuple[int, bytes]]
 """What side 0, which connected, and side 1 sent, in order."""
 
 
 class Tap:
-    """Relays connections to a port of loopback. `said` has one list for each of them."""
+    """Relays connections to a port of loopback. `connections` has one list for each of them."""
 
     def __init__(self, port: int) -> None:
-        self.said: list[Said] = []
+        self.connections: list[Sent] = []
         self._target = "127.0.0.1", port
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._threads: list[threading.Thread] = []
@@ -55,13 +55,13 @@ class Tap:
 
     def directions(self) -> Iterator[bytes]:
         """What each side of each connection sent."""
-        for said in self.said:
+        for connection in self.connections:
             for side in (0, 1):
-                yield b"".join(data for sender, data in said if sender == side)
+                yield b"".join(data for sender, data in connection if sender == side)
 
     def write(self, path: Path, server_port: int) -> None:
         """Writes a pcap, in which the connections follow one another."""
-        write_said(path, self.said, server_port)
+        write_connections(path, self.connections, server_port)
 
     def _start(self, run: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=run, args=arguments)
@@ -75,27 +75,27 @@ class Tap:
             except OSError:
                 return
             self._sockets += ends
-            said: Said = []
-            self.said.append(said)
+            sent: Sent = []
+            self.connections.append(sent)
             for side in (0, 1):
-                self._start(self._pump, side, ends[side], ends[1 - side], said)
+                self._start(self._pump, side, ends[side], ends[1 - side], sent)
 
-    def _pump(self, side: int, source: socket.socket, target: socket.socket, said: Said) -> None:
+    def _pump(self, side: int, source: socket.socket, target: socket.socket, sent: Sent) -> None:
         try:
             while data := source.recv(BUFFER):
-                said.append((side, data))
+                sent.append((side, data))
                 target.sendall(data)
             target.shutdown(socket.SHUT_WR)
         except OSError:
             pass
 
 
-def write_said(path: Path, connections: Sequence[Said], server_port: int) -> None:
+def write_connections(path: Path, connections: Sequence[Sent], server_port: int) -> None:
     """Writes a pcap of connections that follow one another."""
     with path.open("wb") as file:
         recorder = Recorder(file, Plan(), random.Random(1))
-        for number, said in enumerate(connections):
+        for number, sent in enumerate(connections):
             connection = Connection(recorder, b"\x0a\x00\x01\x01", 20_000 + number, server_port)
-            for side, data in said:
+            for side, data in sent:
                 connection.send(side, data)
         recorder.close()

@@ -39,16 +39,16 @@ def counted(path: Path) -> Counter[str]:
 @REPEATING
 def test_what_is_in_it_is_known(tmp_path: Path, clients: int, repeating: bool) -> None:
     path = tmp_path / "t.pcap"
-    told = write_file(path, Plan(PACKETS, clients=clients, repeating=repeating))
-    assert counted(path) == told.frames
-    assert {"PUB", "HPUB", "MSG", "HMSG", "RMSG", "SUB", "RS+"} < set(told.frames)
+    written = write_file(path, Plan(PACKETS, clients=clients, repeating=repeating))
+    assert counted(path) == written.frames
+    assert {"PUB", "HPUB", "MSG", "HMSG", "RMSG", "SUB", "RS+"} < set(written.frames)
     records = read_pcap(path.read_bytes()).records
-    assert len(records) == told.packets and PACKETS <= told.packets < PACKETS + 300
-    assert path.stat().st_size == told.file_bytes
+    assert len(records) == written.packets and PACKETS <= written.packets < PACKETS + 300
+    assert path.stat().st_size == written.file_bytes
     assert max(len(record.data) for record in records) == 1448 + 66
     rows = list(flows([str(path)]))
-    assert len(rows) == told.connections >= clients + 1
-    assert sum(row.packets_originator + row.packets_responder for row in rows) == told.packets
+    assert len(rows) == written.connections >= clients + 1
+    assert sum(row.packets_originator + row.packets_responder for row in rows) == written.packets
 
 
 def lines(plan: Plan, folder: Path) -> Counter[tuple[object, ...]]:
@@ -92,9 +92,9 @@ def made(path: Path) -> Counter[str]:
 
 def test_jetstream_has_the_rows_that_are_known(tmp_path: Path) -> None:
     path = tmp_path / "t.pcap"
-    told = write_file(path, Plan(PACKETS, jetstream=True))
-    assert counted(path) == told.frames
-    assert made(path) == told.rows and told.rows.keys() == set(ABOVE_FRAMES)
+    written = write_file(path, Plan(PACKETS, jetstream=True))
+    assert counted(path) == written.frames
+    assert made(path) == written.rows and written.rows.keys() == set(ABOVE_FRAMES)
     services = [row for row in records([str(path)], ["services"]) if isinstance(row, ServiceRecord)]
     assert {row.subject for row in services} == {"prices.get"}
     assert sum(row.errors for row in services) > 5
@@ -102,8 +102,8 @@ def test_jetstream_has_the_rows_that_are_known(tmp_path: Path) -> None:
 
 def test_jetstream_with_losses_has_no_row_too_many(tmp_path: Path) -> None:
     path = tmp_path / "t.pcap"
-    told = write_file(path, Plan(PACKETS, jetstream=True, loss=0.05))
-    assert made(path) < told.rows and told.lost > 10
+    written = write_file(path, Plan(PACKETS, jetstream=True, loss=0.05))
+    assert made(path) < written.rows and written.lost > 10
 
 
 def test_the_same_plan_makes_the_same_capture() -> None:
@@ -113,21 +113,21 @@ def test_the_same_plan_makes_the_same_capture() -> None:
 
 def test_order_and_repetition_change_no_frame(tmp_path: Path) -> None:
     path = tmp_path / "t.pcap"
-    told = write_file(path, Plan(PACKETS, reordered=0.02, duplicated=0.02))
-    assert counted(path) == told.frames
+    written = write_file(path, Plan(PACKETS, reordered=0.02, duplicated=0.02))
+    assert counted(path) == written.frames
     assert sum(row.retransmitted_bytes for row in sessions([str(path)])) > 0
 
 
 def test_losses_are_missing(tmp_path: Path) -> None:
     path = tmp_path / "t.pcap"
-    told = write_file(path, Plan(PACKETS, loss=0.02))
+    written = write_file(path, Plan(PACKETS, loss=0.02))
     rows = list(sessions([str(path)]))
     found = sum(
         (Counter(row.frames_originator) + Counter(row.frames_responder) for row in rows),
         Counter[str](),
     )
-    assert told.lost > 10 and sum(row.missing_bytes for row in rows) > 0
-    assert found < told.frames
+    assert written.lost > 10 and sum(row.missing_bytes for row in rows) > 0
+    assert found < written.frames
 
 
 @pytest.mark.parametrize(
@@ -138,12 +138,12 @@ def test_so_many_connections_carry_a_share_of_the_bytes(
     tmp_path: Path, heavy: float, equal: int, repeating: bool
 ) -> None:
     path = tmp_path / "t.pcap"
-    told = write_file(path, Plan(24_000, repeating=repeating, heavy=heavy, equal=equal))
-    assert counted(path) == told.frames
-    assert {"PUB", "HPUB", "MSG", "HMSG", "SUB"} < set(told.frames)
+    written = write_file(path, Plan(24_000, repeating=repeating, heavy=heavy, equal=equal))
+    assert counted(path) == written.frames
+    assert {"PUB", "HPUB", "MSG", "HMSG", "SUB"} < set(written.frames)
     rows = list(flows([str(path)]))
     packets = sum(row.packets_originator + row.packets_responder for row in rows)
-    assert packets == told.packets
+    assert packets == written.packets
     carried = [
         row.bytes_originator
         + row.bytes_responder
@@ -164,6 +164,6 @@ def test_who_carries_much_does_so_the_same_way_each_time() -> None:
 def test_the_command_says_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "t.pcap"
     assert main([str(path), "1000", "--clients", "8", "--loss", "0.5"]) == 0
-    packets, said = capsys.readouterr().out.split(" packets, ")
+    packets, summary = capsys.readouterr().out.split(" packets, ")
     assert int(packets) == len(read_pcap(path.read_bytes()).records) >= 1000
-    assert not said.rstrip().endswith(" 0 lost")
+    assert not summary.rstrip().endswith(" 0 lost")

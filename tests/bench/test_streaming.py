@@ -74,14 +74,14 @@ def ours(server: StreamingServer, channel: str) -> Rates:
 
 
 def go(server: StreamingServer, channel: str) -> Rates:
-    def told(*arguments: object) -> float:
+    def rate(*arguments: object) -> float:
         _, count, seconds = stan_go(server, "go", *arguments)[-1].split()
         return int(count) / float(seconds)
 
     return {
-        "publish": told("pub", channel, PUBLISHED, SIZE),
-        "publish_async": told("pub", channel, WINDOWED, SIZE, "async"),
-        "handler": told("sub", channel, WINDOWED, "start=first", "quiet=yes"),
+        "publish": rate("pub", channel, PUBLISHED, SIZE),
+        "publish_async": rate("pub", channel, WINDOWED, SIZE, "async"),
+        "handler": rate("sub", channel, WINDOWED, "start=first", "quiet=yes"),
     }
 
 
@@ -90,8 +90,8 @@ def asynchronous(server: StreamingServer, channel: str) -> Rates:
     if not python:
         return {}
     command = [python, PEER, server.url, channel, str(PUBLISHED), str(WINDOWED), str(SIZE)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
-    return {name: float(value) for name, value in (line.split() for line in said.splitlines())}
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    return {name: float(value) for name, value in (line.split() for line in printed.splitlines())}
 
 
 def test_messages_a_second(streaming_server: StreamingServer) -> None:

@@ -83,7 +83,7 @@ class Chaos:
         self._delivered: Counter[int] = Counter()
         self._done_by: set[int] = set()  # processes
         self._children: list[int] = []
-        self._told = 0  # unconfirmed messages that are in the accounts
+        self._accounted = 0  # unconfirmed messages that are in the accounts
         self._armed = self._is_child = False
         self._depth = 0
         self._asides: dict[object, str] = {}  # calls of finalizers and signal handlers under way
@@ -295,11 +295,11 @@ class Chaos:
         phantom = self._refused & self._delivered.keys()
         assert not phantom, f"refused, and delivered: {sorted(phantom)[:10]}"
         missing = len(self._accepted - self._delivered.keys())
-        at_risk = self.nc.stats.unconfirmed_msgs - self._told
+        at_risk = self.nc.stats.unconfirmed_msgs - self._accounted
         assert (
             missing <= at_risk
         ), f"{missing} messages are missing, {at_risk} are known to be at risk"
-        self._told += at_risk
+        self._accounted += at_risk
         self.count.update(
             published=len(self._accepted),
             delivered=len(self._delivered),

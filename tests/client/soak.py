@@ -72,7 +72,7 @@ class Soak:
         self._rest = threading.Event()
         self._idle = threading.Semaphore(0)
         self._ending = False
-        self._told = 0  # unconfirmed messages that are in the accounts
+        self._accounted = 0  # unconfirmed messages that are in the accounts
         self._threads = [
             *(
                 Background(partial(self._work, partial(self._publish, n)))
@@ -132,8 +132,8 @@ class Soak:
             self.count["delivered"] += len(ledger.delivered)
             for part in (ledger.accepted, ledger.refused, ledger.unknown, ledger.delivered):
                 part.clear()
-        known = stats.unconfirmed_msgs - self._told
-        self._told = stats.unconfirmed_msgs
+        known = stats.unconfirmed_msgs - self._accounted
+        self._accounted = stats.unconfirmed_msgs
         self.count["missing"] += missing
         self.count["unconfirmed"] += known
         assert missing <= known, f"{missing} messages are missing, {known} are known to be at risk"
@@ -221,7 +221,7 @@ class Soak:
     def _tick(self, msg: natsync.Msg) -> None:
         number = int(msg.data)
         if number <= self._last and not self.failure:
-            self.failure = AssertionError(f"{number} came behind {self._last}")
+            self.failure = AssertionError(f"{number} came after {self._last}")
         self._last = number
         self.count["ticks"] += 1
 

@@ -1,4 +1,4 @@
-"""Arguments of the wrong kind are told by name, at the call, and before anything is sent."""
+"""Arguments of the wrong kind are reported by name, at the call, and before anything is sent."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def test_what_is_right_passes() -> None:
         check()
 
 
-@pytest.mark.parametrize(("check", "told"), BAD, ids=[told for _, told in BAD])
-def test_what_is_wrong_is_told_by_name(check: Callable[[], None], told: str) -> None:
+@pytest.mark.parametrize(("check", "expected"), BAD, ids=[expected for _, expected in BAD])
+def test_what_is_wrong_is_reported_by_name(check: Callable[[], None], expected: str) -> None:
     with pytest.raises(TypeError) as caught:
         check()
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(expected)
 
 
 CALLS: dict[str, Callable[[natsync.Client], object]] = {

@@ -53,7 +53,7 @@ def test_several_of_nobody() -> None:
             next(replies)
 
 
-def test_several_that_were_lost_are_told_behind_those_that_came() -> None:
+def test_several_that_were_lost_are_reported_after_those_that_came() -> None:
     with FakeServer() as server, server.client() as (nc, peer):
         replies = nc.request_many("x", timeout=60)
         sid = peer.subscribed()

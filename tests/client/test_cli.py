@@ -120,10 +120,10 @@ def test_who_listens_goes_on_with_another_connection(capsys: Output) -> None:
         run.peer.close()
         run.peer = server.accept()
         run.peer.greet()
-        run.peer.send(Msg(b"a", run.peer.subscribed(), b"", b"behind"))
+        run.peer.send(Msg(b"a", run.peer.subscribed(), b"", b"after"))
         assert run.status() == 0
     out, err = capsys.readouterr()
-    assert out == "[a] before\n[a] behind\n"
+    assert out == "[a] before\n[a] after\n"
     lost, again = err.splitlines()
     assert lost == "natsync: disconnected: Stale Connection; reconnecting"
     assert re.fullmatch(r"natsync: reconnected after \d\.\d s", again)
@@ -266,6 +266,6 @@ def test_an_output_that_takes_nothing(where: str) -> None:
             peer.subscribed()
             peer.send(Msg(b"a", b"1", b"", b"x"))
             peer.expect_end()
-            _, told = process.communicate(timeout=10)
+            _, err = process.communicate(timeout=10)
     assert process.returncode == (1 if "full" in where else 0)
-    assert "Traceback" not in told and len(told.splitlines()) <= 1
+    assert "Traceback" not in err and len(err.splitlines()) <= 1

@@ -45,13 +45,13 @@ def test_what_connect_says() -> None:
         call = server.connecting(connect)
         peer = server.accept()
         peer.send(Info(INFO.to_json()))
-        said = ConnectOptions.parse(peer.expect(Connect).json)
+        options = ConnectOptions.parse(peer.expect(Connect).json)
         peer.send(Pong())
         call.result().close(0)
-    assert (said.name, said.auth_token, said.lang) == ("me", "tok", "python")
-    assert said.version == natsync.__version__
-    assert (said.verbose, said.pedantic, said.protocol) == (False, False, 1)
-    assert said.headers and said.no_responders
+    assert (options.name, options.auth_token, options.lang) == ("me", "tok", "python")
+    assert options.version == natsync.__version__
+    assert (options.verbose, options.pedantic, options.protocol) == (False, False, 1)
+    assert options.headers and options.no_responders
 
 
 @pytest.mark.parametrize(
@@ -382,10 +382,10 @@ def test_a_limited_subscription_has_no_more_from_the_start(
     connected: Connected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nc, _ = connected
-    told: list[object] = []
-    monkeypatch.setattr(nc._connection.outbound, "put_control", told.append)
+    written: list[object] = []
+    monkeypatch.setattr(nc._connection.outbound, "put_control", written.append)
     nc.subscribe("a", max_msgs=1)
-    assert len(told) == 1  # nothing can come in between SUB and its limit
+    assert len(written) == 1  # nothing can come in between SUB and its limit
 
 
 def test_a_view_of_wide_items_spoils_no_later_message() -> None:

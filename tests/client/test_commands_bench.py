@@ -18,17 +18,19 @@ Output = pytest.CaptureFixture[str]
 
 
 def figures(output: Output) -> dict[str, float]:
-    told: dict[str, float] = json.loads(output.readouterr().out)
-    return told
+    printed: dict[str, float] = json.loads(output.readouterr().out)
+    return printed
 
 
 def test_pub(server: NatsServer, capsys: Output) -> None:
     command = ["-s", server.url, "bench", "pub", "b.pub", "--count", "500", "--size", "10"]
     assert main([*command, "--json"]) == 0
-    told = figures(capsys)
-    assert (told["messages"], told["data_bytes"]) == (500, 10)
-    assert told["messages_per_second"] * told["seconds"] == pytest.approx(500, rel=0.05)
-    assert told["bytes_per_second"] == pytest.approx(told["messages_per_second"] * 10, rel=0.01)
+    printed = figures(capsys)
+    assert (printed["messages"], printed["data_bytes"]) == (500, 10)
+    assert printed["messages_per_second"] * printed["seconds"] == pytest.approx(500, rel=0.05)
+    assert printed["bytes_per_second"] == pytest.approx(
+        printed["messages_per_second"] * 10, rel=0.01
+    )
     assert main(command) == 0
     assert capsys.readouterr().out.startswith("pub: 500 messages of 10 bytes, 0.")
 
@@ -47,8 +49,8 @@ def test_sub(server: NatsServer, capsys: Output, sent: int, status: int) -> None
             nc.publish("b.sub", b"12345")
         nc.flush()
         assert call.result() == status
-    told = figures(capsys)
-    assert (told["messages"], told["data_bytes"], told["dropped"]) == (sent, 5, 0)
+    printed = figures(capsys)
+    assert (printed["messages"], printed["data_bytes"], printed["dropped"]) == (sent, 5, 0)
 
 
 @pytest.mark.parametrize("at_once", ["1", "7"])
@@ -60,9 +62,9 @@ def test_request(server: NatsServer, capsys: Output, at_once: str) -> None:
         assert main(["-s", server.url, *arguments]) == 0
         assert " latency min " in capsys.readouterr().out
         assert main(["-s", server.url, *arguments, "--json"]) == 0
-    told = figures(capsys)
-    assert told["messages"] == 50
-    latencies = [told[f"latency_{name}_ns"] for name in ("min", "median", "p99", "max")]
+    printed = figures(capsys)
+    assert printed["messages"] == 50
+    latencies = [printed[f"latency_{name}_ns"] for name in ("min", "median", "p99", "max")]
     assert latencies == sorted(latencies) and latencies[0] > 0
 
 

@@ -52,12 +52,12 @@ def test_options_become_fields() -> None:
 
 def test_a_file_holds_what_options_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "stream.json"
-    said = {"name": "other", "mirror": {"name": "origin"}, "max_msgs": 5}
+    config = {"name": "other", "mirror": {"name": "origin"}, "max_msgs": 5}
     wanted = StreamConfig("s", mirror=StreamSource("origin"), max_msgs=9)
-    for text in (said, {"config": said, "state": {}}):  # as `info --json` prints it, too
+    for text in (config, {"config": config, "state": {}}):  # as `info --json` prints it, too
         path.write_text(json.dumps(text))
         assert parsed(StreamConfig("s"), "--config", str(path), "--max-msgs", "9") == wanted
-    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(said)))
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(config)))
     assert parsed(StreamConfig("s"), "--config", "-", "--max-msgs", "9") == wanted
 
 

@@ -30,8 +30,8 @@ def test_a_consumer_lives_and_dies(
     assert stream.consumer("c").cached_info.config.ack_wait == 5
     assert consumer(f"ls {stream_name} --names") == "c\n"
     assert filters.replace(",", ", ") in consumer(f"ls {stream_name}")
-    said = json.loads(consumer(f"edit {stream_name} c --description mine --json"))
-    assert (said["config"]["description"], said["config"]["ack_wait"]) == ("mine", 5 * 10**9)
+    printed = json.loads(consumer(f"edit {stream_name} c --description mine --json"))
+    assert (printed["config"]["description"], printed["config"]["ack_wait"]) == ("mine", 5 * 10**9)
     assert "description:" in consumer(f"info {stream_name} c")
     assert "paused:" in consumer(f"pause {stream_name} c 1h")
     assert stream.consumer("c").cached_info.paused
@@ -66,9 +66,9 @@ def test_messages_are_printed_and_then_acknowledged(
         return out, err
 
     assert taken("")[0] == f"[{stream_name}] 1\n"
-    said = json.loads(taken("--json")[0])
-    assert (said["stream"], said["seq"], said["data"]) == (stream_name, 2, "2")
-    assert (said["consumer"], said["deliveries"], said["pending"]) == ("c", 1, 2)
+    printed = json.loads(taken("--json")[0])
+    assert (printed["stream"], printed["seq"], printed["data"]) == (stream_name, 2, "2")
+    assert (printed["consumer"], printed["deliveries"], printed["pending"]) == ("c", 1, 2)
     assert made.info().ack_floor.stream_seq == 2
     assert taken("--raw --no-ack")[0] == "3\n"
     assert made.info().num_ack_pending == 1

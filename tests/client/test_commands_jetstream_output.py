@@ -41,9 +41,9 @@ def test_text_has_a_line_a_field(capsys: pytest.CaptureFixture[str]) -> None:
 def test_json_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
     print_json(INFO)
     print_fields(purged=3)
-    said, fields = map(json.loads, capsys.readouterr().out.splitlines())
-    assert (said["config"]["max_age"], said["config"]["max_bytes"]) == (90_000_000_000, -1)
-    assert (said["state"]["bytes"], said["created"]) == (0, "2026-01-02T12:00:00Z")
+    info, fields = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (info["config"]["max_age"], info["config"]["max_bytes"]) == (90_000_000_000, -1)
+    assert (info["state"]["bytes"], info["created"]) == (0, "2026-01-02T12:00:00Z")
     assert fields == {"purged": 3}
 
 

@@ -52,8 +52,8 @@ def test_keys_are_written_read_and_removed(
     assert json.loads(run(f"put {stream_name} a - --json"))["revision"] == 2
     assert run(f"get {stream_name} a --revision 1") == "[a 1] 1\n"
     assert run(f"get {stream_name} a") == "[a 2] \\xff\n"
-    said = json.loads(run(f"get {stream_name} a --json"))
-    assert (said["value_base64"], said["operation"], said["size"]) == ("/w==", "PUT", 1)
+    printed = json.loads(run(f"get {stream_name} a --json"))
+    assert (printed["value_base64"], printed["operation"], printed["size"]) == ("/w==", "PUT", 1)
     assert "key a exists" in run(f"create {stream_name} a 3", 1)
     assert "last revision of key a" in run(f"update {stream_name} a 3 1", 1)
     run(f"update {stream_name} a 3 2")
@@ -86,8 +86,8 @@ def test_watch(run: Run, js: JetStream, stream_name: str) -> None:
     kv.delete("b")
     assert run(f"watch {stream_name} --timeout 0.2").splitlines() == ["[a 1] 1", "[b 3 DEL]"]
     assert run(f"watch {stream_name} --ignore-deletes --count 1") == "[a 1] 1\n"
-    said = json.loads(run(f"watch {stream_name} a --meta-only --count 1 --json"))
-    assert (said["value"], said["size"]) == ("", 1)
+    printed = json.loads(run(f"watch {stream_name} a --meta-only --count 1 --json"))
+    assert (printed["value"], printed["size"]) == ("", 1)
     assert run(f"watch {stream_name} --from-revision 3 --count 1") == "[b 3 DEL]\n"
     assert run(f"watch {stream_name} --updates-only --timeout 0.1") == ""
     assert "--meta-only" in run(f"watch {stream_name} --meta-only --raw", 2)

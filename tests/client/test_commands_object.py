@@ -57,9 +57,9 @@ def test_objects_are_put_got_linked_to_and_deleted(
     data = os.urandom(300_000)
     (tmp_path / "in.bin").write_bytes(data)
     run(f"add {stream_name}")
-    said = json.loads(run(f"put {stream_name} in.bin -H A:1 --chunk-size 100000 --json"))
-    assert (said["name"], said["size"], said["chunks"]) == ("in.bin", 300_000, 3)
-    assert said["headers"] == {"A": ["1"]} and said["mtime"]
+    printed = json.loads(run(f"put {stream_name} in.bin -H A:1 --chunk-size 100000 --json"))
+    assert (printed["name"], printed["size"], printed["chunks"]) == ("in.bin", 300_000, 3)
+    assert printed["headers"] == {"A": ["1"]} and printed["mtime"]
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"from a pipe")))
     assert "name: is needed" in run(f"put {stream_name} -", 2)
     run(f"put {stream_name} - --name pipe --description text")
@@ -89,6 +89,6 @@ def test_objects_are_put_got_linked_to_and_deleted(
         "[in.bin] deleted",
         "[same] deleted",
     ]
-    said = json.loads(run(f"watch {stream_name} --ignore-deletes --count 1 --json"))
-    assert said["name"] == "pipe"
+    printed = json.loads(run(f"watch {stream_name} --ignore-deletes --count 1 --json"))
+    assert printed["name"] == "pipe"
     js.delete_object_store(stream_name)

@@ -41,5 +41,5 @@ def test_help_tells_the_exit_status_and_the_environment(capsys: Output) -> None:
         with pytest.raises(SystemExit) as caught:
             make_parser("1").parse_args(line.split())
         assert caught.value.code == 0
-    told = capsys.readouterr().out
-    assert "130  interrupted" in told and "NATS_PASSWORD" in told
+    printed = capsys.readouterr().out
+    assert "130  interrupted" in printed and "NATS_PASSWORD" in printed

@@ -45,8 +45,8 @@ def test_pub_counts_in_json(capsys: Output) -> None:
     with FakeServer() as server:
         run = CommandRun(server, "pub", "a", "xyz", "--count", "3", "--json")
         assert run.status() == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told == {"subject": "a", "published": 3, "data_bytes": 3}
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == {"subject": "a", "published": 3, "data_bytes": 3}
 
 
 def test_a_request_that_cannot_be_answered_does_not_end_it(capsys: Output) -> None:
@@ -60,7 +60,7 @@ def test_a_request_that_cannot_be_answered_does_not_end_it(capsys: Output) -> No
     assert "over the server's max_payload" in capsys.readouterr().err
 
 
-def test_answers_that_are_refused_are_told_once(capsys: Output) -> None:
+def test_answers_that_are_refused_are_reported_once(capsys: Output) -> None:
     with FakeServer() as server:
         run = CommandRun(server, "reply", "svc", "--count", "2")
         sid = run.peer.subscribed()

@@ -31,26 +31,26 @@ def nothing_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def said(*options: str, info: ServerInfo = INFO) -> ConnectOptions:
+def connected_with(*options: str, info: ServerInfo = INFO) -> ConnectOptions:
     """What CONNECT says of who gives these options."""
     with FakeServer() as server:
         call = Background(lambda: main(["-s", server.url, *options, "rtt"]))
         peer = server.accept()
-        told = peer.greet(info)
+        connect = peer.greet(info)
         peer.expect_end()
         assert call.result() == 0
-    return told
+    return connect
 
 
 def test_a_login_on_the_command_line_or_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = said("--user", "ann", "--password", SECRET)
-    assert (told.user, told.password, told.name) == ("ann", SECRET, "natsync-cli")
+    connect = connected_with("--user", "ann", "--password", SECRET)
+    assert (connect.user, connect.password, connect.name) == ("ann", SECRET, "natsync-cli")
     monkeypatch.setenv("NATS_USER", "bob")
     monkeypatch.setenv("NATS_PASSWORD", SECRET)
-    told = said()
-    assert (told.user, told.password) == ("bob", SECRET)
-    told = said("--user", "ann")
-    assert (told.user, told.password) == ("ann", SECRET)
+    connect = connected_with()
+    assert (connect.user, connect.password) == ("bob", SECRET)
+    connect = connected_with("--user", "ann")
+    assert (connect.user, connect.password) == ("ann", SECRET)
 
 
 def test_one_kind_of_login_excludes_the_environments_others(
@@ -58,11 +58,11 @@ def test_one_kind_of_login_excludes_the_environments_others(
 ) -> None:
     monkeypatch.setenv("NATS_USER", "bob")
     monkeypatch.setenv("NATS_PASSWORD", SECRET)
-    told = said("--token", "t")
-    assert (told.user, told.password, told.auth_token) == ("", "", "t")
+    connect = connected_with("--token", "t")
+    assert (connect.user, connect.password, connect.auth_token) == ("", "", "t")
 
 
-def test_options_may_stand_behind_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_may_stand_after_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     with FakeServer() as server:
         monkeypatch.setenv("NATS_URL", server.url)
         call = Background(lambda: main(["rtt", "--token", "t"]))
@@ -73,7 +73,7 @@ def test_options_may_stand_behind_the_command(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["--creds", "/no/such"], "--creds: file '/no/such': No such file or directory"),
         (["--nkey", "/no/such"], "--nkey: file '/no/such': No such file or directory"),
@@ -90,13 +90,13 @@ def test_options_may_stand_behind_the_command(monkeypatch: pytest.MonkeyPatch) -
         ),
     ],
 )
-def test_what_is_wrong_is_told_in_the_words_of_the_command_line(
-    arguments: list[str], told: str, capsys: Output
+def test_what_is_wrong_is_reported_in_the_words_of_the_command_line(
+    arguments: list[str], expected: str, capsys: Output
 ) -> None:
     with FakeServer() as server:  # which nobody calls
         assert main(["-s", server.url, *arguments, "rtt"]) in (1, 2)
     err = capsys.readouterr().err
-    assert told in err and err.count("\n") == 1 and SECRET not in err
+    assert expected in err and err.count("\n") == 1 and SECRET not in err
 
 
 def test_a_file_that_holds_no_seed(tmp_path: Path, capsys: Output) -> None:
@@ -111,13 +111,13 @@ def test_files_that_sign(tmp_path: Path) -> None:
     seed, both = tmp_path / "seed", tmp_path / "creds"
     seed.write_text(f"# of alice\n{ALICE.seed}\n")
     both.write_text(creds(user_jwt(), ALICE.seed))
-    told = said("--nkey", str(seed), info=INFO.replace(nonce="abc"))
-    assert told.nkey == ALICE.public and told.sig
-    told = said("--creds", str(both), info=INFO.replace(nonce="abc"))
-    assert told.jwt and told.sig and not told.nkey
+    connect = connected_with("--nkey", str(seed), info=INFO.replace(nonce="abc"))
+    assert connect.nkey == ALICE.public and connect.sig
+    connect = connected_with("--creds", str(both), info=INFO.replace(nonce="abc"))
+    assert connect.jwt and connect.sig and not connect.nkey
 
 
-def test_each_error_is_told_once(capsys: Output) -> None:
+def test_each_error_is_reported_once(capsys: Output) -> None:
     reporter = Reporter()
     refusal = PermissionsViolationError("text", "publish", "a")
     for _ in range(2):
@@ -159,5 +159,5 @@ def test_interrupts_that_are_not_ours() -> None:
 
 def test_the_logger_is_as_it_was() -> None:
     before = list(logging.getLogger("natsync").handlers)
-    said()
+    connected_with()
     assert logging.getLogger("natsync").handlers == before

@@ -34,22 +34,22 @@ def test_services_are_listed_shown_and_measured(
         service.add_endpoint("divide", fail, metadata={"c": "d"})
         nc.request("divide", timeout=5)
         assert run("ls").split()[-4:] == ["math", "2", "1.0.0,", "1.1.0"]
-        said = json.loads(run("ls --json"))
-        assert said == {"name": "math", "instances": 2, "versions": ["1.0.0", "1.1.0"]}
+        printed = json.loads(run("ls --json"))
+        assert printed == {"name": "math", "instances": 2, "versions": ["1.0.0", "1.1.0"]}
         assert "1.1.0" in run("ping math")
-        said = json.loads(run(f"ping math {service.id} --json"))
-        assert said["id"] == service.id and said["rtt_ns"] > 0
+        printed = json.loads(run(f"ping math {service.id} --json"))
+        assert printed["id"] == service.id and printed["rtt_ns"] > 0
         assert run(f"info math {service.id}").splitlines() == [
             f"math 1.0.0 {service.id} numbers",
             "  a=b",
             "  divide: divide queue q",
             "    c=d",
         ]
-        said = json.loads(run(f"info math {service.id} --json"))
-        assert said["endpoints"][0]["subject"] == "divide"
+        printed = json.loads(run(f"info math {service.id} --json"))
+        assert printed["endpoints"][0]["subject"] == "divide"
         assert "404:no such number" in run(f"stats math {service.id}")
-        said = json.loads(run(f"stats math {service.id} --json"))
-        assert said["endpoints"][0]["num_errors"] == 1
+        printed = json.loads(run(f"stats math {service.id} --json"))
+        assert printed["endpoints"][0]["num_errors"] == 1
         service.stop()
         assert run(f"stats math {service.id}", 1) == f"natsync: no service math {service.id}\n"
     assert run("ls").split() == ["SERVICE", "INSTANCES", "VERSIONS"]

@@ -30,9 +30,9 @@ class Command:
         return err if status else out
 
     def json(self, line: str) -> dict[str, object]:
-        said = json.loads(self(f"{line} --json"))
-        assert isinstance(said, dict)
-        return said
+        printed = json.loads(self(f"{line} --json"))
+        assert isinstance(printed, dict)
+        return printed
 
 
 @pytest.fixture

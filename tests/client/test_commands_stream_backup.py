@@ -54,8 +54,8 @@ def test_a_stream_goes_to_a_folder_and_comes_back(
     assert "File exists" in command("backup", name, folder, status=2)
     assert "cannot restore" in command("restore", folder, status=1)
     js.delete_stream(name)
-    said = json.loads(command("restore", folder, "--json"))
-    assert (said["stream"], said["messages"]) == (name, 10)
+    printed = json.loads(command("restore", folder, "--json"))
+    assert (printed["stream"], printed["messages"]) == (name, 10)
     assert js.stream(name).get_msg(7).data == b"6"
     assert list(js.stream(name).consumer_names()) == ["c"]
     js.delete_stream(name)

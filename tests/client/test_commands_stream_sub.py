@@ -66,9 +66,9 @@ def test_one_subject(sub: Sub, stream_name: str) -> None:
 
 
 def test_json(sub: Sub, stream_name: str) -> None:
-    told = json.loads(sub("--count 1 --start 4 --json"))
-    assert (told["stream"], told["seq"], told["data"]) == (stream_name, 4, "3")
-    age = datetime.now(timezone.utc) - datetime.fromisoformat(told["time"])
+    row = json.loads(sub("--count 1 --start 4 --json"))
+    assert (row["stream"], row["seq"], row["data"]) == (stream_name, 4, "3")
+    age = datetime.now(timezone.utc) - datetime.fromisoformat(row["time"])
     assert abs(age) < timedelta(minutes=5)
 
 

@@ -39,8 +39,8 @@ def command(streaming_server: StreamingServer, capsys: Output) -> Command:
 
 def test_what_is_published_is_printed(command: Command) -> None:
     assert command("pub printed two --count 3") == ""
-    said = json.loads(command("pub printed last --json"))
-    assert said == {"channel": "printed", "published": 1, "data_bytes": 4}
+    printed = json.loads(command("pub printed last --json"))
+    assert printed == {"channel": "printed", "published": 1, "data_bytes": 4}
     assert (
         command("sub printed --start first --count 4") == "[printed] two\n" * 3 + "[printed] last\n"
     )

@@ -52,7 +52,7 @@ class Notes(Instrumentation):
         self.handled.append((msg.subject, subject, queue))
 
 
-def test_every_way_to_send_is_told_with_its_end() -> None:
+def test_every_way_to_send_is_reported_with_its_end() -> None:
     notes = Notes()
     with FakeServer() as server:
         connect = partial(natsync.connect, instrumentation=notes)

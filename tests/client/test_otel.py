@@ -54,7 +54,7 @@ def only() -> ReadableSpan:
     return span
 
 
-def said(span: ReadableSpan) -> dict[str, object]:
+def attributes_of(span: ReadableSpan) -> dict[str, object]:
     return dict(span.attributes or {})
 
 
@@ -72,7 +72,7 @@ def test_a_publish_has_a_span_and_tells_of_it(connected: Connected) -> None:
     span = only()
     host, port = nc.server.split(":")
     assert (span.name, span.kind) == ("publish orders.new", SpanKind.PRODUCER)
-    assert said(span) == {
+    assert attributes_of(span) == {
         "messaging.system": "nats",
         "messaging.operation.name": "publish",
         "messaging.operation.type": "send",
@@ -92,7 +92,7 @@ def test_a_span_that_is_current_is_the_parent(connected: Connected) -> None:
     assert peer.expect(HPub).payload == b"xyz"
     child = spans()[0]
     assert child.parent and child.parent.span_id == above.get_span_context().span_id
-    assert said(child)["messaging.message.body.size"] == 3
+    assert attributes_of(child)["messaging.message.body.size"] == 3
 
 
 def test_what_is_refused_here_is_an_error_of_the_span(connected: Connected) -> None:
@@ -101,7 +101,7 @@ def test_what_is_refused_here_is_an_error_of_the_span(connected: Connected) -> N
         nc.publish("a b")
     span = only()
     assert span.status.status_code is StatusCode.ERROR
-    assert said(span)["error.type"] == "ProtocolError"
+    assert attributes_of(span)["error.type"] == "ProtocolError"
     assert [event.name for event in span.events] == ["exception"]
     with pytest.raises(TypeError, match="headers must be a mapping"):
         nc.publish("a", headers=[("a", "b")])  # type: ignore[arg-type]  # the point
@@ -116,7 +116,7 @@ def test_a_refused_publish_that_is_confirmed(connected: Connected) -> None:
     peer.send(Err(b'Permissions Violation for Publish to "a"'))
     with pytest.raises(natsync.PermissionsViolationError):
         call.result()
-    assert said(only())["error.type"] == "PermissionsViolationError"
+    assert attributes_of(only())["error.type"] == "PermissionsViolationError"
 
 
 def test_a_request_lasts_until_its_reply(connected: Connected) -> None:
@@ -140,10 +140,13 @@ def test_futures_and_their_failures(connected: Connected) -> None:
         future.result(5)
     nc.request_async("svc", timeout=5).cancel()
     nc.close(0)  # callbacks are done then
-    assert [said(span)["error.type"] for span in spans()] == ["NoRespondersError", "CancelledError"]
+    assert [attributes_of(span)["error.type"] for span in spans()] == [
+        "NoRespondersError",
+        "CancelledError",
+    ]
     with pytest.raises(natsync.ConnectionClosedError):
         nc.request_async("svc")
-    assert said(spans()[2])["error.type"] == "ConnectionClosedError"
+    assert attributes_of(spans()[2])["error.type"] == "ConnectionClosedError"
 
 
 def test_many_replies_are_one_span(connected: Connected) -> None:
@@ -155,7 +158,7 @@ def test_many_replies_are_one_span(connected: Connected) -> None:
     assert traceparent(only()) in asked.headers
     with pytest.raises(natsync.ProtocolError):
         nc.request_many("a b")
-    assert said(spans()[1])["error.type"] == "ProtocolError"
+    assert attributes_of(spans()[1])["error.type"] == "ProtocolError"
 
 
 @pytest.mark.parametrize("name", ["traceparent", "Traceparent"])
@@ -170,12 +173,12 @@ def test_a_handler_is_a_child_of_who_sent(connected: Connected, name: str) -> No
     sending, handling = spans()
     assert (handling.name, handling.kind) == ("process svc.*", SpanKind.CONSUMER)
     assert handling.parent and f"{handling.parent.span_id:016x}" == SENDER
-    told = said(handling)
-    assert told["messaging.destination.name"] == "svc.a"
-    assert told["messaging.destination.template"] == "svc.*"
-    assert told["messaging.consumer.group.name"] == "q"
+    attributes = attributes_of(handling)
+    assert attributes["messaging.destination.name"] == "svc.a"
+    assert attributes["messaging.destination.template"] == "svc.*"
+    assert attributes["messaging.consumer.group.name"] == "q"
     assert sending.name == "publish (temporary)"
-    assert said(sending)["messaging.destination.temporary"] is True
+    assert attributes_of(sending)["messaging.destination.temporary"] is True
     assert sending.parent and handling.context
     assert sending.parent.span_id == handling.context.span_id
     assert TRACE.encode() in answer.headers and b"tracestate: k=v" in answer.headers
@@ -191,7 +194,7 @@ def test_a_handler_that_raises(connected: Connected) -> None:
     assert sub._sink.wait_idle(monotonic() + 5) == 0
     span = only()
     assert span.status.status_code is StatusCode.ERROR
-    assert said(span)["error.type"] == "ZeroDivisionError"
+    assert attributes_of(span)["error.type"] == "ZeroDivisionError"
     assert span.parent is None
 
 

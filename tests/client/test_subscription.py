@@ -118,7 +118,7 @@ def test_unsubscribing_drops_what_is_pending() -> None:
         sub.next_msg(1)
 
 
-def test_a_lost_connection_is_raised_behind_what_is_pending() -> None:
+def test_a_lost_connection_is_raised_after_what_is_pending() -> None:
     sub = new_sub()
     sub._sink.deliver(frames(b"1"))
     sub._sink.end(ConnectionClosedError("reset"), quiet=False)

@@ -115,13 +115,13 @@ def test_a_conversation() -> None:
 @pytest.mark.parametrize("form", ["text", "jsonl", "csv"])
 @pytest.mark.parametrize("command", [("follow",), ("sessions", "--session")])
 def test_an_id_that_is_not_clear(command: tuple[str, ...], form: str) -> None:
-    for start, said in (
+    for start, expected in (
         ("", "7 sessions begin with : e6a840a4fdcb5c2c, "),
         ("zz", "no session zz"),
     ):
         done = run(*command, start, "--format", form, CORE)
         assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-        assert said in done.stderr
+        assert expected in done.stderr
 
 
 def test_what_is_in_the_files(tmp_path: Path) -> None:

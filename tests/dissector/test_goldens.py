@@ -26,7 +26,7 @@ FRAMES = [
     "snap96.pcap",
 ]
 
-# The start of a session's id, and where it is: with requests, with holes, between servers, JetStream.
+# The start of a session's id, and where it is: with requests, with gaps, between servers, JetStream.
 CONVERSATIONS = [
     ("7294", "core-2.15.1.pcap"),
     ("ad29", "core-2.15.1.pcap"),

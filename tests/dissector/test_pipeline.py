@@ -185,13 +185,12 @@ def test_what_the_loss_took_is_missing_and_nothing_else() -> None:
     damaged = everything(CAPTURES / "damaged-loss-reorder.pcap")
     assert damaged.items() <= truth.items()
     lost = {place: frame for place, frame in truth.items() if place not in damaged}
-    holes = TRUTH["damaged-loss-reorder.pcap"]["dropped"]
+    gaps = TRUTH["damaged-loss-reorder.pcap"]["dropped"]
     for (_, _, offset), frame in lost.items():
         size = frame[3]
         assert isinstance(size, int)
         assert any(
-            offset < hole["offset"] + hole["bytes"] and hole["offset"] < offset + size
-            for hole in holes
+            offset < gap["offset"] + gap["bytes"] and gap["offset"] < offset + size for gap in gaps
         )
 
 

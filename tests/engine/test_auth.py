@@ -52,12 +52,12 @@ JWT = user_jwt()
 SECRET = "s3cr3t"
 
 
-def said(login: Login, server: Server = HERE, info: ServerInfo = INFO) -> ConnectOptions:
+def sent_options(login: Login, server: Server = HERE, info: ServerInfo = INFO) -> ConnectOptions:
     return connect_options(OPTIONS, resolve(login, server), info)
 
 
 def test_without_credentials() -> None:
-    connect = said(Login(), info=ServerInfo(headers=True))
+    connect = sent_options(Login(), info=ServerInfo(headers=True))
     assert json.loads(connect.to_json()) == {
         "verbose": False,
         "pedantic": False,
@@ -77,18 +77,18 @@ def test_a_server_without_headers_is_not_asked_for_what_needs_them() -> None:
 
 def test_credentials_in_the_url_come_first() -> None:
     login = Login(user="opt", password="secret")
-    plain = said(login)
+    plain = sent_options(login)
     assert (plain.user, plain.password, plain.auth_token) == ("opt", "secret", "")
-    by_user = said(login, IN_URL)
+    by_user = sent_options(login, IN_URL)
     assert (by_user.user, by_user.password, by_user.auth_token) == ("url", "p", "")
-    by_token = said(login, Server("h", token="tok"))
+    by_token = sent_options(login, Server("h", token="tok"))
     assert (by_token.user, by_token.password, by_token.auth_token) == ("", "", "tok")
 
 
 def test_credentials_in_the_url_replace_an_nkey_and_go_with_a_jwt() -> None:
-    by_nkey = said(Login(nkey=SEED), IN_URL)
+    by_nkey = sent_options(Login(nkey=SEED), IN_URL)
     assert (by_nkey.user, by_nkey.nkey, by_nkey.sig) == ("url", "", "")
-    by_jwt = said(Login(jwt=JWT, sign=ALICE.sign), IN_URL)
+    by_jwt = sent_options(Login(jwt=JWT, sign=ALICE.sign), IN_URL)
     assert (by_jwt.user, by_jwt.jwt) == ("url", JWT) and by_jwt.sig
 
 
@@ -96,9 +96,9 @@ def test_what_the_url_replaces_is_not_asked_for() -> None:
     def never() -> str:
         raise AssertionError
 
-    assert said(Login(user=never, password=never), IN_URL).user == "url"
-    assert said(Login(token=never), IN_URL).auth_token == ""
-    assert said(Login(nkey=never), IN_URL).nkey == ""
+    assert sent_options(Login(user=never, password=never), IN_URL).user == "url"
+    assert sent_options(Login(token=never), IN_URL).auth_token == ""
+    assert sent_options(Login(nkey=never), IN_URL).nkey == ""
 
 
 def signer(connect: ConnectOptions, key: str) -> bool:
@@ -111,10 +111,10 @@ def signer(connect: ConnectOptions, key: str) -> bool:
 
 def test_an_nkey_signs_the_nonce() -> None:
     for login in (Login(nkey=SEED), Login(nkey=SEED.encode()), Login(nkey=lambda: SEED)):
-        connect = said(login)
+        connect = sent_options(login)
         assert connect.nkey == USER and connect.jwt == ""
         assert signer(connect, USER)
-    elsewhere = said(Login(nkey=ALICE.public + "\n", sign=ALICE.sign))
+    elsewhere = sent_options(Login(nkey=ALICE.public + "\n", sign=ALICE.sign))
     assert elsewhere.nkey == ALICE.public and signer(elsewhere, ALICE.public)
 
 
@@ -127,18 +127,18 @@ def test_credentials_sign_the_nonce_and_name_no_key() -> None:
         Login(jwt=lambda: JWT, sign=ALICE.sign),
     ]
     for login in logins:
-        connect = said(login)
+        connect = sent_options(login)
         assert (connect.jwt, connect.nkey) == (JWT, "")
         assert signer(connect, ALICE.public)
 
 
 def test_a_server_without_nonce() -> None:
     with pytest.raises(CredentialsError, match="not supported by the server") as caught:
-        said(Login(nkey=SEED), info=ServerInfo())
+        sent_options(Login(nkey=SEED), info=ServerInfo())
     assert caught.value.option == "nkey"
-    bearer = said(Login(jwt=JWT), info=ServerInfo())
+    bearer = sent_options(Login(jwt=JWT), info=ServerInfo())
     assert (bearer.jwt, bearer.sig) == (JWT, "")
-    assert said(Login(credentials=creds(JWT, ALICE.seed)), info=ServerInfo()).sig == ""
+    assert sent_options(Login(credentials=creds(JWT, ALICE.seed)), info=ServerInfo()).sig == ""
 
 
 def test_a_file_is_read_again_at_every_connect(tmp_path: Path) -> None:
@@ -149,15 +149,18 @@ def test_a_file_is_read_again_at_every_connect(tmp_path: Path) -> None:
     assert isinstance(caught.value.__cause__, Exception)
     for jwt in (JWT, user_jwt(bearer=True)):
         path.write_text(creds(jwt, ALICE.seed))
-        assert said(login).jwt == jwt
+        assert sent_options(login).jwt == jwt
 
 
 def test_callables_are_asked_at_every_connect() -> None:
     users, passwords, tokens = iter("ab"), iter("cd"), iter("ef")
     login = Login(user=lambda: next(users), password=lambda: next(passwords))
-    assert [(it.user, it.password) for it in (said(login), said(login))] == [("a", "c"), ("b", "d")]
+    assert [(it.user, it.password) for it in (sent_options(login), sent_options(login))] == [
+        ("a", "c"),
+        ("b", "d"),
+    ]
     login = Login(token=lambda: next(tokens))
-    assert [said(login).auth_token for _ in range(2)] == ["e", "f"]
+    assert [sent_options(login).auth_token for _ in range(2)] == ["e", "f"]
 
 
 @pytest.mark.parametrize("option", ["user", "password", "token", "credentials", "nkey", "jwt"])
@@ -192,19 +195,19 @@ def test_a_callable_may_return_a_wrong_seed() -> None:
 def test_signatures_of_others_are_checked() -> None:
     for wrong in (b"", b"x" * 63, "x" * 64):
         with pytest.raises(CredentialsError, match="must return 64 bytes"):
-            said(Login(jwt=JWT, sign=lambda _: wrong))  # type: ignore[arg-type, return-value]  # wrong
+            sent_options(Login(jwt=JWT, sign=lambda _: wrong))  # type: ignore[arg-type, return-value]  # no
     with pytest.raises(CredentialsError, match="raised ZeroDivisionError") as caught:
-        said(Login(jwt=JWT, sign=lambda _: bytes(1 // 0)))
+        sent_options(Login(jwt=JWT, sign=lambda _: bytes(1 // 0)))
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
 def test_a_nonce_that_is_no_text() -> None:
-    assert said(Login(nkey=SEED), info=INFO.replace(nonce="\ud800")).sig
+    assert sent_options(Login(nkey=SEED), info=INFO.replace(nonce="\ud800")).sig
 
 
 def test_no_secret_is_shown() -> None:
     login = Login(user="u", password=SECRET, credentials=creds(JWT, ALICE.seed))
-    shown = f"{login!r} {resolve(login, HERE)!r} {said(login)!r}"
+    shown = f"{login!r} {resolve(login, HERE)!r} {sent_options(login)!r}"
     assert not any(secret in shown for secret in (SECRET, JWT, ALICE.seed))
 
 
@@ -219,7 +222,7 @@ def verdict(server: NatsServer, login: Login) -> Frame:
             for frame in decoder.read():
                 match frame:
                     case Info(text) if not (info := ServerInfo.parse(text)).connect_info:
-                        connect = said(login, info=info)
+                        connect = sent_options(login, info=info)
                         connection.sendall(encode(Connect(connect.to_json())) + encode(Ping()))
                     case Pong() | Err():
                         return frame

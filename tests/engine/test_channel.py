@@ -161,7 +161,7 @@ def test_what_an_interrupt_leaves_is_neither_lost_nor_sent_twice(
     channel.turn(0.0)
     outbound.put(b"a", 1)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(loop, "write", interrupt)  # behind the system call, for all we know
+        patch.setattr(loop, "write", interrupt)  # after the system call, for all we know
         channel.turn(0.0)
     assert (channel.busy, channel.unsent(), channel.sent, channel.unconfirmed) == (True, [], 1, 1)
 

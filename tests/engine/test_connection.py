@@ -123,16 +123,16 @@ def test_a_lost_connection_reaches_everyone(caplog: pytest.LogCaptureFixture) ->
 
 
 @pytest.mark.parametrize(
-    ("said", "kind"),
+    ("wire", "kind"),
     [(b"-ERR 'Maximum Payload Violation'\r\n", errors.ServerError), (b"", None)],
 )
 def test_a_write_that_fails_looks_for_the_reason(
-    monkeypatch: pytest.MonkeyPatch, said: bytes, kind: type | None
+    monkeypatch: pytest.MonkeyPatch, wire: bytes, kind: type | None
 ) -> None:
     with FakeServer() as server, server.client(once) as (nc, peer):
 
         def write(loop: Loop, data: memoryview) -> int:
-            peer.send(said)
+            peer.send(wire)
             raise BrokenPipeError(32, "Broken pipe")
 
         monkeypatch.setattr(Loop, "write", write)
@@ -219,7 +219,7 @@ def test_a_server_that_stops_reading_holds_back_publishers() -> None:
         call.result()
 
 
-def test_who_waits_behind_unsent_data_is_told_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_who_waits_after_unsent_data_learns_of_it_too(caplog: pytest.LogCaptureFixture) -> None:
     large = 100 << 20  # more than the system keeps for who does not read: some of it stays unsent
     with (
         FakeServer() as server,
@@ -227,7 +227,7 @@ def test_who_waits_behind_unsent_data_is_told_too(caplog: pytest.LogCaptureFixtu
     ):
         outbound = nc._connection.outbound
         nc.publish("a", bytes(large))
-        peer.connection.recv(1)  # it is on its way, and so nothing is taken of what comes behind it
+        peer.connection.recv(1)  # it is on its way, and so nothing is taken of what comes after it
         assert not outbound.items
         flush = Background(lambda: nc.flush(60))
         eventually(lambda: outbound.items)
@@ -335,7 +335,7 @@ def test_a_limit_that_is_reached_already_ends_it() -> None:
         assert [msg.data for msg in sub] == [b"1", b"2"]
 
 
-def test_a_slow_consumer_is_told_once_an_episode() -> None:
+def test_a_slow_consumer_is_reported_once_an_episode() -> None:
     reported: list[errors.Error] = []
     connect = partial(natsync.connect, on_error=reported.append)
     with FakeServer() as server, server.client(connect) as (nc, peer):

@@ -100,7 +100,7 @@ def test_refused_by_the_server(text: bytes, kind: type) -> None:
         assert error.server.startswith("127.0.0.1:") and error.server in str(error)
 
 
-def test_refused_right_behind_info_and_reset() -> None:
+def test_refused_right_after_info_and_reset() -> None:
     def play(peer: Peer) -> None:
         peer.send(GREETING, Err(b"maximum connections exceeded"))
         peer.expect_end()

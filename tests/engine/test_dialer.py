@@ -184,16 +184,16 @@ def test_a_unix_socket_will_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("open_socket", "told"),
+    ("open_socket", "expected"),
     [
         (lambda host, port: None, "option open_socket: the function returned NoneType"),
         (lambda host, port: 1 // 0, "option open_socket: the function failed: .* by zero"),
     ],
 )
 def test_a_function_that_fails_says_so(
-    open_socket: Callable[[str, int], object], told: str
+    open_socket: Callable[[str, int], object], expected: str
 ) -> None:
-    with pytest.raises(errors.OptionError, match=told):
+    with pytest.raises(errors.OptionError, match=expected):
         natsync.connect(open_socket=open_socket)
 
 

@@ -22,7 +22,7 @@ def seen_by(peer: Peer) -> None:
 
 
 def drained(peer: Peer, subs: int) -> None:
-    """Plays the server: UNSUBs, and the flush behind them."""
+    """Plays the server: UNSUBs, and the flush after them."""
     for _ in range(subs):
         peer.until(Unsub)
     peer.expect(Ping)

@@ -37,8 +37,8 @@ NEVER = float("inf")
 
 
 def new_engine() -> Engine:
-    said = ConnectOptions(verbose=False, name="me")
-    return Engine("h:1", lambda info: said, ping_interval=10.0, max_pings_out=2)
+    connect = ConnectOptions(verbose=False, name="me")
+    return Engine("h:1", lambda info: connect, ping_interval=10.0, max_pings_out=2)
 
 
 def open_engine(now: float = 0.0) -> Engine:
@@ -91,7 +91,7 @@ def test_ok_ping_and_a_second_info_before_the_pong() -> None:
     assert sent(engine) == b"PONG\r\n"
 
 
-def test_an_info_right_behind_the_first_pong() -> None:
+def test_an_info_right_after_the_first_pong() -> None:
     engine = new_engine()
     events = engine.receive(INFO + b"PONG\r\n" + INFO, 0.0)
     assert [type(event) for event in events] == [Opened, InfoChanged]
@@ -118,7 +118,7 @@ def test_bytes_may_come_in_any_pieces(cut: int) -> None:
     assert sent(engine) == CONNECT
 
 
-def test_tls_begins_behind_info() -> None:
+def test_tls_begins_after_info() -> None:
     engine = new_engine()
     (event,) = engine.receive(b'INFO {"tls_required":true}\r\n', 0.0)
     assert isinstance(event, Secure)
@@ -135,16 +135,16 @@ def test_bytes_between_info_and_tls_are_nobodys() -> None:
 
 def test_a_server_that_refuses_before_tls_says_why() -> None:
     engine = new_engine()
-    told = b"-ERR 'maximum connections exceeded'\r\n"
-    events = engine.receive(b'INFO {"tls_required":true}\r\n' + told, 0.0)
+    refusal = b"-ERR 'maximum connections exceeded'\r\n"
+    events = engine.receive(b'INFO {"tls_required":true}\r\n' + refusal, 0.0)
     assert "maximum connections" in str(lost(events))
 
 
 def test_tls_is_wanted_and_not_there() -> None:
-    said = ConnectOptions(name="me")
-    engine = Engine("h:1", lambda info: said, 10.0, 2, tls=True)
+    connect = ConnectOptions(name="me")
+    engine = Engine("h:1", lambda info: connect, 10.0, 2, tls=True)
     assert isinstance(lost(engine.receive(INFO, 0.0)), SecureConnWantedError)
-    engine = Engine("h:1", lambda info: said, 10.0, 2, tls=True, secured=True)
+    engine = Engine("h:1", lambda info: connect, 10.0, 2, tls=True, secured=True)
     assert engine.receive(INFO, 0.0) == [] and engine.phase is Phase.JOINING
 
 
@@ -207,7 +207,7 @@ def test_pongs_answer_pings_in_order_keep_alive_included() -> None:
     assert receive(engine, b"PONG\r\n", 10.3) == [Ponged("second")]
 
 
-def test_a_pong_comes_behind_the_messages_before_it() -> None:
+def test_a_pong_comes_after_the_messages_before_it() -> None:
     engine = open_engine()
     engine.ping("token")
     events = engine.receive(b"MSG a 1 0\r\n\r\nPONG\r\n", 0.0)

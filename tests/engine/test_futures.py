@@ -109,10 +109,12 @@ def test_callbacks_run_off_the_thread_that_reads() -> None:
     assert seen[0].endswith("-callbacks")
 
 
-def test_who_is_told_finds_it_done() -> None:
+def test_a_callback_finds_it_done() -> None:
     future = lone_future()
     seen: list[tuple[bool, bytes]] = []
-    future.add_done_callback(lambda told: seen.append((told.done(), told.result(0).data)))
+    future.add_done_callback(
+        lambda done_future: seen.append((done_future.done(), done_future.result(0).data))
+    )
     future.settle(REPLY)
     assert seen == [(True, b"here")]
 

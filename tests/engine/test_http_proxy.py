@@ -36,7 +36,7 @@ def test_the_answer_may_come_in_pieces(size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer, said",
+    "answer, expected",
     [
         (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "HTTP/1.1 407 Proxy"),
         (b"INFO {}\r\n", "INFO {}"),
@@ -44,8 +44,8 @@ def test_the_answer_may_come_in_pieces(size: int) -> None:
         (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 4000, "HTTP/1.1 200 OK"),
     ],
 )
-def test_an_answer_that_refuses(answer: bytes, said: str) -> None:
-    with pytest.raises(OSError, match=f"the proxy opened no tunnel, it said '{said}"):
+def test_an_answer_that_refuses(answer: bytes, expected: str) -> None:
+    with pytest.raises(OSError, match=f"the proxy opened no tunnel, it said '{expected}"):
         Tunnel(Server("proxy"), SERVER).feed(answer)
 
 

@@ -20,7 +20,7 @@ TIMEOUT = 10.0
 fast = partial(natsync.connect, reconnect_wait=0.01, reconnect_max_wait=0.02)
 
 
-def test_what_is_published_behind_a_reconnect_goes_to_the_new_connection() -> None:
+def test_what_is_published_after_a_reconnect_goes_to_the_new_connection() -> None:
     with FakeServer() as server, server.client(fast) as (nc, peer):
         nc._connection._supervisor.seat.forced = (
             True  # as `reconnect`, and the I/O thread is asleep yet

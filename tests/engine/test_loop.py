@@ -107,7 +107,7 @@ def test_an_interrupted_wake_up_leaves_the_next_one_to_work(
 
 
 class Torn:
-    """A poller in which an interrupt comes before or behind the first change."""
+    """A poller in which an interrupt comes before or after the first change."""
 
     def __init__(self, poller: Poller, late: bool) -> None:
         self._poller = poller
@@ -141,7 +141,7 @@ def test_an_interrupt_while_what_to_wait_for_is_changed(late: bool) -> None:
         sink.accept()[0].close()
 
 
-def test_nothing_is_waited_for_behind_an_interrupt() -> None:
+def test_nothing_is_waited_for_after_an_interrupt() -> None:
     with socket.create_server(("127.0.0.1", 0)) as sink:
         (address,) = resolve("127.0.0.1", sink.getsockname()[1], numeric=True)
 

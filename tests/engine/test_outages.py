@@ -32,13 +32,13 @@ def lose(server: FakeServer, peer: Peer, sid: bytes) -> Peer:
 
 
 def test_the_thread_that_takes_messages_hears_of_outages_in_next_msg() -> None:
-    told: list[object] = []
+    reported: list[object] = []
     with FakeServer() as server, server.client() as (nc, peer):
-        sub = nc.subscribe("a", on_outage=told.append)
+        sub = nc.subscribe("a", on_outage=reported.append)
         lose(server, peer, peer.subscribed())
         for msg in sub.messages(timeout=TIMEOUT, limit=2):
-            told.append(msg.data)
-        before, lost, found, after = told
+            reported.append(msg.data)
+        before, lost, found, after = reported
         assert (before, found, after) == (b"before", None, b"after")
         assert isinstance(lost, errors.ConnectionReconnectingError) and "reset" in str(lost)
 
@@ -59,11 +59,11 @@ def test_what_it_raises_ends_the_wait_and_not_the_subscription() -> None:
 
 @pytest.mark.parametrize("pooled", [False, True])
 def test_a_handler_hears_of_outages_on_its_thread_in_order(pooled: bool) -> None:
-    told: SimpleQueue[object] = SimpleQueue()
+    calls: SimpleQueue[object] = SimpleQueue()
     reported: SimpleQueue[errors.Error] = SimpleQueue()
 
     def outage(error: errors.Error | None) -> None:
-        told.put(type(error))
+        calls.put(type(error))
         if error:
             raise ValueError
 
@@ -74,10 +74,10 @@ def test_a_handler_hears_of_outages_on_its_thread_in_order(pooled: bool) -> None
         server.client(connect) as (nc, peer),
     ):
         nc.subscribe(
-            "a", handler=lambda msg: told.put(msg.data), on_outage=outage, executor=executor
+            "a", handler=lambda msg: calls.put(msg.data), on_outage=outage, executor=executor
         )
         lose(server, peer, peer.subscribed())
-        assert [told.get(timeout=TIMEOUT) for _ in range(4)] == [
+        assert [calls.get(timeout=TIMEOUT) for _ in range(4)] == [
             b"before",
             errors.ConnectionReconnectingError,
             type(None),

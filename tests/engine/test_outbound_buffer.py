@@ -257,7 +257,7 @@ def test_a_message_with_its_flush_waits_for_room() -> None:
 
 
 class Meddler(list[Item]):
-    """Does `act` behind an `append`, as another thread may."""
+    """Does `act` after an `append`, as another thread may."""
 
     act: Callable[[], object] = staticmethod(lambda: None)
 

@@ -34,7 +34,7 @@ def numbers(*payloads: int) -> Sequence[Delivered]:
     return frames(*(b"%d" % number for number in payloads))
 
 
-def test_new_messages_are_dropped_and_an_episode_is_told_once() -> None:
+def test_new_messages_are_dropped_and_an_episode_is_reported_once() -> None:
     pending = new_pending()
     assert pending.put(numbers(1, 2, 3, 4)) == 2
     assert pending.put(numbers(5)) == 0 and pending.slow
@@ -138,11 +138,11 @@ def test_nothing_comes_after_the_end() -> None:
         pending.take(0, True)
 
 
-def test_outages_are_told_between_the_messages_before_and_after() -> None:
-    told: list[object] = []
+def test_outages_are_reported_between_the_messages_before_and_after() -> None:
+    reported: list[object] = []
     pending = new_pending(most=-1)
     pending.mark(None)  # nobody wants to know
-    pending.on_outage = told.append
+    pending.on_outage = reported.append
     lost = ConnectionReconnectingError("reset")
     pending.put(numbers(1, 2))
     pending.mark(lost)
@@ -150,31 +150,31 @@ def test_outages_are_told_between_the_messages_before_and_after() -> None:
     pending.put(numbers(3))
     assert pending.turns == 5
     while frame := pending.take(0, True):
-        told.append(frame.payload)
-    assert told == [b"1", b"2", lost, None, b"3"]
+        reported.append(frame.payload)
+    assert reported == [b"1", b"2", lost, None, b"3"]
     assert (pending.received, pending.delivered, pending.turns) == (3, 3, 0)
 
 
-def test_who_waits_is_told_of_an_outage_and_waits_on() -> None:
-    told = threading.Event()
+def test_who_waits_learns_of_an_outage_and_waits_on() -> None:
+    is_reported = threading.Event()
     pending = new_pending()
-    pending.on_outage = lambda error: told.set()
+    pending.on_outage = lambda error: is_reported.set()
     call = Background(lambda: pending.take(monotonic() + 10, True))
     pending.mark(ConnectionReconnectingError("reset"))
-    assert told.wait(10) and not call.done
+    assert is_reported.wait(10) and not call.done
     pending.put(numbers(1))
     frame = call.result()
     assert frame and frame.payload == b"1"
 
 
-def test_an_outage_after_dropped_messages_is_told_at_its_place() -> None:
-    told: list[object] = []
+def test_an_outage_after_dropped_messages_is_reported_at_its_place() -> None:
+    reported: list[object] = []
     pending = new_pending(overflow=Overflow.DROP_OLD)
-    pending.on_outage = told.append
+    pending.on_outage = reported.append
     pending.put(numbers(1, 2))
     pending.mark(None)
     pending.put(numbers(3, 4, 5))
-    assert taken(pending) == [b"4", b"5"] and told == [None]
+    assert taken(pending) == [b"4", b"5"] and reported == [None]
     pending.close(BadSubscriptionError("a"), discard=False)
     pending.mark(None)
     assert pending.turns == 0

@@ -20,7 +20,7 @@ def by_selectors() -> Poller:
 
 
 @pytest.mark.parametrize("make", [new_poller, by_selectors])
-def test_what_is_waited_for_is_told(make: Callable[[], Poller]) -> None:
+def test_what_is_waited_for_is_reported(make: Callable[[], Poller]) -> None:
     near, far = socket.socketpair()
     with near, far, closing(make()) as waiting:
         fd = near.fileno()

@@ -47,8 +47,8 @@ def test_a_delay_that_is_none_is_reported(answer: float) -> None:
         server.accept().close()
         server.accept().greet()
         assert nc.wait_connected(TIMEOUT)
-        told = [str(reported.get(timeout=TIMEOUT)) for _ in range(2)]
-        assert any("option reconnect_wait: the function failed" in text for text in told)
+        texts = [str(reported.get(timeout=TIMEOUT)) for _ in range(2)]
+        assert any("option reconnect_wait: the function failed" in text for text in texts)
 
 
 def test_the_program_chooses_the_server() -> None:

@@ -71,7 +71,7 @@ def test_a_late_reply_is_dropped_and_iteration_ends_with_close() -> None:
             stream.next(0)
 
 
-def test_a_loss_is_told_after_the_replies_that_came() -> None:
+def test_a_loss_is_reported_after_the_replies_that_came() -> None:
     with FakeServer() as server, server.client() as (nc, peer):
         stream = nc.open_replies("x")
         stream.request()

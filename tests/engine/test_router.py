@@ -71,7 +71,7 @@ def test_nobody_waits_for_room_that_was_made_meanwhile() -> None:
     class Taken(SubscriptionSink):
         @property
         def is_full(self) -> bool:
-            """Another thread takes the message behind this look."""
+            """Another thread takes the message after this look."""
             full = super().is_full
             if full:
                 self.take(0)
@@ -94,7 +94,7 @@ def test_a_pong_settles_who_waits_or_is_the_last_one() -> None:
     assert router.final_ping_answered
 
 
-def test_servers_told_of_are_reached_as_the_one_that_told() -> None:
+def test_discovered_servers_are_reached_as_the_one_that_announced_them() -> None:
     router, _, pool = new_desk()
     router.connected(ServerInfo(connect_urls=("10.0.0.1:4222", "[::1]:4333")), HERE, again=False)
     assert pool.servers == [

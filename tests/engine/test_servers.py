@@ -116,7 +116,7 @@ def test_what_the_server_says_stays_as_it_is() -> None:
     assert verdict(refused) is refused
 
 
-def test_several_failures_are_told_together_in_order() -> None:
+def test_several_failures_are_reported_together_in_order() -> None:
     error = verdict(REFUSED, TimeoutError())
     assert isinstance(error, NoServersError)
     assert [type(one) for one in error.errors] == [ConnectError, ConnectTimeoutError]

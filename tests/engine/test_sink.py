@@ -19,12 +19,12 @@ def test_what_the_server_would_refuse_is_refused_here(subject: str, queue: str) 
         SubscriptionSink(subject, queue, host(), (1, 1))
 
 
-def test_why_it_ended_is_told_once() -> None:
-    told: list[Error] = []
-    sink = SubscriptionSink("a", "", host(), (1, 1), on_close=told.append)
+def test_why_it_ended_is_reported_once() -> None:
+    reported: list[Error] = []
+    sink = SubscriptionSink("a", "", host(), (1, 1), on_close=reported.append)
     sink.end(MaxMessagesError("a"))
     sink.end(BadSubscriptionError("a"))
-    assert [type(error) for error in told] == [MaxMessagesError]
+    assert [type(error) for error in reported] == [MaxMessagesError]
 
 
 def test_a_forked_childs_copy_has_ended_even_where_its_lock_is_held_for_ever() -> None:

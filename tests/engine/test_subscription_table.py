@@ -68,14 +68,14 @@ def test_limits_count_from_the_connection_at_hand() -> None:
     assert unsubscribe(b"1") == b"UNSUB 1\r\n"
 
 
-def test_a_new_connection_is_told_of_all_interest() -> None:
+def test_a_new_connection_gets_all_interest() -> None:
     table = SubscriptionTable()
     table.add(Listening("a", queue="q"))
     table.add(Listening("b", max_msgs=3, received=1))
     assert table.wire() == b"SUB a q 1\r\nSUB b 2\r\nUNSUB 2 2\r\n"
 
 
-def test_a_refusal_is_told_by_subject_and_queue() -> None:
+def test_a_refusal_is_reported_by_subject_and_queue() -> None:
     table = SubscriptionTable()
     meant, other = Listening("a", queue="q"), Listening("a")
     table.add(meant)
@@ -85,7 +85,7 @@ def test_a_refusal_is_told_by_subject_and_queue() -> None:
     assert (meant.refused, other.refused) == (error, None)
 
 
-def test_all_are_told_that_the_connection_is_lost() -> None:
+def test_all_learn_that_the_connection_is_lost() -> None:
     table = SubscriptionTable()
     first, second = Listening("a"), Listening("b")
     table.add(first)

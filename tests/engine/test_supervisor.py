@@ -1,4 +1,4 @@
-"""Losing a connection and finding another one: what is told to whom, and what survives."""
+"""Losing a connection and finding another one: which callbacks are called, and what survives."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ TIMEOUT = 10.0
 fast = partial(natsync.connect, reconnect_wait=0.01, reconnect_max_wait=0.02)
 
 
-class Told:
-    """What callbacks were told, in order."""
+class Callbacks:
+    """The calls of callbacks, in order."""
 
     def __init__(self) -> None:
         self.events: SimpleQueue[str] = SimpleQueue()
@@ -79,14 +79,14 @@ def test_interest_comes_back_before_what_was_published_meanwhile() -> None:
 
 
 def test_events_come_in_order_off_the_io_thread() -> None:
-    told = Told()
-    with FakeServer() as server, server.client(told.connect) as (nc, peer):
+    callbacks = Callbacks()
+    with FakeServer() as server, server.client(callbacks.connect) as (nc, peer):
         peer.close()
         again(server)
-        assert told.next() == "disconnect connection closed: the server closed the connection"
-        assert told.next() == "reconnect"
+        assert callbacks.next() == "disconnect connection closed: the server closed the connection"
+        assert callbacks.next() == "reconnect"
         nc.close(0)
-        assert told.next() == "close None"
+        assert callbacks.next() == "close None"
 
 
 def test_what_waits_for_the_old_connection_fails_at_once() -> None:
@@ -158,10 +158,10 @@ def test_a_message_that_was_sent_in_part_is_sent_again_as_a_whole() -> None:
 def test_a_connection_lost_as_it_is_made_keeps_what_waited_for_it(
     monkeypatch: pytest.MonkeyPatch, asked: bool
 ) -> None:
-    told = Told()
+    callbacks = Callbacks()
     broken = threading.Event()
     write, wire = Loop.write, SubscriptionTable.wire
-    with FakeServer() as server, server.client(told.connect) as (nc, peer):
+    with FakeServer() as server, server.client(callbacks.connect) as (nc, peer):
         flush: Waiter[bool] = nc._connection._supervisor.seat.waiter()
 
         def flushing(table: SubscriptionTable) -> bytes:
@@ -184,16 +184,16 @@ def test_a_connection_lost_as_it_is_made_keeps_what_waited_for_it(
         monkeypatch.setattr(Channel, "open", lambda channel: None)  # by way of the loop
         peer.close()
         peer = server.accept()
-        assert told.next().startswith("disconnect")
+        assert callbacks.next().startswith("disconnect")
         nc.publish("a", b"meanwhile")
         peer.greet()
         assert broken.wait(TIMEOUT)
         assert again(server).expect(Pub).payload == b"meanwhile"
         with pytest.raises(errors.ConnectionReconnectingError, match="gone again"):
             flush.wait(TIMEOUT)
-        assert told.next() == "reconnect"
-        assert told.next() == "disconnect connection closed: gone again"
-        assert told.next() == "reconnect"
+        assert callbacks.next() == "reconnect"
+        assert callbacks.next() == "disconnect connection closed: gone again"
+        assert callbacks.next() == "reconnect"
         assert nc.stats.out_msgs == 1
 
 
@@ -202,8 +202,8 @@ def _facts() -> dict[str, object]:
 
 
 def test_the_same_refusal_twice_is_the_end() -> None:
-    told = Told()
-    with FakeServer() as server, server.client(told.connect) as (nc, peer):
+    callbacks = Callbacks()
+    with FakeServer() as server, server.client(callbacks.connect) as (nc, peer):
         sub = nc.subscribe("a")
         peer.subscribed()
         peer.send(Err(b"User Authentication Expired"))
@@ -213,11 +213,11 @@ def test_the_same_refusal_twice_is_the_end() -> None:
         with pytest.raises(errors.ConnectionClosedError) as caught:
             sub.next_msg(TIMEOUT)
         assert isinstance(caught.value.__cause__, errors.AuthorizationError)
-        assert told.next().startswith("error")
-        assert told.next().startswith("disconnect")
+        assert callbacks.next().startswith("error")
+        assert callbacks.next().startswith("disconnect")
         address = server.url.removeprefix("nats://")
-        assert told.next().startswith(f"error the server {address} reported")
-        assert told.next().startswith(f"close the server {address} reported")
+        assert callbacks.next().startswith(f"error the server {address} reported")
+        assert callbacks.next().startswith(f"close the server {address} reported")
         assert nc.status is natsync.Status.CLOSED
 
 
@@ -233,17 +233,17 @@ def test_a_refusal_may_be_ignored() -> None:
         assert nc.wait_connected(TIMEOUT)
 
 
-def test_giving_up_is_told() -> None:
-    told = Told()
-    connect: Callable[[str], natsync.Client] = partial(told.connect, max_reconnects=2)
+def test_giving_up_is_reported() -> None:
+    callbacks = Callbacks()
+    connect: Callable[[str], natsync.Client] = partial(callbacks.connect, max_reconnects=2)
     with FakeServer() as server, server.client(connect) as (nc, peer):
         peer.close()
         for _ in range(2):
             server.accept().close()
-        assert told.next().startswith("disconnect")
+        assert callbacks.next().startswith("disconnect")
         for _ in range(2):
-            assert told.next().startswith("error no connection to")
-        assert told.next().startswith("close no connection to")
+            assert callbacks.next().startswith("error no connection to")
+        assert callbacks.next().startswith("close no connection to")
         with pytest.raises(errors.ConnectionClosedError):
             nc.publish("a")
         with pytest.raises(errors.ConnectError):
@@ -282,27 +282,31 @@ def test_reconnecting_on_request() -> None:
 
 
 def test_servers_are_discovered_and_tried() -> None:
-    told = Told()
-    with FakeServer() as server, FakeServer() as other, server.client(told.connect) as (nc, peer):
+    callbacks = Callbacks()
+    with (
+        FakeServer() as server,
+        FakeServer() as other,
+        server.client(callbacks.connect) as (nc, peer),
+    ):
         there = f"127.0.0.1:{other.port}"
         news = INFO.__class__(**{**_facts(), "connect_urls": (there,)})
         peer.send(Info(news.to_json()))
-        assert told.next() == f"discover ['{there}']"
+        assert callbacks.next() == f"discover ['{there}']"
         peer.close()
         server.__exit__(None, None, None)
         again(other)
-        assert told.next().startswith("disconnect") and told.next() == "reconnect"
+        assert callbacks.next().startswith("disconnect") and callbacks.next() == "reconnect"
         nc.close(0)
 
 
-def test_a_lame_duck_is_told_once() -> None:
-    told = Told()
-    with FakeServer() as server, server.client(told.connect) as (nc, peer):
+def test_a_lame_duck_is_reported_once() -> None:
+    callbacks = Callbacks()
+    with FakeServer() as server, server.client(callbacks.connect) as (nc, peer):
         news = INFO.__class__(**{**_facts(), "ldm": True})
         peer.send(Info(news.to_json()), Info(news.to_json()))
-        assert told.next() == "lame duck"
+        assert callbacks.next() == "lame duck"
         nc.close(0)
-        assert told.next() == "close None"
+        assert callbacks.next() == "close None"
 
 
 def test_closing_ends_the_search_for_a_server() -> None:

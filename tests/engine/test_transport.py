@@ -59,7 +59,7 @@ def test_writing_as_much_as_fits(ends: tuple[Transport, socket.socket]) -> None:
     assert near.write(left) > 0
 
 
-def test_a_refused_connection_is_told_by_finish() -> None:
+def test_a_refused_connection_is_reported_by_finish() -> None:
     with socket.create_server(("127.0.0.1", 0)) as sink:
         port = sink.getsockname()[1]
     near: Transport | None = None

@@ -121,7 +121,7 @@ def test_writing_as_much_as_fits_then_the_rest(certificates: Certificates) -> No
             left = left[sent:]
         assert left, "it never filled up"
         received = Background(lambda: _receive(far, len(data)))
-        # The bytes that did not fit come again in another place of memory, with more behind them.
+        # The bytes that did not fit come again in another place of memory, with more after them.
         rest = memoryview(bytes(left[:100]) + bytes(left[100:]))
         while rest:
             sent = near.write(rest)
@@ -131,7 +131,7 @@ def test_writing_as_much_as_fits_then_the_rest(certificates: Certificates) -> No
         assert received.result() == data
 
 
-def test_what_did_not_fit_may_come_again_with_more_behind_it(certificates: Certificates) -> None:
+def test_what_did_not_fit_may_come_again_with_more_after_it(certificates: Certificates) -> None:
     with secured(server_context(certificates.server), TLS(ca_file=certificates.ca)) as (near, far):
         count = 0
         while near.write(memoryview(b"x" * 1000)):
@@ -266,16 +266,16 @@ def test_what_cannot_be_used_leaves_the_transport_to_be_closed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("answer", "shown"),
     [
         (b"INFO {}\r\n", "'INFO {}'"),
         (b"-ERR 'maximum connections exceeded'\r\n", "maximum connections exceeded"),
         (b"\x00" * 500, r"'\x00"),
     ],
 )
-def test_a_server_that_does_not_talk_tls(said: bytes, shown: str) -> None:
+def test_a_server_that_does_not_talk_tls(answer: bytes, shown: str) -> None:
     with pair() as (near, far):
-        far.sendall(said)
+        far.sendall(answer)
         wait(near)
         with pytest.raises(OSError, match="does not talk TLS") as caught:
             shake(near, TLS(verify=False))
@@ -361,7 +361,7 @@ def test_a_handshake_that_is_cut_or_changed_anywhere(
             with pytest.raises(OSError) as caught:
                 while not near.handshake():
                     wait(near)
-        told = str(caught.value)
-        assert caught.value.errno in (errno.EPROTO, errno.ECONNRESET), told
-        assert "\n" not in told and "_ssl.c" not in told
+        text = str(caught.value)
+        assert caught.value.errno in (errno.EPROTO, errno.ECONNRESET), text
+        assert "\n" not in text and "_ssl.c" not in text
     assert place > 500

@@ -81,8 +81,8 @@ def test_a_strict_server_names_the_field_it_does_not_know(js_server: NatsServer)
 
 
 def test_an_error_without_a_class_of_its_own_has_its_facts(api: API) -> None:
-    said = {"error": {"code": 500, "err_code": 10049, "description": "no disk"}}
-    with answering(api, json.dumps(said).encode()):
+    answer = {"error": {"code": 500, "err_code": 10049, "description": "no disk"}}
+    with answering(api, json.dumps(answer).encode()):
         with pytest.raises(APIError) as caught:
             api.request("STREAM.CREATE.a", {"name": "a"})
     assert (caught.value.code, caught.value.err_code) == (500, 10049)

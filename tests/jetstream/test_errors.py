@@ -51,12 +51,12 @@ def test_the_err_code_chooses_the_exception(
     assert str(error) == f"no luck (code {code}, err_code {err_code})"
 
 
-@pytest.mark.parametrize("said", [None, "no", {}, {"code": "400", "err_code": None}])
-def test_an_error_of_another_shape_is_an_error_still(said: object) -> None:
-    assert str(api_error(said)) == "error without a description (code 500)"
+@pytest.mark.parametrize("error", [None, "no", {}, {"code": "400", "err_code": None}])
+def test_an_error_of_another_shape_is_an_error_still(error: object) -> None:
+    assert str(api_error(error)) == "error without a description (code 500)"
 
 
-def test_the_last_sequence_is_read_where_it_is_said() -> None:
+def test_the_last_sequence_is_read_where_it_is_given() -> None:
     for text, seq in (
         ("wrong last sequence: 17", 17),
         ("wrong last sequence", None),

@@ -43,27 +43,32 @@ def test_times_are_seconds_here_and_nanoseconds_there() -> None:
 
 @given(st.integers(0, 400 * 86400 * 1000).map(lambda ms: ms * 1_000_000))
 def test_whole_milliseconds_of_a_year_come_back_as_they_were(nanoseconds: int) -> None:
-    said = {"name": "a", "max_age": nanoseconds}
-    assert StreamConfig.from_json(said).to_json().get("max_age", 0) == nanoseconds
+    json_object = {"name": "a", "max_age": nanoseconds}
+    assert StreamConfig.from_json(json_object).to_json().get("max_age", 0) == nanoseconds
 
 
 def test_nanoseconds_go_back_as_they_came_unless_the_field_is_changed() -> None:
-    said = {"ack_policy": "none", "opt_start_time": "2026-01-02T12:00:00.123456789Z"}
-    config = ConsumerConfig.from_json(said)
+    json_object = {"ack_policy": "none", "opt_start_time": "2026-01-02T12:00:00.123456789Z"}
+    config = ConsumerConfig.from_json(json_object)
     assert config.opt_start_time == NOON + timedelta(microseconds=123456)
-    assert config.to_json() == said
-    assert replace(config, description="a").to_json() == {**said, "description": "a"}
+    assert config.to_json() == json_object
+    assert replace(config, description="a").to_json() == {**json_object, "description": "a"}
     changed = replace(config, opt_start_time=NOON)
     assert changed.to_json()["opt_start_time"] == "2026-01-02T12:00:00Z"
-    assert pickle.loads(pickle.dumps(config)).to_json() == said
+    assert pickle.loads(pickle.dumps(config)).to_json() == json_object
 
 
 def test_what_it_does_not_know_is_kept_and_sent_back() -> None:
-    said = {"name": "a", "novel": [1], "placement": {"cluster": "c", "rack": 7}, "max_msgs": "many"}
-    config = StreamConfig.from_json(said)
+    json_object = {
+        "name": "a",
+        "novel": [1],
+        "placement": {"cluster": "c", "rack": 7},
+        "max_msgs": "many",
+    }
+    config = StreamConfig.from_json(json_object)
     assert config.extra == {"novel": [1], "max_msgs": "many"} and config.max_msgs == -1
     assert config.placement == Placement(cluster="c", extra={"rack": 7})
-    assert config.to_json() == said
+    assert config.to_json() == json_object
     assert StreamConfig("a", extra={"novel": True}).to_json() == {"name": "a", "novel": True}
 
 
@@ -75,10 +80,10 @@ def test_null_and_the_zero_time_are_absent() -> None:
     assert repr(info) == "StreamInfo(config=StreamConfig(name='a'))"
 
 
-@pytest.mark.parametrize("said", [None, [], {}, {"config": {}}, {"config": {"name": 7}}])
-def test_without_a_required_key_it_is_refused(said: object) -> None:
+@pytest.mark.parametrize("json_object", [None, [], {}, {"config": {}}, {"config": {"name": 7}}])
+def test_without_a_required_key_it_is_refused(json_object: object) -> None:
     with pytest.raises(InvalidResponseError, match="STREAM.INFO.a"):
-        StreamInfo.from_json(said, "STREAM.INFO.a")
+        StreamInfo.from_json(json_object, "STREAM.INFO.a")
 
 
 @pytest.mark.parametrize(
@@ -143,9 +148,9 @@ keys = st.sampled_from(["subjects", "max_age", "mirror", "sources", "created", "
 
 
 @given(st.dictionaries(keys, json_values))
-def test_any_json_comes_back_or_is_refused(said: dict[str, object]) -> None:
+def test_any_json_comes_back_or_is_refused(json_object: dict[str, object]) -> None:
     try:
-        config = StreamConfig.from_json({"name": "a", **said})
+        config = StreamConfig.from_json({"name": "a", **json_object})
     except InvalidResponseError:  # an inner object without its name
         return
     again = StreamConfig.from_json(json.loads(json.dumps(config.to_json())))

@@ -41,14 +41,14 @@ from tests.support.servers import NatsServer
 
 MANUAL = (ROOT / "docs/jetstream.md").read_text(encoding="utf-8")
 PROSE = re.sub(r"^```.*?^```$", "", MANUAL, flags=re.MULTILINE | re.DOTALL)
-TOLD = {word for code in re.findall(r"`([^`]+)`", PROSE) for word in re.findall(r"\w+", code)}
+DOCUMENTED = {word for code in re.findall(r"`([^`]+)`", PROSE) for word in re.findall(r"\w+", code)}
 ALIASES = {name for name in configs.__all__ if not inspect.isclass(getattr(configs, name))}
 
 
-def test_every_class_is_told_of() -> None:
+def test_every_class_is_documented() -> None:
     for module in (configs, consume_errors, errors, infos):
         public = {*module.__all__} - ALIASES - {"api_error"}
-        assert public - TOLD == set(), module.__name__
+        assert public - DOCUMENTED == set(), module.__name__
         assert public <= {*natsync.jetstream.__all__}
 
 
@@ -57,32 +57,34 @@ READERS += [OrderedConsumer, OrderedMessages, PushConsumer, PushMessages]
 
 
 @pytest.mark.parametrize("kind", [JetStream, Stream, AtomicBatch, FastBatch, *READERS])
-def test_every_method_is_told_of(kind: type) -> None:
+def test_every_method_is_documented(kind: type) -> None:
     elsewhere = "key_value object_store"  # chapters of their own
-    assert kind.__name__ in TOLD
+    assert kind.__name__ in DOCUMENTED
     public = {
         name
         for name in vars(kind)
         if not name.startswith("_") and not any(word in name for word in elsewhere.split())
     }
-    assert public - TOLD == set()
+    assert public - DOCUMENTED == set()
 
 
-def test_every_option_and_field_is_told_of() -> None:
+def test_every_option_and_field_is_documented() -> None:
     for options in (PublishOptions, PullOptions):
-        assert set(options.__annotations__) - TOLD == set()
+        assert set(options.__annotations__) - DOCUMENTED == set()
     for config in (configs.StreamConfig, configs.ConsumerConfig):
-        told_of = {item.name for item in fields(config)} - {"extra", "_exact"}
-        assert told_of - TOLD - {"direct", "sourcing"} == set()  # which only servers set
+        documented_in = {item.name for item in fields(config)} - {"extra", "_exact"}
+        assert (
+            documented_in - DOCUMENTED - {"direct", "sourcing"} == set()
+        )  # which only servers set
 
 
-def test_every_err_code_is_told_of() -> None:
+def test_every_err_code_is_documented() -> None:
     table = MANUAL[MANUAL.index("| err_code |") :]
     numbers = {number for kind in errors._KINDS.values() for number in kind}
-    told: set[int] = set()
+    documented: set[int] = set()
     for first, last in re.findall(r"(\d{5})(?: to (\d{5}))?", table):
-        told |= {*range(int(first), int(last or first) + 1)}
-    assert numbers <= told
+        documented |= {*range(int(first), int(last or first) + 1)}
+    assert numbers <= documented
 
 
 @pytest.mark.server

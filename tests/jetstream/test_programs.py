@@ -27,8 +27,8 @@ consumer = js.consumer(sys.argv[2], "c")
 """
 
 
-def program(server: NatsServer, stream: str, code: str, said: str = "") -> list[str]:
-    """The lines that a program prints, which must end well and say nothing else than `said`."""
+def program(server: NatsServer, stream: str, code: str, stderr: str = "") -> list[str]:
+    """The lines that a program prints, which must end well with nothing else than `stderr` on stderr."""
     quiet = [
         "-W",
         "ignore::ResourceWarning",
@@ -42,7 +42,7 @@ def program(server: NatsServer, stream: str, code: str, said: str = "") -> list[
         text=True,
         timeout=30,
     )
-    assert (done.returncode, done.stderr) == (0, said)
+    assert (done.returncode, done.stderr) == (0, stderr)
     return done.stdout.splitlines()
 
 

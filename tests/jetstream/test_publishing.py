@@ -318,19 +318,19 @@ def test_an_attempt_that_nobody_answers_is_made_again_with_an_id(
 
 
 @pytest.mark.parametrize("call", ["publish", "publish_async"])
-def test_what_may_be_stored_is_never_told_to_be_refused(
+def test_what_may_be_stored_is_never_reported_as_refused(
     js: JetStream, js_client: natsync.Client, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """Somebody has heard the first attempt and not answered; nobody hears the later ones."""
+    """A subscriber receives the first attempt and does not answer; nobody receives the later ones."""
     for module in ("publishing", "publish_window"):
         monkeypatch.setattr(f"natsync.jetstream.{module}.ATTEMPT", 0.05)
-    heard = js_client.new_inbox()
-    with js_client.subscribe(heard, max_msgs=1):
+    subject = js_client.new_inbox()
+    with js_client.subscribe(subject, max_msgs=1):
         with pytest.raises(natsync.RequestTimeoutError, match=r"within 1\.5 s"):
             if call == "publish":
-                js.publish(heard, msg_id="1", timeout=1.5)
+                js.publish(subject, msg_id="1", timeout=1.5)
             else:
-                js.publish_async(heard, msg_id="1", timeout=1.5).result(10)
+                js.publish_async(subject, msg_id="1", timeout=1.5).result(10)
 
 
 def publish_async(js: JetStream, subject: str, **options: Unpack[PublishOptions]) -> PubAck:

@@ -1,4 +1,4 @@
-"""Pull requests and statuses: scripts of `asked this, heard that`, without a server."""
+"""Pull requests and statuses: scripts of `requested this, received that`, without a server."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_bytes_are_counted_where_they_are_the_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("heard", "open_msgs"),
+    ("status", "open_msgs"),
     [
         (PullStatus(Meaning.HEARTBEAT), 10),
         (PullStatus(Meaning.END, None, 4, 0), 6),
@@ -176,10 +176,10 @@ def test_bytes_are_counted_where_they_are_the_limit() -> None:
         (PullStatus(Meaning.UNREACHABLE), 0),
     ],
 )
-def test_what_is_open_after_a_status(heard: PullStatus, open_msgs: int) -> None:
+def test_what_is_open_after_a_status(status: PullStatus, open_msgs: int) -> None:
     pulls = OpenPulls(PullPlan(max_msgs=10))
     pulls.ask()
-    pulls.status(heard)
+    pulls.status(status)
     assert pulls.msgs == open_msgs
 
 
@@ -196,9 +196,9 @@ def test_what_is_open_after_a_status(heard: PullStatus, open_msgs: int) -> None:
         max_size=200,
     ),
 )
-def test_what_is_open_stays_within_the_plan(most: int, heard: list[str | PullStatus]) -> None:
+def test_what_is_open_stays_within_the_plan(most: int, received: list[str | PullStatus]) -> None:
     pulls = OpenPulls(PullPlan(max_msgs=most))
-    for item in heard:
+    for item in received:
         if pulls.is_low:
             pulls.ask()
         if isinstance(item, PullStatus):

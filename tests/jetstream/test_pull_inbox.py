@@ -105,7 +105,7 @@ def test_a_request_at_the_moment_of_a_loss_is_not_sent_beside_the_next_one(
         assert inbox.end() == 0
 
 
-def test_the_end_of_an_outage_in_which_it_began_is_told_once(
+def test_the_end_of_an_outage_in_which_it_began_is_reported_once(
     js: JetStream, js_server: NatsServer, stream_name: str
 ) -> None:
     consumer = durable(filled(js, stream_name, 5), ack_policy="none")

@@ -113,7 +113,7 @@ def api(js_client: natsync.Client) -> API:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "answer",
     [
         b"{}",
         b'{"message":{}}',
@@ -123,9 +123,9 @@ def api(js_client: natsync.Client) -> API:
         b'{"message":{"subject":1,"seq":1,"time":"2026-01-01T00:00:00Z"}}',
     ],
 )
-def test_a_message_that_is_none_is_named(api: API, said: bytes) -> None:
+def test_a_message_that_is_none_is_named(api: API, answer: bytes) -> None:
     def respond(msg: Msg) -> None:
-        msg.respond(said)
+        msg.respond(answer)
 
     with api.core.subscribe("fake.>", handler=respond):
         with pytest.raises(InvalidResponseError, match=r"fake\.STREAM\.MSG\.GET\.a"):

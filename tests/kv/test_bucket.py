@@ -210,8 +210,8 @@ def test_values_are_republished(js: JetStream, js_client: natsync.Client, bucket
         kv.put("a", b"1234")
         copy = copies.next_msg(5)
     assert (copy.subject, copy.data) == (f"{bucket}.copy.$KV.{bucket}.a", b"")
-    said = {"Nats-Stream": f"KV_{bucket}", "Nats-Sequence": "1", "Nats-Msg-Size": "4"}
-    assert said.items() <= dict(copy.headers.items()).items()
+    expected = {"Nats-Stream": f"KV_{bucket}", "Nats-Sequence": "1", "Nats-Msg-Size": "4"}
+    assert expected.items() <= dict(copy.headers.items()).items()
 
 
 def test_status(js: JetStream, bucket: str) -> None:

@@ -52,7 +52,7 @@ def ready(nc: natsync.Client, config: KeyValueConfig) -> KeyValue:
     return made[0]
 
 
-def test_conflicts_are_told_and_no_update_is_lost(nc: natsync.Client) -> None:
+def test_conflicts_are_reported_and_no_update_is_lost(nc: natsync.Client) -> None:
     kv = ready(nc, KeyValueConfig("conflicts", replicas=3))
     kv.put("count", b"0")
 

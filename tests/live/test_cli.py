@@ -116,13 +116,13 @@ def test_sub_outlives_a_crash_of_the_server(start_server: StartServer, which: Wh
         server.start()
         server.wait_for(lambda: _listens(server, "news.*"), 20, "the subscription again")
         with natsync.connect(server.url) as nc:
-            nc.publish_confirmed("news.2", b"behind")
+            nc.publish_confirmed("news.2", b"after")
         came += [json.loads(process.stdout.readline())["data"]]
         process.send_signal(SIGINT)
         assert process.wait(10) == 130
-        told = process.stderr.read().splitlines()
-    assert came == ["before", "behind"]
-    first, *attempts, last = [line.split()[1] for line in told]
+        lines = process.stderr.read().splitlines()
+    assert came == ["before", "after"]
+    first, *attempts, last = [line.split()[1] for line in lines]
     assert (first, last) == ("disconnected:", "reconnected")
     assert set(attempts) <= {"no"}  # connection, where the port of the dying server still took one
 
@@ -136,8 +136,8 @@ def test_requests_are_answered(start_server: StartServer, which: Which, capsys: 
         assert process.wait(10) == 0
         assert process.stdout and process.stdout.read() == "[greet] x\n[greet] x\n"
     raw, row = capsys.readouterr().out.splitlines()
-    told = json.loads(row)
-    assert (raw, told["data"], told["headers"]) == ("hello", "hello", {"K": ["v"]})
+    printed = json.loads(row)
+    assert (raw, printed["data"], printed["headers"]) == ("hello", "hello", {"K": ["v"]})
 
 
 @pytest.mark.parametrize("in_environment", [False, True])

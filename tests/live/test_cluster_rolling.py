@@ -138,8 +138,8 @@ def test_rolling_restarts_with_kill(three: list[NatsServer]) -> None:
 
 def published(server: NatsServer, before: dict[str, int]) -> list[int]:
     """The numbers that it took from the publisher, in order, since its log was that long."""
-    told = server.log()[before[server.name] :]
-    return [int(number) for number in re.findall(r' cid:.* <<- MSG_PAYLOAD: \["(\d+)"\]', told)]
+    log = server.log()[before[server.name] :]
+    return [int(number) for number in re.findall(r' cid:.* <<- MSG_PAYLOAD: \["(\d+)"\]', log)]
 
 
 def continue_at(nc: natsync.Client, server: NatsServer) -> None:
@@ -176,17 +176,19 @@ def until_number(sub: natsync.Subscription, last: int) -> Iterator[natsync.Msg]:
 
 def test_rolling_restarts_in_peace(three: list[NatsServer]) -> None:
     """Each says that it is about to go, and goes; what was published is with the others by then."""
-    told: list[str] = []
+    callbacks: list[str] = []
     urls = [server.url for server in three]
-    with natsync.connect(urls, reconnect_wait=0.02, on_lame_duck=lambda: told.append("duck")) as nc:
+    with natsync.connect(
+        urls, reconnect_wait=0.02, on_lame_duck=lambda: callbacks.append("duck")
+    ) as nc:
         for victim in three:
             continue_at(nc, victim)
             load = Load(nc, "peace")
             eventually(lambda: len(load.accepted) > 200)
             before = nc.stats.reconnects
-            ducks = len(told)
+            ducks = len(callbacks)
             victim.signal(signal.SIGUSR2)
-            eventually(lambda: len(told) > ducks)
+            eventually(lambda: len(callbacks) > ducks)
             victim.terminate()
             eventually(lambda: nc.stats.reconnects > before)
             assert nc.wait_connected(TIMEOUT)
@@ -197,7 +199,7 @@ def test_rolling_restarts_in_peace(three: list[NatsServer]) -> None:
             for server in three:
                 wait_routed(server, 2)
         assert nc.stats.reconnects >= 3
-    assert told == ["duck"] * 3
+    assert callbacks == ["duck"] * 3
 
 
 def test_a_client_may_leave_a_lame_duck_at_once(three: list[NatsServer]) -> None:

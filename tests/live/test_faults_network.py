@@ -78,7 +78,7 @@ class Events:
 
 
 @pytest.mark.parametrize("reset", [False, True])
-def test_a_cut_is_told_and_healed(proxy: Proxy, witness: natsync.Client, reset: bool) -> None:
+def test_a_cut_is_reported_and_healed(proxy: Proxy, witness: natsync.Client, reset: bool) -> None:
     events = Events()
     with events.connect(proxy.url) as nc:
         sub = nc.subscribe("cut.*")
@@ -224,7 +224,7 @@ def test_what_is_kept_while_away_is_limited_and_arrives(
         assert nc.stats.unconfirmed_msgs == 0
 
 
-def test_giving_up_is_told(proxy: Proxy) -> None:
+def test_giving_up_is_reported(proxy: Proxy) -> None:
     events = Events()
     with events.connect(proxy.url, max_reconnects=3, reconnect_wait=0.01) as nc:
         sub = nc.subscribe("x")
@@ -306,7 +306,7 @@ def test_a_server_killed_under_load_is_accounted_for(form: Form, tmp_path: Path)
 
 
 def test_the_count_of_what_was_lost_is_exact(proxy: Proxy, witness: natsync.Client) -> None:
-    """Where the network loses everything behind a point, that is what the client says."""
+    """Where the network loses everything after a point, that is what the client says."""
     sub = witness.subscribe("exact")
     witness.flush()
     events = Events()

@@ -116,7 +116,7 @@ def test_pings_while_messages_wait(form: Form, tmp_path: Path) -> None:
 
 def test_a_handler_that_always_raises_gets_every_message(nats_servers: NatsServer) -> None:
     seen: list[bytes] = []
-    told: list[errors.Error] = []
+    reported: list[errors.Error] = []
     done = threading.Event()
 
     def handler(msg: natsync.Msg) -> None:
@@ -125,13 +125,13 @@ def test_a_handler_that_always_raises_gets_every_message(nats_servers: NatsServe
             done.set()
         raise ValueError(msg.data)
 
-    with natsync.connect(nats_servers.url, on_error=told.append) as nc:
+    with natsync.connect(nats_servers.url, on_error=reported.append) as nc:
         nc.subscribe("bad", handler=handler)
         for number in range(100):
             nc.publish("bad", b"%d" % number)
         assert done.wait(TIMEOUT)
         nc.drain(TIMEOUT)
-    assert seen == [b"%d" % number for number in range(100)] and len(told) == 100
+    assert seen == [b"%d" % number for number in range(100)] and len(reported) == 100
 
 
 def test_replies_reach_who_asked(nats_servers: NatsServer) -> None:
@@ -183,7 +183,7 @@ DENIED += 'subscribe: { deny: "no.>" } } }] }'
 
 
 @pytest.mark.parametrize("form", EVERY_FORM)
-def test_what_is_denied_is_said_at_once(form: Form, tmp_path: Path) -> None:
+def test_what_is_denied_is_reported_at_once(form: Form, tmp_path: Path) -> None:
     with (
         running(form, tmp_path, DENIED) as server,
         natsync.connect(server.url, user="u", password="p") as nc,

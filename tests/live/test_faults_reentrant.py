@@ -134,9 +134,9 @@ def test_a_worker_that_is_told_to_stop(server: NatsServer, busy: str, stops: str
         out, err = process.communicate(timeout=30)
         assert process.returncode == 0, err[-4000:]
         assert monotonic() - begun < 8
-        told = json.loads(out)
-        assert told["published"] > 0
-        for _ in range(told["published"]):
+        counts = json.loads(out)
+        assert counts["published"] > 0
+        for _ in range(counts["published"]):
             assert arrived.acquire(timeout=10)
 
 
@@ -243,7 +243,7 @@ def test_a_logging_handler_that_calls_the_client(server: NatsServer) -> None:
                 ours.setLevel(level)
         assert not [name for name in handler.threads if name.endswith("-io")]
         other.flush()
-        said = [msg.data.decode() for msg in logs.messages(timeout=0.0)]
-        assert [text for text in said if text.startswith("program")] == [
+        texts = [msg.data.decode() for msg in logs.messages(timeout=0.0)]
+        assert [text for text in texts if text.startswith("program")] == [
             f"program {number}" for number in range(5)
         ]

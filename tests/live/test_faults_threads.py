@@ -179,16 +179,16 @@ def _end_while_others_wait(url: str, end: str) -> None:
     assert monotonic() - begun < LATE
 
 
-def test_a_late_request_is_told_though_nobody_waits_for_it(server: NatsServer) -> None:
+def test_a_late_request_is_reported_though_nobody_waits_for_it(server: NatsServer) -> None:
     """The thread that had moved the bytes is gone when it is due."""
-    told = threading.Event()
+    is_reported = threading.Event()
     with natsync.connect(server.url) as nc:
         sub = nc.subscribe("silent")
         waiting = Background(lambda: list(sub.messages(timeout=0.2)))
         future = nc.request_async("silent", timeout=0.4)
-        future.add_done_callback(lambda _: told.set())
+        future.add_done_callback(lambda _: is_reported.set())
         waiting.result()
-        assert told.wait(TIMEOUT)
+        assert is_reported.wait(TIMEOUT)
         assert isinstance(future.exception(0), errors.RequestTimeoutError)
 
 

@@ -41,12 +41,12 @@ def test_workers_that_are_forked_from_a_process_with_a_client(
             text=True,
         )
         assert process.stderr
-        told = ""
+        log = ""
         try:
-            while not (found := re.search(r"Listening at: (http\S+)", told)):
+            while not (found := re.search(r"Listening at: (http\S+)", log)):
                 line = process.stderr.readline()
-                assert line, told
-                told += line
+                assert line, log
+                log += line
             url = found[1]
             with ThreadPoolExecutor(8) as pool:
                 workers = set(pool.map(lambda _: urlopen(url, timeout=20).read(), range(60)))

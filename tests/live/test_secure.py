@@ -39,7 +39,7 @@ def works(nc: natsync.Client) -> None:
 
 
 @BOTH
-def test_tls_behind_info(
+def test_tls_after_info(
     start_server: StartServer, which: Which, certificates: Certificates
 ) -> None:
     server = start_server(f"tls {{ {certificates.server.config} }}", which=which)

@@ -32,7 +32,7 @@ def test_nobody_is_an_empty_list(nc: natsync.Client) -> None:
         ServiceClient(nc, prefix=None)  # type: ignore[arg-type]  # a wrong call
 
 
-def test_a_wrong_response_is_told_with_the_others(nc: natsync.Client) -> None:
+def test_a_wrong_response_is_reported_with_the_others(nc: natsync.Client) -> None:
     service = add_service(nc, "one", "1.0.0")
     nc.subscribe("$SRV.PING", handler=lambda msg: msg.respond(b"pong"))
     client = ServiceClient(nc)

@@ -99,7 +99,7 @@ def test_what_is_wrong_is_named(wrong: bytes, reason: str) -> None:
     assert str(caught.value) == f"object 'o.txt' in store s has invalid metadata: {reason}"
 
 
-def test_a_subject_that_is_no_base64_is_told_as_it_is() -> None:
+def test_a_subject_that_is_no_base64_is_reported_as_it_is() -> None:
     with pytest.raises(BadObjectMetaError, match="object 'x' in store s"):
         read_info("s", "$O.s.M.x", b"", TIME, 1)
 

@@ -86,7 +86,7 @@ def erase(js: JetStream, store: ObjectStore, number: int) -> None:
 
 
 @pytest.mark.parametrize("number, left", [(0, 11), (5, 11), (10, 11)])
-def test_a_missing_chunk_is_told(
+def test_a_missing_chunk_is_reported(
     js: JetStream, filled: ObjectStore, number: int, left: int
 ) -> None:
     erase(js, filled, number)
@@ -103,7 +103,7 @@ def test_no_chunk_at_all(js: JetStream, filled: ObjectStore) -> None:
         filled.get_bytes("o")
 
 
-def test_a_chunk_that_was_replaced_is_told(js: JetStream, filled: ObjectStore) -> None:
+def test_a_chunk_that_was_replaced_is_reported(js: JetStream, filled: ObjectStore) -> None:
     """The last chunk is not given: who reads to the end has what was put."""
     erase(js, filled, 10)
     js.publish(chunk_subject(filled.store, filled.info("o").nuid), b"x" * 500)
@@ -116,9 +116,9 @@ def test_a_chunk_that_was_replaced_is_told(js: JetStream, filled: ObjectStore) -
 
 def describe(js: JetStream, store: ObjectStore, **changes: object) -> None:
     """Changes the stored description of the object."""
-    said = json.loads(store.info("o").to_json())
+    info = json.loads(store.info("o").to_json())
     subject = meta_subject(store.store, "o")
-    js.publish(subject, json.dumps({**said, **changes}).encode(), rollup="sub")
+    js.publish(subject, json.dumps({**info, **changes}).encode(), rollup="sub")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def describe(js: JetStream, store: ObjectStore, **changes: object) -> None:
         ({"nuid": ""}, BadObjectMetaError),
     ],
 )
-def test_a_wrong_description_is_told(
+def test_a_wrong_description_is_reported(
     js: JetStream, filled: ObjectStore, changes: dict[str, object], error: type[natsync.Error]
 ) -> None:
     describe(js, filled, **changes)

@@ -86,14 +86,14 @@ def _segments(path: Path) -> Iterator[tuple[dpkt.ip.IP, dpkt.tcp.TCP]]:
 def _joined(pieces: dict[int, bytes]) -> bytes:
     stream = b""
     for at, piece in sorted(pieces.items()):
-        assert at <= len(stream), "a hole"
+        assert at <= len(stream), "a gap"
         stream += piece[len(stream) - at :]
     return stream
 
 
 @cache
 def frames(connection: Connection) -> dict[Role, tuple[Decoder, list[Frame]]]:
-    """The frames of both directions, each decoder told what the handshake of both sides tells."""
+    """The frames of both directions, read with what the handshake of both sides says."""
     infos = {role: _first_info(connection.sent[role]) for role in Role}
     of_server, of_client = infos[Role.SERVER], infos[Role.CLIENT]
     assert of_server
@@ -116,7 +116,7 @@ def frames(connection: Connection) -> dict[Role, tuple[Decoder, list[Frame]]]:
 
 
 def _first_info(stream: bytes) -> ServerInfo | None:
-    """The INFO of a handshake: the first frame, or the one behind CONNECT."""
+    """The INFO of a handshake: the first frame, or the one after CONNECT."""
     reading = read([stream], Context(Role.CLIENT, None))  # ends where the handshake does
     infos = [frame.json for frame in reading.frames[:2] if isinstance(frame, Info)]
     return ServerInfo.parse(infos[0]) if infos else None

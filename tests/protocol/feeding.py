@@ -29,7 +29,7 @@ class Reading:
         self.sizes += [sizes(frame) for frame in frames]
 
     def tiles(self, start: int = 0) -> bool:
-        """Whether each frame begins where the one before it ended, and `end` is behind the last."""
+        """Whether each frame begins where the one before it ended, and `end` is that of the last."""
         for offset, total in self.places:
             if offset != start or total <= 0:
                 return False

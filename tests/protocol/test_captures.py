@@ -57,15 +57,15 @@ def test_every_byte_is_in_a_frame(name: str, connection: Connection) -> None:
 def test_the_operations_are_those_that_the_witness_counted(
     name: str, connection: Connection
 ) -> None:
-    told = truth()[name]["connections"].get(connection.originator)
-    assert told is not None
+    expected = truth()[name]["connections"].get(connection.originator)
+    assert expected is not None
     for role, (_, found) in frames(connection).items():
-        if ORIGIN[role] not in told:
+        if ORIGIN[role] not in expected:
             continue
         got = counted(found)
-        if told["witness"] == "server":
+        if expected["witness"] == "server":
             del got["INFO"]
-        assert got == Counter(told[ORIGIN[role]])
+        assert got == Counter(expected[ORIGIN[role]])
 
 
 @pytest.mark.parametrize("name", [name for name in WHOLE if truth()[name]["totals"]])
@@ -77,10 +77,10 @@ def test_the_totals_of_a_kind_are_those_that_the_witness_counted(name: str) -> N
             assert kind
             sides = got.setdefault(kind.value, {})
             sides.setdefault(ORIGIN[role], Counter()).update(counted(found))
-    for kind_name, sides_told in truth()[name]["totals"].items():
-        for side, told in sides_told.items():
+    for kind_name, expected_sides in truth()[name]["totals"].items():
+        for side, expected in expected_sides.items():
             del got[kind_name][side]["INFO"]
-            assert got[kind_name][side] == Counter(told)
+            assert got[kind_name][side] == Counter(expected)
 
 
 @every_connection
@@ -92,7 +92,7 @@ def test_what_is_read_is_written_as_it_was(name: str, connection: Connection) ->
 
 
 def plain(wire: bytes, frame: Frame) -> bytes:
-    """`wire` without blanks that say nothing: servers' behind INFO, nats-py's where it has no reply, queue
+    """`wire` without blanks that say nothing: servers' after INFO, nats-py's where it has no reply, queue
     or maximum, and those of 2.9 where LS- has no origin.
     """
     line, _, body = wire.partition(b"\r\n")

@@ -1,4 +1,4 @@
-"""Decoder: the tables hold; limits come before memory; holes and learning work.
+"""Decoder: the tables hold; limits come before memory; gaps and learning work.
 
 However the bytes are cut: test_decoder_pieces.py. What holds for any bytes at all: test_properties.py.
 """
@@ -170,18 +170,24 @@ def test_bytearrays_and_memoryviews_are_food_too() -> None:
 
 def test_offset_and_idle_and_body_left_tell_what_is_in_progress() -> None:
     decoder = Decoder(Role.SERVER, offset=100)
-    told = []
+    positions = []
     for byte in by_bytes(b"PING\r\nMSG a 1 1\r\nx\r\n"):
         decoder.feed(byte)
         assert not decoder.idle
         decoder.read()
-        told.append((decoder.offset, decoder.body_left, decoder.idle))
+        positions.append((decoder.offset, decoder.body_left, decoder.idle))
     line = [(106, 0, False)] * 10
-    assert told[:6] == [(100, 0, False)] * 5 + [(106, 0, True)]
-    assert told[6:] == [*line, (106, 3, False), (106, 2, False), (106, 1, False), (120, 0, True)]
+    assert positions[:6] == [(100, 0, False)] * 5 + [(106, 0, True)]
+    assert positions[6:] == [
+        *line,
+        (106, 3, False),
+        (106, 2, False),
+        (106, 1, False),
+        (120, 0, True),
+    ]
 
 
-def test_reading_stops_behind_info_and_connect() -> None:
+def test_reading_stops_after_info_and_connect() -> None:
     decoder = Decoder(Role.CLIENT, None)
     decoder.feed(b'PING\r\nCONNECT {"lang":"x"}\r\nINFO {}\r\nPUB a 1\r\nx\r\n')
     assert decoder.read() == [Ping(), Connect(b'{"lang":"x"}')]
@@ -201,7 +207,7 @@ def test_an_unknown_kind_reads_no_message() -> None:
         decoder.read()
 
 
-def test_learning_changes_only_what_it_is_told() -> None:
+def test_learning_changes_only_the_named_options() -> None:
     decoder = Decoder(Role.SERVER, None)
     decoder.learn(Kind.ROUTE)
     decoder.learn(dedicated=True)

@@ -33,9 +33,9 @@ one_of_each = pytest.mark.parametrize("row", BY_CLASS.values(), ids=lambda row: 
 
 
 def test_the_table_has_every_class_and_operation() -> None:
-    said = {cls.op for cls in BY_CLASS}
+    ops = {cls.op for cls in BY_CLASS}
     assert len(BY_CLASS) == 21
-    assert said == {
+    assert ops == {
         *("INFO", "CONNECT", "PING", "PONG", "+OK", "-ERR", "PUB", "HPUB", "SUB", "UNSUB", "MSG"),
         *("HMSG", "RS+", "RS-", "LS+", "LS-", "RMSG", "LMSG", "A+", "A-"),
     }

@@ -86,11 +86,11 @@ def test_an_error_shows_little_and_never_a_secret(wire: bytes, context: Context)
     assert refusal is None or (len(refusal[2]) <= 32 and secret[:2] not in refusal[2])
 
 
-def through_a_hole(decoder: Decoder, before: bytes, hole: int, after: bytes) -> list[Frame]:
-    """The frames of `before`, `hole` bytes that never arrive, and `after`."""
+def through_a_gap(decoder: Decoder, before: bytes, gap: int, after: bytes) -> list[Frame]:
+    """The frames of `before`, `gap` bytes that never arrive, and `after`."""
     decoder.feed(before)
     got = [frame for frames in drain(decoder) for frame in frames]
-    decoder.skip(hole)
+    decoder.skip(gap)
     got += decoder.read()
     decoder.feed(after)
     return got + [frame for frames in drain(decoder) for frame in frames]
@@ -98,7 +98,7 @@ def through_a_hole(decoder: Decoder, before: bytes, hole: int, after: bytes) -> 
 
 @many_examples
 @given(conversations(), st.data(), st.booleans())
-def test_a_hole_in_a_body_costs_its_bytes_and_no_more(
+def test_a_gap_in_a_body_costs_its_bytes_and_no_more(
     conversation: tuple[Context, list[Frame]], data: st.DataObject, keep: bool
 ) -> None:
     context, frames = conversation
@@ -114,7 +114,7 @@ def test_a_hole_in_a_body_costs_its_bytes_and_no_more(
     stream = b"".join(written)
 
     decoder = decoder_of(context, payloads=keep)
-    got = through_a_hole(decoder, stream[: begin + first], end - first, stream[begin + end :])
+    got = through_a_gap(decoder, stream[: begin + first], end - first, stream[begin + end :])
 
     lost = max(0, min(end, body - 2) - max(first, header_size))
     headers_are_whole = min(end, header_size) <= first
@@ -135,7 +135,7 @@ def test_a_hole_in_a_body_costs_its_bytes_and_no_more(
 def test_learning_at_the_stops_reads_the_same_in_any_pieces(
     turns: list[tuple[bool, bytes]], edges: list[int]
 ) -> None:
-    """The reader learns behind each INFO; a RMSG `a b c 5` has an account only where it is not dedicated."""
+    """The reader learns after each INFO; a RMSG `a b c 5` has an account only where it is not dedicated."""
     wire = b"".join(
         b'INFO {"d":%d}\r\nRMSG a b %d\r\n%b\r\n' % (dedicated, len(body), body)
         for dedicated, body in turns

@@ -47,7 +47,7 @@ def test_payloads_that_are_not_kept_have_their_size() -> None:
 
 
 @pytest.mark.parametrize("stop", [b"INFO {}\r\n", b"CONNECT {}\r\n"])
-def test_it_stops_behind_what_may_change_the_rules(stop: bytes) -> None:
+def test_it_stops_after_what_may_change_the_rules(stop: bytes) -> None:
     context = CLIENT if stop.startswith(b"C") else Context(Role.SERVER, Kind.ROUTE)
     end, frames = scanned(b"PING\r\n" + stop + b"PONG\r\n", context=context)
     assert end == 6 + len(stop)

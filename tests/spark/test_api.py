@@ -190,13 +190,13 @@ def test_no_secret_is_in_plan_options_event_log_or_output(
         rows.explain("formatted")
         options = Options(key_logs=list(given.values()))
         done(spark, [str(path)], tmp_path / "out", 20_000, options)
-    said = capfd.readouterr()
+    output = capfd.readouterr()
     conf = spark.sparkContext.getConf().toDebugString()
-    texts = [said.out, said.err, conf, *map(str, written(tmp_path / "out"))]
+    texts = [output.out, output.err, conf, *map(str, written(tmp_path / "out"))]
     shown = [text.encode() for text in texts]
     written_files = [each for name in (logs, tmp_path / "out") for each in name.rglob("*")]
     shown += [each.read_bytes() for each in written_files if each.is_file()]
-    assert b"SparkListenerJobEnd" in b"".join(shown) and "Physical Plan" in said.out
+    assert b"SparkListenerJobEnd" in b"".join(shown) and "Physical Plan" in output.out
     secrets = [line.split()[2] for line in KEYS.read_bytes().splitlines() if line[:1] != b"#"]
     assert len(secrets) > 10
     for secret in secrets:
@@ -229,8 +229,10 @@ def test_files_lie_by_day_and_spark_reads_them(spark: SparkSession, tmp_path: Pa
     days = {
         row.day for row in frames.selectExpr("cast(date as string) as day").distinct().collect()
     }
-    told = frames.selectExpr("cast(to_date(timestamp_seconds(ts_ns div 1000000000)) as string) day")
-    assert days == {row.day for row in told.distinct().collect()}
+    days_of = frames.selectExpr(
+        "cast(to_date(timestamp_seconds(ts_ns div 1000000000)) as string) day"
+    )
+    assert days == {row.day for row in days_of.distinct().collect()}
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "_nats-dissect.json",
         "frames",

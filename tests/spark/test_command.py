@@ -36,10 +36,10 @@ def test_tables_and_what_was_done(spark: SparkSession, tmp_path: Path) -> None:
     args = ("--out", out, "--tables", "sessions,requests", "--chunk-size", "32k", "--summary", "-")
     done = run(CORE, *args)
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
+    printed = json.loads(done.stdout)
     expected = {table: list(records([str(CORE)], [table])) for table in ("sessions", "requests")}
-    assert told["rows"] == {table: len(rows) for table, rows in expected.items()}
-    assert (told["files"], told["chunks"]) == (1, 3)
+    assert printed["rows"] == {table: len(rows) for table, rows in expected.items()}
+    assert (printed["files"], printed["chunks"]) == (1, 3)
     assert done.stderr.startswith("nats-dissect: 7 sessions, ")
     for table, rows in expected.items():
         found = spark.read.parquet(str(out / table)).select("session").collect()
@@ -83,7 +83,7 @@ def test_a_folder_of_somebody_else(spark: SparkSession, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 
-def test_what_needs_no_spark_is_said_before_it_starts(
+def test_what_needs_no_spark_is_reported_before_it_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if lacking := lack():
@@ -101,8 +101,8 @@ def test_what_needs_no_spark_is_said_before_it_starts(
 
 
 def test_a_summary_of_shares() -> None:
-    told = list(lines(Summary(files=1, chunks=6, shares=2), "tables"))
-    assert told[2] == "flows were divided among 2 tasks, each of which read all packets"
+    printed = list(lines(Summary(files=1, chunks=6, shares=2), "tables"))
+    assert printed[2] == "flows were divided among 2 tasks, each of which read all packets"
 
 
 def test_a_summary_for_people() -> None:

@@ -109,6 +109,6 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("out", ["foo://x/y", "hdfs://no host/x"])
 def test_a_folder_that_cannot_be_reached_is_named(out: str) -> None:
-    with pytest.raises(DissectError, match="cannot be reached") as told:
+    with pytest.raises(DissectError, match="cannot be reached") as caught:
         Folder(out)
-    assert str(told.value).startswith(f"{out}: ")
+    assert str(caught.value).startswith(f"{out}: ")

@@ -50,7 +50,7 @@ def test_it_is_the_same_each_time() -> None:
     assert package_zip() == package_zip()
 
 
-def test_its_use_is_told(tmp_path: Path) -> None:
+def test_its_usage_is_printed(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dissect.nats.spark.package"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr.strip()) == (

@@ -1,4 +1,4 @@
-"""One dissection in Spark: which stages it needs, and what each costs is told."""
+"""One dissection in Spark: which stages it needs, and what each costs is reported."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def test_large_captures_may_be_divided_by_flows(
     rows = made.decoded(
         lambda inputs: tasks.reading(made.spec, inputs, "frames"), spark_schema("frames")
     )
-    told = [(row.session, row.number) for row in rows.collect()]
+    found = [(row.session, row.number) for row in rows.collect()]
     expected = [
         (row.session, row.number)
         for row in in_one([path], ["frames"])
         if isinstance(row, FrameRecord)
     ]
-    assert sorted(told) == sorted(expected) and expected
+    assert sorted(found) == sorted(expected) and expected
     assert set(made.stages.seconds) == {"sample"}
     assert (made.shares, rows.rdd.getNumPartitions(), made.moved_bytes) == (2, 2, 0)
 

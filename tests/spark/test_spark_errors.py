@@ -13,7 +13,7 @@ JAVA = """An error occurred while calling o12.collectToPython.
 
 
 @pytest.mark.parametrize(
-    "said, told",
+    "text, expected",
     [
         (
             "  File 'serializers.py', line 1\nModuleNotFoundError: No module named 'dissect'\n",
@@ -45,8 +45,8 @@ JAVA = """An error occurred while calling o12.collectToPython.
         ),
     ],
 )
-def test_what_is_known(said: str, told: str) -> None:
-    assert str(fault_of(RuntimeError(JAVA + said))) == told
+def test_what_is_known(text: str, expected: str) -> None:
+    assert str(fault_of(RuntimeError(JAVA + text))) == expected
 
 
 def test_what_is_not_known() -> None:

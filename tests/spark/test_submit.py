@@ -1,4 +1,4 @@
-"""Sessions, and what is said where none can be made: a line with a remedy, status 2, no traceback."""
+"""Sessions, and the error where none can be made: a line with a remedy, status 2, no traceback."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def refused(folder: Path, *args: str, without: str = "", **env: str) -> str:
 
 def test_without_libraries(tmp_path: Path) -> None:
     for name in ("pyspark", "pyarrow"):
-        said = f"{name} is not installed; pip install 'natsync[spark]'"
-        assert refused(tmp_path, without=name) == said
+        expected = f"{name} is not installed; pip install 'natsync[spark]'"
+        assert refused(tmp_path, without=name) == expected
 
 
 def test_without_java(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_with_an_old_java(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
-    "args, said",
+    "args, expected",
     [
         (
             ["--master", "spark://127.0.0.1:1"],
@@ -87,11 +87,11 @@ def test_with_an_old_java(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_java_says(args: list[str], said: str, tmp_path: Path) -> None:
+def test_what_java_says(args: list[str], expected: str, tmp_path: Path) -> None:
     if lacking := lack():
         missing(*lacking)
     line = refused(tmp_path, *args).replace("org.apache.spark.SparkException: ", "")
-    assert line == said
+    assert line == expected
     assert list(tmp_path.iterdir()) == []
 
 

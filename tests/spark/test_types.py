@@ -17,8 +17,8 @@ def test_spark_and_arrow_say_the_same_of_a_table(table: str) -> None:
 
     made = types.spark_schema(table)
     assert to_arrow_schema(made, timezone="UTC").equals(schema(table))
-    told = {field.name: field.metadata["comment"] for field in made}
-    assert told == {column.name: column.meaning for column in TABLES[table].columns}
+    comments = {field.name: field.metadata["comment"] for field in made}
+    assert comments == {column.name: column.meaning for column in TABLES[table].columns}
 
 
 def test_some_columns_in_the_order_given() -> None:

@@ -1,4 +1,4 @@
-"""The connection: whose NATS connection it uses, how it ends, and who is told."""
+"""The connection: whose NATS connection it uses, how it ends, and which callbacks are called."""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ from tests.support.streaming_servers import CLUSTER, StreamingServer
 PAGE = (ROOT / "docs" / "streaming.md").read_text(encoding="utf-8")
 DURABLE = re.search(r"^    ```python\n(.*?)^    ```$", PAGE, re.MULTILINE | re.DOTALL)
 PROSE = re.sub(r"^ *```.*?^ *```$", "", PAGE, flags=re.MULTILINE | re.DOTALL)
-TOLD = {word for code in re.findall(r"`([^`]+)`", PROSE) for word in re.findall(r"\w+", code)}
+DOCUMENTED = {word for code in re.findall(r"`([^`]+)`", PROSE) for word in re.findall(r"\w+", code)}
 
 
-def test_every_name_is_told_of() -> None:
-    assert set(streaming.__all__) - TOLD == set()
+def test_every_name_is_documented() -> None:
+    assert set(streaming.__all__) - DOCUMENTED == set()
 
 
 @pytest.mark.parametrize(
@@ -34,9 +34,9 @@ def test_every_name_is_told_of() -> None:
         streaming.PubAckFuture,
     ],
 )
-def test_every_method_is_told_of(kind: type) -> None:
+def test_every_method_is_documented(kind: type) -> None:
     inner = {"open", "end"}  # for the connection, which opens and ends subscriptions
-    assert {name for name in vars(kind) if name[0] != "_"} - inner - TOLD == set()
+    assert {name for name in vars(kind) if name[0] != "_"} - inner - DOCUMENTED == set()
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,9 @@ def test_every_method_is_told_of(kind: type) -> None:
     [streaming.connect, streaming.StreamingConnection.subscribe],
     ids=["connect", "subscribe"],
 )
-def test_every_option_is_told_of(call: object) -> None:
+def test_every_option_is_documented(call: object) -> None:
     assert callable(call)
-    assert set(inspect.signature(call).parameters) - {"self"} - TOLD == set()
+    assert set(inspect.signature(call).parameters) - {"self"} - DOCUMENTED == set()
 
 
 @pytest.mark.server

@@ -1,4 +1,4 @@
-"""Publishing: acknowledged, refused, or told that nobody knows."""
+"""Publishing: acknowledged, refused, or of unknown fate."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def test_futures_can_be_waited_for_together(sc: streaming.StreamingConnection) -
     futures = [sc.publish_async("futures", b"1") for _ in range(5)]
     done, _ = wait([future.future for future in futures], 10)
     assert len(done) == 5 and all(future.done() for future in futures)
-    told: SimpleQueue[str] = SimpleQueue()
-    futures[0].add_done_callback(lambda future: told.put(future.result()))
-    assert told.get(timeout=10) == futures[0].guid
+    reported: SimpleQueue[str] = SimpleQueue()
+    futures[0].add_done_callback(lambda future: reported.put(future.result()))
+    assert reported.get(timeout=10) == futures[0].guid
 
 
 def test_a_message_that_the_server_refuses(start_streaming_server: object) -> None:
@@ -113,7 +113,7 @@ def test_no_acknowledgement_in_time(fake: FakeStreaming, server: NatsServer) -> 
         assert (caught.value.channel, caught.value.guid) == ("a", future.guid)
 
 
-def test_no_server_is_told_at_once(server: NatsServer) -> None:
+def test_no_server_is_reported_at_once(server: NatsServer) -> None:
     with FakeStreaming(server.url) as fake:
         sc = streaming.connect("fake", "me", servers=server.url, connect_timeout=0.5)
     del fake
@@ -125,7 +125,7 @@ def test_no_server_is_told_at_once(server: NatsServer) -> None:
         sc.close()
 
 
-def test_a_nats_connection_that_breaks_is_told_at_once(
+def test_a_nats_connection_that_breaks_is_reported_at_once(
     fake: FakeStreaming, server: NatsServer
 ) -> None:
     fake.publish = lambda request: None
@@ -154,17 +154,17 @@ def test_only_so_many_are_not_acknowledged(fake: FakeStreaming, server: NatsServ
 
 
 def test_a_callback_may_publish(fake: FakeStreaming, server: NatsServer) -> None:
-    told: SimpleQueue[str] = SimpleQueue()
+    reported: SimpleQueue[str] = SimpleQueue()
 
     def publish_more(future: streaming.PubAckFuture) -> None:
-        told.put(future.guid)
+        reported.put(future.guid)
         sc.publish_async("a")
-        told.put(sc.publish_async("a").result(10))
+        reported.put(sc.publish_async("a").result(10))
 
     with streaming.connect("fake", "me", servers=server.url, max_pub_acks_inflight=1) as sc:
         first = sc.publish_async("a")
         first.add_done_callback(publish_more)
-        assert told.get(timeout=10) == first.guid != told.get(timeout=10)
+        assert reported.get(timeout=10) == first.guid != reported.get(timeout=10)
         assert repr(first) == f"PubAckFuture('a', {first.guid}, done)"
 
 

@@ -43,7 +43,7 @@ def test_a_client_id_that_cannot_be(server: NatsServer, client_id: str) -> None:
         streaming.connect(CLUSTER, client_id, servers=server.url)
 
 
-def test_a_cluster_that_is_not_there_is_told_at_once(server: NatsServer) -> None:
+def test_a_cluster_that_is_not_there_is_reported_at_once(server: NatsServer) -> None:
     with pytest.raises(streaming.UnknownClusterError, match="nobody listens") as caught:
         streaming.connect("no-such-cluster", "me", servers=server.url, connect_timeout=30.0)
     assert caught.value.cluster_id == "no-such-cluster"

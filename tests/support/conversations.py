@@ -21,7 +21,7 @@ INFO = b'INFO {"server_id":"NS","server_name":"s","client_id":5,"headers":true} 
 CONNECT = b'CONNECT {"verbose":false,"lang":"go","name":"c"}\r\n'
 
 
-class Said:
+class FramedConversation:
     """A conversation that is being fed; every call is one packet."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Said:
         self.ends = {ORIGINATOR: 0, RESPONDER: 0}
         self.packets = 0
 
-    def say(self, sender: Direction, *packets: bytes) -> Said:
+    def say(self, sender: Direction, *packets: bytes) -> FramedConversation:
         """Each of `packets` from `sender`."""
         for data in packets:
             self.packets += 1
@@ -44,7 +44,7 @@ class Said:
             self._feed(sender, chunk)
         return self
 
-    def play(self, items: Sequence[tuple[Direction, Chunk | Gap]]) -> Said:
+    def play(self, items: Sequence[tuple[Direction, Chunk | Gap]]) -> FramedConversation:
         """What was captured, as it is."""
         for sender, item in items:
             size = item.length if isinstance(item, Gap) else len(item.data)
@@ -54,15 +54,15 @@ class Said:
                 raise AssertionError("the capture shows who opened the connection")
         return self
 
-    def play_at_once(self, sender: Direction, items: Sequence[Chunk | Gap]) -> Said:
+    def play_at_once(self, sender: Direction, items: Sequence[Chunk | Gap]) -> FramedConversation:
         """What one side sent, in one call."""
         for item in items:
             self.ends[sender] += item.length if isinstance(item, Gap) else len(item.data)
         self._keep(self.framing.feed(sender, items))
         return self
 
-    def lose(self, sender: Direction, size: int, truncated: bool = False) -> Said:
-        """A gap in what `sender` said."""
+    def lose(self, sender: Direction, size: int, truncated: bool = False) -> FramedConversation:
+        """A gap in the bytes of `sender`."""
         gap = Gap(
             self.packets * 1000, self.packets + 1, "t.pcap", self.ends[sender], size, truncated
         )
@@ -70,11 +70,11 @@ class Said:
         self._feed(sender, gap)
         return self
 
-    def client(self) -> Said:
+    def client(self) -> FramedConversation:
         """The beginning of a client connection."""
         return self.say(RESPONDER, INFO).say(ORIGINATOR, CONNECT)
 
-    def over(self) -> Said:
+    def over(self) -> FramedConversation:
         """The end; the sums must close."""
         self._keep(self.framing.finish())
         if self.framing.verdict is Verdict.NATS:
@@ -126,7 +126,7 @@ class Said:
         return [(note.anomaly.value, note.offset, note.length) for note in notes]
 
     def frames(self, sender: Direction) -> list[Frame]:
-        """What `sender` said, as far as it was understood."""
+        """The decoded frames of `sender`."""
         return [frame for batch in self.batches(sender) for frame in batch.frames]
 
     def ops(self, sender: Direction) -> list[str]:

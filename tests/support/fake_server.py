@@ -140,12 +140,12 @@ class Peer:
             pass
 
     def greet(self, info: ServerInfo = INFO) -> ConnectOptions:
-        """The server's side of the handshake; returns what CONNECT said."""
+        """The server's side of the handshake; returns the options of CONNECT."""
         self.send(Info(info.to_json()))
-        said = ConnectOptions.parse(self.expect(Connect).json)
+        connect = ConnectOptions.parse(self.expect(Connect).json)
         self.expect(Ping)
         self.send(Pong())
-        return said
+        return connect
 
     def subscribed(self) -> bytes:
         """Waits for the next SUB; its sid."""

@@ -137,9 +137,9 @@ class Desk:
             }
         )
 
-    def ack(self, message: Received, said: bytes, ack: str, reply: str = "") -> None:
+    def ack(self, message: Received, payload: bytes, ack: str, reply: str = "") -> None:
         """Acknowledges a delivery."""
-        self.wire.pub(message.reply, said, reply=reply)
+        self.wire.pub(message.reply, payload, reply=reply)
         tokens = message.reply.split(".")
         tokens = tokens[:2] + tokens[4:] if len(tokens) > 9 else tokens
         place = {"delivered_count": int(tokens[4]), "stream_seq": int(tokens[5])}

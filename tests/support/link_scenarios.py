@@ -17,8 +17,8 @@ SHOP = ("shop", "s3cret")
 BANK = ("bank", "m0ney")
 
 
-def heard(server: NatsServer, kind: str, line: str, times: int = 1) -> None:
-    """Wait until the server has parsed this line on a link of that kind, so many times in all."""
+def wait_parsed(server: NatsServer, kind: str, line: str, times: int = 1) -> None:
+    """Waits until the server has parsed this line on a link of that kind, so many times in all."""
     server.wait_log(rf"(?s)(?:{kind}id(?:_ws)?:\d+ [^\n]*<<- \[{line}\].*?){{{times}}}")
 
 
@@ -48,7 +48,7 @@ def cluster(stage: Stage, which: Which) -> None:
         for client in shops:
             client.flush()
             client.close()
-        heard(servers[0], "r", r"RS- SHOP orders\.\*", 2)
+        wait_parsed(servers[0], "r", r"RS- SHOP orders\.\*", 2)
 
 
 def meshed(servers: list[NatsServer], links: int) -> None:
@@ -63,7 +63,7 @@ def across_routes(servers: list[NatsServer], shops: list[Wire]) -> None:
     for client in shops[1:]:
         client.sub("orders.*")
         client.flush()
-    heard(servers[0], "r", r"RS\+ SHOP orders\.\*", 2)
+    wait_parsed(servers[0], "r", r"RS\+ SHOP orders\.\*", 2)
     shops[0].pub("orders.new", b"tea")
     shops[0].pub(
         "orders.new", b"coffee", headers=[("Priority", "high"), ("Via", "a"), ("Via", "b")]
@@ -74,7 +74,7 @@ def across_routes(servers: list[NatsServer], shops: list[Wire]) -> None:
         client.expect("MSG", "orders.empty")
     shops[0].sub("_INBOX.t1.*")
     shops[0].flush()
-    heard(servers[1], "r", r"RS\+ SHOP _INBOX\.t1\.\*")
+    wait_parsed(servers[1], "r", r"RS\+ SHOP _INBOX\.t1\.\*")
     shops[0].pub("orders.count", b"?", reply="_INBOX.t1.1")
     shops[1].respond(b"2", "orders.count")
     shops[0].expect("MSG", "_INBOX.t1.1")
@@ -89,15 +89,15 @@ def queues_and_weights(servers: list[NatsServer], shops: list[Wire]) -> None:
     one, two, three = shops
     first = two.sub("jobs", queue="packers")
     two.flush()
-    heard(servers[0], "r", r"RS\+ SHOP jobs packers 1")
+    wait_parsed(servers[0], "r", r"RS\+ SHOP jobs packers 1")
     second = two.sub("jobs", queue="packers")
     two.flush()
-    heard(servers[0], "r", r"RS\+ SHOP jobs packers 2")
+    wait_parsed(servers[0], "r", r"RS\+ SHOP jobs packers 2")
     three.sub("jobs", queue="auditors")
     three.sub("jobs")
     three.flush()
-    heard(servers[0], "r", r"RS\+ SHOP jobs auditors 1")
-    heard(servers[0], "r", r"RS\+ SHOP jobs")
+    wait_parsed(servers[0], "r", r"RS\+ SHOP jobs auditors 1")
+    wait_parsed(servers[0], "r", r"RS\+ SHOP jobs")
     for number in range(4):
         one.pub("jobs", b"%d" % number)
     one.pub("jobs", b"reply wanted", reply="_INBOX.t1.4")
@@ -110,10 +110,10 @@ def queues_and_weights(servers: list[NatsServer], shops: list[Wire]) -> None:
         two.expect("HMSG", "jobs")
     two.unsub(first)
     two.flush()
-    heard(servers[0], "r", r"RS\+ SHOP jobs packers 1", 2)
+    wait_parsed(servers[0], "r", r"RS\+ SHOP jobs packers 1", 2)
     two.unsub(second)
     two.flush()
-    heard(servers[0], "r", r"RS- SHOP jobs packers")
+    wait_parsed(servers[0], "r", r"RS- SHOP jobs packers")
 
 
 def pinned_account(stage: Stage, servers: list[NatsServer]) -> None:
@@ -123,11 +123,11 @@ def pinned_account(stage: Stage, servers: list[NatsServer]) -> None:
     clerk.sub("transfer.*", queue="clerks")
     clerk.sub("balance")
     clerk.flush()
-    heard(servers[2], "r", r"RS\+ (?:BANK )?transfer\.\* clerks 1")
-    heard(servers[2], "r", r"RS\+ (?:BANK )?balance")
+    wait_parsed(servers[2], "r", r"RS\+ (?:BANK )?transfer\.\* clerks 1")
+    wait_parsed(servers[2], "r", r"RS\+ (?:BANK )?balance")
     customer.sub("_INBOX.c.>")
     customer.flush()
-    heard(servers[1], "r", r"RS\+ (?:BANK )?_INBOX\.c\.>")
+    wait_parsed(servers[1], "r", r"RS\+ (?:BANK )?_INBOX\.c\.>")
     customer.pub("balance", b"?", reply="_INBOX.c.1")
     clerk.respond(b"100", "balance", headers=[("Currency", "EUR")])
     customer.expect("HMSG", "_INBOX.c.1")
@@ -137,7 +137,7 @@ def pinned_account(stage: Stage, servers: list[NatsServer]) -> None:
     clerk.pub(answer.reply, b"done")
     customer.expect("MSG", "_INBOX.c.2")
     clerk.close()
-    heard(servers[2], "r", r"RS- (?:BANK )?balance")
+    wait_parsed(servers[2], "r", r"RS- (?:BANK )?balance")
     customer.close()
 
 
@@ -177,8 +177,8 @@ def across_gateways(servers: list[NatsServer], east: Wire, west: Wire) -> None:
     west.sub("orders.*")
     west.sub("jobs", queue="packers")
     west.flush()
-    heard(servers[0], "g", r"RS\+ SHOP orders\.\*")
-    heard(servers[0], "g", r"RS\+ SHOP jobs packers 1")
+    wait_parsed(servers[0], "g", r"RS\+ SHOP orders\.\*")
+    wait_parsed(servers[0], "g", r"RS\+ SHOP jobs packers 1")
     east.pub("orders.new", b"tea")
     east.pub("orders.new", b"coffee", headers=[("Priority", "high")])
     east.pub("jobs", b"pack")
@@ -195,14 +195,14 @@ def across_gateways(servers: list[NatsServer], east: Wire, west: Wire) -> None:
     east.expect("HMSG", "_INBOX.east.2")
     served = east.sub("price")
     east.flush()
-    heard(servers[1], "g", r"RS\+ SHOP price")
+    wait_parsed(servers[1], "g", r"RS\+ SHOP price")
     west.sub("_INBOX.west.*")
     west.pub("price", b"17", reply="_INBOX.west.1")
     east.respond(b"2.40", "price")
     west.expect("MSG", "_INBOX.west.1")
     east.unsub(served)
     east.flush()
-    heard(servers[1], "g", "RS- SHOP price")
+    wait_parsed(servers[1], "g", "RS- SHOP price")
 
 
 def leafnode(stage: Stage, which: Which) -> None:
@@ -237,10 +237,10 @@ def leafcluster(stage: Stage, which: Which) -> None:
         branch.sub("jobs", queue="packers")
         head.flush()
         branch.flush()
-        heard(spoke, "l", r"LS\+ help desk 1")
-        heard(spoke, "l", r"LS\+ sales\.\*")
-        heard(second, "r", r"LS\+ spoke SHOP orders\.\*")
-        heard(second, "r", r"LS\+ spoke SHOP jobs packers 1")
+        wait_parsed(spoke, "l", r"LS\+ help desk 1")
+        wait_parsed(spoke, "l", r"LS\+ sales\.\*")
+        wait_parsed(second, "r", r"LS\+ spoke SHOP orders\.\*")
+        wait_parsed(second, "r", r"LS\+ spoke SHOP jobs packers 1")
         head.pub("orders.new", b"tea", headers=[("Priority", "high")])
         head.pub("jobs", b"pack")
         branch.expect("MSG", "jobs")
@@ -249,17 +249,17 @@ def leafcluster(stage: Stage, which: Which) -> None:
         head.expect("HMSG", "sales.tea")
         branch.sub("_INBOX.branch")
         branch.flush()
-        heard(second, "r", r"LS\+ spoke SHOP _INBOX\.branch")
+        wait_parsed(second, "r", r"LS\+ spoke SHOP _INBOX\.branch")
         branch.pub("help", b"!", reply="_INBOX.branch")
         head.respond(b"coming", "help")
         branch.expect("MSG", "_INBOX.branch")
         branch.unsub(sid)
         branch.flush()
-        heard(second, "r", r"LS- (?:spoke)? ?SHOP orders\.\*")
+        wait_parsed(second, "r", r"LS- (?:spoke)? ?SHOP orders\.\*")
         branch.close()
-        heard(second, "r", r"LS- (?:spoke)? ?SHOP jobs packers")
+        wait_parsed(second, "r", r"LS- (?:spoke)? ?SHOP jobs packers")
         head.close()
-        heard(spoke, "l", r"LS- sales\.\*")
+        wait_parsed(spoke, "l", r"LS- sales\.\*")
 
 
 def leaf_pair(
@@ -284,8 +284,8 @@ def across_leaf(stage: Stage, hub: NatsServer, spoke: NatsServer) -> None:
     branch.sub("jobs", queue="packers")
     branch.sub("jobs")
     branch.flush()
-    heard(hub, "l", r"LS\+ orders\.\*")
-    heard(hub, "l", r"LS\+ jobs packers 1")
+    wait_parsed(hub, "l", r"LS\+ orders\.\*")
+    wait_parsed(hub, "l", r"LS\+ jobs packers 1")
     head.pub("orders.new", b"tea")
     head.pub("orders.new", b"coffee", headers=[("Priority", "high"), ("Via", "a"), ("Via", "b")])
     head.pub("jobs", b"pack")
@@ -297,9 +297,9 @@ def across_leaf(stage: Stage, hub: NatsServer, spoke: NatsServer) -> None:
     head.sub("sales.>")
     head.sub("help", queue="desk")
     head.flush()
-    heard(spoke, "l", r"LS\+ sales\.>")
-    heard(spoke, "l", r"LS\+ _INBOX\.head\.\*")
-    heard(spoke, "l", r"LS\+ help desk 1")
+    wait_parsed(spoke, "l", r"LS\+ sales\.>")
+    wait_parsed(spoke, "l", r"LS\+ _INBOX\.head\.\*")
+    wait_parsed(spoke, "l", r"LS\+ help desk 1")
     head.pub("orders.count", b"?", reply="_INBOX.head.1")
     branch.respond(b"2", "orders.count")
     head.expect("MSG", "_INBOX.head.1")
@@ -308,17 +308,17 @@ def across_leaf(stage: Stage, hub: NatsServer, spoke: NatsServer) -> None:
     head.expect("MSG", "sales.none")
     branch.sub("_INBOX.branch")
     branch.flush()
-    heard(hub, "l", r"LS\+ _INBOX\.branch")
+    wait_parsed(hub, "l", r"LS\+ _INBOX\.branch")
     branch.pub("help", b"!", reply="_INBOX.branch", headers=[("Floor", "2")])
     request: Received = head.expect("HMSG", "help")
     head.pub(request.reply, b"coming", headers=[("Eta", "5m")])
     branch.expect("HMSG", "_INBOX.branch")
     branch.unsub(sid)
     branch.flush()
-    heard(hub, "l", r"LS- orders\.\*")
+    wait_parsed(hub, "l", r"LS- orders\.\*")
     spoke.wait_log(r"lid(?:_ws)?:\d+ [^\n]*->> \[PING\]")
     spoke.wait_log(r"lid(?:_ws)?:\d+ [^\n]*<<- \[PONG\]")
     head.close()
-    heard(spoke, "l", r"LS- sales\.>")
+    wait_parsed(spoke, "l", r"LS- sales\.>")
     branch.close()
-    heard(hub, "l", r"LS- [^\]\n]+", 4)
+    wait_parsed(hub, "l", r"LS- [^\]\n]+", 4)

@@ -69,8 +69,8 @@ class Identity:
             "sub": subject.public,
             "nats": {"type": kind, "version": 2, **claims},
         }
-        said = f"{_base64(_json({'typ': 'JWT', 'alg': 'ed25519-nkey'}))}.{_base64(_json(body))}"
-        return f"{said}.{_base64(self.sign(said.encode()))}"
+        token = f"{_base64(_json({'typ': 'JWT', 'alg': 'ed25519-nkey'}))}.{_base64(_json(body))}"
+        return f"{token}.{_base64(self.sign(token.encode()))}"
 
     @property
     def _key(self) -> Ed25519PrivateKey:

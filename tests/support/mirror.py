@@ -6,7 +6,7 @@ right, for a sum does not care about order.
 
 The mirror can be a bad road as well: it then loses some packets and lets others overtake. What the
 client sends is captured before the mirror, so a loss shows as a real retransmission; what the
-server sends is captured behind it, so a loss shows as a hole that is filled late.
+server sends is captured after it, so a loss shows as a gap that is filled late.
 """
 
 from __future__ import annotations

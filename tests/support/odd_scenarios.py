@@ -231,7 +231,7 @@ def rawip(stage: Stage) -> None:
 
 
 def lossy(stage: Stage) -> None:
-    """A bad road: retransmissions, and holes filled late; nothing is missing in the end."""
+    """A bad network: retransmissions, and gaps filled late; nothing is missing in the end."""
     with Mirror(loss=0.08, overtaking=0.1, seed=SEED) as mirror:
         client_side(stage, "lossy.pcap", mirror, long_conversation)
 

@@ -68,10 +68,10 @@ def surveyed(
             survey(spec, partition, place_among(at, len(found)), given.get(at, b""))
             for at, partition in enumerate(found)
         ]
-        told, flows = [one for one, _ in both], [list(met) for _, met in both]
-        again = needs_resurvey(told)
+        surveys, flows = [one for one, _ in both], [list(met) for _, met in both]
+        again = needs_resurvey(surveys)
         if not again:
-            return told, flows
+            return surveys, flows
         given.update(again)
 
 
@@ -111,8 +111,8 @@ def in_partitions(
     walked = indexed(paths, size)
     found = partitions_of(walked)
     spec = JobSpec(frozenset(tables), options, secrets=ranges_with_secrets(walked))
-    told, flows = surveyed(found, spec)
-    known = chunk_contexts(found, told)
+    surveys, flows = surveyed(found, spec)
+    known = chunk_contexts(found, surveys)
     chunks = chunks_of(flows)
     states = stitched(spec, known, chunks)
     rows: list[Record] = []

@@ -44,14 +44,14 @@ class RecordedSession:
     def connect(self, **connect: object) -> dict[str, object]:
         """Logs in and waits for the PONG; returns the INFO."""
         info = json.loads(self.until(b"INFO ").partition(b" ")[2])
-        said = {
+        options = {
             "verbose": False,
             "headers": True,
             "no_responders": True,
             "protocol": 1,
             "lang": "go",
         }
-        self.send(b"CONNECT %s\r\nPING\r\n" % json.dumps({**said, **connect}).encode())
+        self.send(b"CONNECT %s\r\nPING\r\n" % json.dumps({**options, **connect}).encode())
         assert isinstance(info, dict)
         return info
 

@@ -151,7 +151,7 @@ class Stage:
         for client in self.clients:
             since = client.counts.since(before.get(id(client), Counts()))
             if since.received:
-                connections.setdefault(endpoint(*client.local), {}).update(told(client, since))
+                connections.setdefault(endpoint(*client.local), {}).update(reported(client, since))
         self.truth[file] = {
             "server": self.servers[0].version,
             "packets": count_packets(path.read_bytes()),
@@ -196,8 +196,10 @@ class Sniffer:
 
     def __enter__(self) -> None:
         self._path.unlink(missing_ok=True)
-        self._said = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(self._command, stdout=self._said, stderr=self._said)
+        self._reported = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            self._command, stdout=self._reported, stderr=self._reported
+        )
         try:
             self._wait(lambda: self._ready in self._output(), "it listens")
             self._before = self._counted()
@@ -221,12 +223,12 @@ class Sniffer:
     def _end(self) -> None:
         self._process.send_signal(SIGINT)
         self._process.wait()
-        self._said.close()
+        self._reported.close()
         self._path.chmod(0o644)  # dumpcap keeps its files to itself
 
     def _output(self) -> str:
-        self._said.seek(0)
-        return self._said.read().decode()
+        self._reported.seek(0)
+        return self._reported.read().decode()
 
     def _wait(self, ready: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + SETTLE_TIMEOUT
@@ -254,7 +256,7 @@ def endpoint(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def told(client: Wire, since: Counts) -> Truth:
+def reported(client: Wire, since: Counts) -> Truth:
     """What a scripted client says that it did during the recording."""
     return {
         "kind": "client",

@@ -72,10 +72,10 @@ def packaged_go() -> Path:
 
 def go_version(program: Path) -> tuple[int, ...]:
     try:
-        said = subprocess.run([program, "version"], capture_output=True, text=True, check=True)
+        done = subprocess.run([program, "version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return ()
-    found = re.search(r"go(\d+)\.(\d+)", said.stdout)
+    found = re.search(r"go(\d+)\.(\d+)", done.stdout)
     return (int(found[1]), int(found[2])) if found else ()
 
 

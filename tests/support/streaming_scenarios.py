@@ -36,8 +36,8 @@ def did(op: str, client: str, channel: str | None = None, **more: object) -> dic
 
 def write(stan: StreamingServer, log: Log, client: str, channel: str, count: int) -> None:
     """Publishes, and waits for each ack."""
-    (said,) = stan_go(stan, client, "pub", channel, count, 20)
-    assert said.startswith(f"published {count} ")
+    (line,) = stan_go(stan, client, "pub", channel, count, 20)
+    assert line.startswith(f"published {count} ")
     log.append(did("connect", client))
     for _ in range(count):
         log += [did(op, client, channel) for op in ("publish", "ack_published")]

@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
-from tests.bench.tap import Said
+from tests.bench.tap import Sent
 from tests.support.certificates import Paths
 
 BUFFER = 1 << 16
@@ -39,9 +39,9 @@ class TlsRelay:
         mutual: bool = False,
         version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3,
     ) -> None:
-        self.near: list[Said] = []
-        self.far: list[Said] = []
-        self.clear: list[Said] = []
+        self.near: list[Sent] = []
+        self.far: list[Sent] = []
+        self.clear: list[Sent] = []
         self._target = "127.0.0.1", port
         self._greets = greets
         self._contexts = [
@@ -90,15 +90,15 @@ class TlsRelay:
             except OSError:
                 return
             self._sockets += near, far
-            said: list[Said] = [[], [], []]
-            for kept, each in zip((self.near, self.far, self.clear), said):
+            records: list[Sent] = [[], [], []]
+            for kept, each in zip((self.near, self.far, self.clear), records):
                 kept.append(each)
-            thread = threading.Thread(target=self._carry, args=(near, far, *said))
+            thread = threading.Thread(target=self._carry, args=(near, far, *records))
             self._threads.append(thread)
             thread.start()
 
     def _carry(
-        self, near: socket.socket, far: socket.socket, by: Said, to: Said, clear: Said
+        self, near: socket.socket, far: socket.socket, by: Sent, to: Sent, clear: Sent
     ) -> None:
         try:
             if self._greets:
@@ -106,8 +106,8 @@ class TlsRelay:
                 while not line.endswith(b"\n"):
                     line += far.recv(1)
                 near.sendall(line)
-                for said in (by, to, clear):
-                    said.append((1, line))
+                for records in (by, to, clear):
+                    records.append((1, line))
             ends = [
                 _End(near, self._contexts[0], by, is_server=True),
                 _End(far, self._contexts[1], to, is_server=False),
@@ -127,11 +127,11 @@ class _End:
     """One side of the relay, which is the server or the client of its TLS connection."""
 
     def __init__(
-        self, peer: socket.socket, context: ssl.SSLContext, said: Said, is_server: bool
+        self, peer: socket.socket, context: ssl.SSLContext, records: Sent, is_server: bool
     ) -> None:
         self.peer = peer
         self.side = 0 if is_server else 1  # of the peer: who connected is 0
-        self._said = said
+        self._said = records
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         name = None if is_server else "127.0.0.1"
         self._tls = context.wrap_bio(
@@ -183,7 +183,7 @@ class _End:
             self.peer.sendall(data)
 
 
-def _exchange(ends: list[_End], clear: Said) -> None:
+def _exchange(ends: list[_End], clear: Sent) -> None:
     """Carries what both say, until one of them ends."""
     with selectors.DefaultSelector() as selector:
         for end in ends:

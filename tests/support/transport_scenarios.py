@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.support.certificates import Authority
 from tests.support.damage import read_pcap
-from tests.support.link_scenarios import ACCOUNTS, SHOP, across_leaf, heard
+from tests.support.link_scenarios import ACCOUNTS, SHOP, across_leaf, wait_parsed
 from tests.support.odd_scenarios import echo
 from tests.support.packets import place_of
 from tests.support.pcapwriter import Interface, Record, pcapng_file, with_secrets
@@ -54,8 +54,8 @@ def s2(stage: Stage) -> None:
         branch.sub("news.*")
         two.flush()
         branch.flush()
-        heard(servers[0], "r", r"RS\+ SHOP news\.\*")
-        heard(servers[0], "l", r"LS\+ news\.\*")
+        wait_parsed(servers[0], "r", r"RS\+ SHOP news\.\*")
+        wait_parsed(servers[0], "l", r"LS\+ news\.\*")
         for number, size in enumerate((0, 40, 400, 4_000, 12_000)):
             one.pub("news.text", prose(number, size), headers=[("Number", str(number))])
         one.pub("news.noise", random.Random(7).randbytes(3_000))
@@ -64,14 +64,14 @@ def s2(stage: Stage) -> None:
             client.expect("MSG", "news.zero")
         one.sub("_INBOX.one")
         one.flush()
-        heard(servers[1], "r", r"RS\+ SHOP _INBOX\.one")
+        wait_parsed(servers[1], "r", r"RS\+ SHOP _INBOX\.one")
         one.pub("news.who", b"?", reply="_INBOX.one")
         two.respond(b"two", "news.who")
         one.expect("MSG", "_INBOX.one")
         for client in (one, two, branch):
             client.flush()
             client.close()
-        heard(servers[0], "r", r"RS- SHOP news\.\*")
+        wait_parsed(servers[0], "r", r"RS- SHOP news\.\*")
 
 
 def websocket_deflate(stage: Stage) -> None:
@@ -258,21 +258,21 @@ def _cross(stage: Stage, first: NatsServer, second: NatsServer, letter: str) -> 
     two = stage.client(second, second.name, login=None if letter == "l" else SHOP)
     two.sub("news.*")
     two.flush()
-    heard(first, letter, r"[RL]S\+ (?:SHOP )?news\.\*")
+    wait_parsed(first, letter, r"[RL]S\+ (?:SHOP )?news\.\*")
     one.pub("news.text", prose(1, 700), headers=[("Number", "1")])
     one.pub("news.noise", random.Random(7).randbytes(3_000))
     two.expect("MSG", "news.noise")
     one.sub("_INBOX.one")
     one.flush()
     if letter != "g":  # a gateway maps the reply instead
-        heard(second, letter, r"[RL]S\+ (?:SHOP )?_INBOX\.one")
+        wait_parsed(second, letter, r"[RL]S\+ (?:SHOP )?_INBOX\.one")
     one.pub("news.who", b"?", reply="_INBOX.one")
     two.respond(b"two", "news.who")
     one.expect("MSG", "_INBOX.one")
     for client in (two, one):
         client.flush()
         client.close()
-    heard(first, letter, r"[RL]S- (?:SHOP )?news\.\*")
+    wait_parsed(first, letter, r"[RL]S- (?:SHOP )?news\.\*")
 
 
 def _keep_links(stage: Stage, path: Path, keys: Path) -> None:

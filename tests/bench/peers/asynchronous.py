@@ -104,7 +104,7 @@ async def next_msg(peer: Peer, size: int, count: int) -> Clock:
 
 
 async def leave(peer: Peer, sub: Any) -> None:
-    """Until the server knows: the loop stands still behind this, and what came would not be read."""
+    """Until the server knows: the loop stands still after this, and what came would not be read."""
     await sub.unsubscribe()
     await peer.flush()
 

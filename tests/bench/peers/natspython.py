@@ -9,7 +9,7 @@ import warnings
 
 warnings.simplefilter("ignore")  # of the old setuptools that it needs
 
-import player  # noqa: E402  # behind the line above, as are the rest
+import player  # noqa: E402  # after the line above, as are the rest
 from player import PAUSE, SUBJECT, Clock, Counter, ready  # noqa: E402  # as above
 from pynats import NATSClient  # noqa: E402  # as above
 from pynats.client import PING_RE, PONG_RE  # noqa: E402  # as above

@@ -93,5 +93,5 @@ def play(games: dict[str, Callable[[int, int], Clock]]) -> None:
     for line in sys.stdin:
         order: dict[str, Any] = json.loads(line)
         clock = games[order["game"]](order["size"], order["count"])
-        told = {"wall": clock.wall, "cpu": clock.cpu, "delays": clock.delays}
-        print(json.dumps(told), flush=True)
+        report = {"wall": clock.wall, "cpu": clock.cpu, "delays": clock.delays}
+        print(json.dumps(report), flush=True)

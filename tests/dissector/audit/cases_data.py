@@ -41,7 +41,7 @@ def waiting(*moments: tuple[int, int]) -> list[Record]:
     return made
 
 
-def told(seconds: float) -> list[Conversation]:
+def backlog(seconds: float) -> list[Conversation]:
     """An answer of a server whose clock is ahead by so many seconds."""
     moment = datetime.fromtimestamp(START_NS / 1e9 + seconds, timezone.utc)
     answer = {**OK, "ts": moment.isoformat().replace("+00:00", "Z")}
@@ -226,8 +226,8 @@ CASES: dict[str, tuple[Case, Case]] = {
         + waiting((0, 0), (1, 9_999)),
     ),
     "clock-skew": (
-        told(2.5),
-        told(0.9) + told(-0.5) + advisory("STREAM.QUORUM_LOST.ORDERS", "quorum", -5),
+        backlog(2.5),
+        backlog(0.9) + backlog(-0.5) + advisory("STREAM.QUORUM_LOST.ORDERS", "quorum", -5),
     ),
     "client-info-forged": (
         [session(pub("admin", b"x", headers={"Nats-Request-Info": '{"acc":"A"}'}))],

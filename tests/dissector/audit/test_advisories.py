@@ -40,9 +40,9 @@ def affected(text: str, ranges: str) -> bool:
 
 def pattern(rule: str) -> re.Pattern[str]:
     """The regular expression of a rule about versions."""
-    said = load_rules()[rule]
-    assert isinstance(said, Detection)
-    (item,) = said.detections["selection"].detection_items
+    detection = load_rules()[rule]
+    assert isinstance(detection, Detection)
+    (item,) = detection.detections["selection"].detection_items
     return re.compile(item.value[0].regexp.to_plain_regex())  # type: ignore[union-attr]  # it has one
 
 

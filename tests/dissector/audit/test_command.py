@@ -217,8 +217,8 @@ def test_spark_finds_the_same(spark: object, tmp_path: Path) -> None:
 
 
 def test_rules_without_a_value_are_named_in_the_last_line_only() -> None:
-    said = audit_of_sample().stderr.splitlines()
-    lines = [line for line in said if "known_clusters" in line]
-    assert lines == said[-1:]
+    err = audit_of_sample().stderr.splitlines()
+    lines = [line for line in err if "known_clusters" in line]
+    assert lines == err[-1:]
     assert lines[0].endswith("; unknown-cluster needs --var known_clusters=...")
     assert "known_clusters" not in audit(AUTH, "--var", "known_clusters=east").stderr

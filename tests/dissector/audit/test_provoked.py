@@ -68,8 +68,8 @@ def conversations(
 
 
 def rules(folder: Path, made: list[RecordedSession], *names: str) -> set[str]:
-    """Those of the rules that have findings in what was said."""
-    path = capture(folder / "said.pcap", [each.conversation for each in made])
+    """Those of the rules that have findings in these sessions."""
+    path = capture(folder / "sessions.pcap", [each.conversation for each in made])
     queries = compiled(RULES, names, Dialect.DUCKDB)
     tables = tables_of(queries)
     with in_memory(records([str(path)], list(tables)), tables) as engine:
@@ -77,7 +77,7 @@ def rules(folder: Path, made: list[RecordedSession], *names: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("said", "error", "rule"),
+    ("wire", "error", "rule"),
     [
         (b"SUB a 1\r\nSUB b 2\r\nSUB c 3\r\n", b"maximum subscriptions", "subscription-limit"),
         (b"PUB ok 101\r\n" + b"x" * 101 + b"\r\n", b"Maximum Payload", "payload-too-large"),
@@ -87,11 +87,11 @@ def rules(folder: Path, made: list[RecordedSession], *names: str) -> set[str]:
     ],
 )
 def test_what_a_client_must_not_do(
-    limited: NatsServer, tmp_path: Path, said: bytes, error: bytes, rule: str
+    limited: NatsServer, tmp_path: Path, wire: bytes, error: bytes, rule: str
 ) -> None:
     with conversations(limited) as made:
         made[0].logged_in(user="a", **{"pass": "b"})
-        made[0].send(said)
+        made[0].send(wire)
         made[0].until(error)
     assert rules(tmp_path, made, rule)
 

@@ -62,7 +62,7 @@ def cut(data: bytes, size: int) -> Iterator[bytes]:
 
 
 def unpacked(unpack: Unpack, pieces: Iterator[bytes]) -> tuple[bytes, str]:
-    """What came out, and what was said at the end."""
+    """The output, and the text of the error at the end."""
     found = []
     try:
         for piece in unpack(pieces):
@@ -75,7 +75,7 @@ def unpacked(unpack: Unpack, pieces: Iterator[bytes]) -> tuple[bytes, str]:
 
 @every_format
 def test_a_format_is_known_by_its_first_bytes(pack: Pack, unpack: Unpack, name: str) -> None:
-    (known,) = [told for magic, told in FORMATS.items() if pack(b"abc").startswith(magic)]
+    (known,) = [unpacker for magic, unpacker in FORMATS.items() if pack(b"abc").startswith(magic)]
     assert known == (name, unpack)
 
 
@@ -138,7 +138,7 @@ def test_a_bomb_takes_no_memory(pack: Pack, unpack: Unpack, name: str) -> None:
     assert peak < limit
 
 
-def test_padding_behind_a_member_is_no_damage() -> None:
+def test_padding_after_a_member_is_no_damage() -> None:
     assert unpacked(gunzip, iter([gzip.compress(b"a", mtime=0) + bytes(9)])) == (b"a", "")
     assert unpacked(unxz, iter([lzma.compress(b"a") + bytes(8)])) == (b"a", "")
 

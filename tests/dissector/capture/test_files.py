@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
     return inside
 
 
-def test_a_uri_is_told_from_a_path() -> None:
+def test_a_uri_is_distinguished_from_a_path() -> None:
     assert all(map(is_uri, ["s3a://bucket/a", "hdfs://name:8020/a", "file:///a", "GS://b/c"]))
     assert not any(map(is_uri, ["/a/b", "a://b" * 0, "c:\\a", "-", "://a", "a/b://c"]))
 
@@ -86,7 +86,7 @@ def test_a_folder_has_files(elsewhere: bool, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_what_is_not_there_is_told(elsewhere: bool, folder: Path) -> None:
+def test_what_is_not_there_is_reported(elsewhere: bool, folder: Path) -> None:
     name = folder.as_uri() if elsewhere else str(folder)
     for look in (size_and_mtime, opened):
         with pytest.raises(CaptureError, match="no such file"):
@@ -98,7 +98,7 @@ def test_what_is_not_there_is_told(elsewhere: bool, folder: Path) -> None:
     assert contents(f"{name}/nothing") is None
 
 
-def test_a_uri_that_nobody_understands_is_told() -> None:
+def test_a_uri_that_nobody_understands_is_reported() -> None:
     name = "what://is/this"
     for look in (size_and_mtime, opened, contents):
         with pytest.raises(CaptureError, match="cannot be reached") as caught:

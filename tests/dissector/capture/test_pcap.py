@@ -195,7 +195,7 @@ def test_packets_come_out_before_the_file_goes_on() -> None:
     assert len(given_out) == 2
 
 
-def test_a_reader_that_is_closed_early_has_told_what_it_read() -> None:
+def test_a_reader_that_is_closed_early_has_reported_what_it_read() -> None:
     report = FileReport("t", "t")
     half = len(pcap_file(RECORDS[:2]))
     blocks = Blocks(iter([pcap_file(RECORDS)[:half], pcap_file(RECORDS)[half:]]))
@@ -210,7 +210,7 @@ def test_a_reader_that_is_closed_early_has_told_what_it_read() -> None:
 
 @settings(deadline=None)
 @given(st.binary(max_size=300), st.sampled_from(["<", ">"]))
-def test_any_bytes_behind_a_header_are_packets_or_damage(rest: bytes, order: str) -> None:
+def test_any_bytes_after_a_header_are_packets_or_damage(rest: bytes, order: str) -> None:
     data = pcap_file([], order=order) + rest
     packets, report = read(data)
     used = HEADER + sum(16 + len(packet.data) for packet in packets)

@@ -1,4 +1,4 @@
-"""Blocks: bytes as they come, and what is said when they stop coming."""
+"""Blocks: bytes as they come, and the error when they stop coming."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def test_the_end_leaves_what_there_was() -> None:
 def test_a_file_is_read_to_its_end_and_closed() -> None:
     file = io.BytesIO(bytes(BLOCK + 5))
     report = FileReport("t", "t")
-    told = [(len(piece), report.position) for piece in pieces_of(file, report)]
-    assert told == [(BLOCK, BLOCK), (5, BLOCK + 5)]
+    read = [(len(piece), report.position) for piece in pieces_of(file, report)]
+    assert read == [(BLOCK, BLOCK), (5, BLOCK + 5)]
     assert file.closed
 
 

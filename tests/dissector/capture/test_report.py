@@ -5,7 +5,7 @@ from __future__ import annotations
 from dissect.nats.capture.report import CaptureReport, FileReport
 
 
-def test_damage_is_said_with_its_place() -> None:
+def test_damage_is_reported_with_its_place() -> None:
     file = FileReport("in/t.pcap", "t.pcap", packets=3)
     file.break_off("the file is cut short", 99)
     assert file.damage == (

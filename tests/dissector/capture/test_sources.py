@@ -378,7 +378,7 @@ def test_any_bytes_are_a_capture_or_refused(data: bytes) -> None:
 
 @settings(deadline=None)
 @given(st.binary(max_size=200), st.sampled_from([pcap_file([]), pcapng_file([])]), st.booleans())
-def test_any_bytes_behind_a_good_start_are_read(rest: bytes, start: bytes, packed: bool) -> None:
+def test_any_bytes_after_a_good_start_are_read(rest: bytes, start: bytes, packed: bool) -> None:
     check_any(gzip.compress(start + rest, mtime=0) if packed else start + rest)
 
 

@@ -90,7 +90,7 @@ def test_a_limit_counts_the_rows_that_are_kept() -> None:
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_a_wrong_condition_is_said_on_one_line(jobs: str) -> None:
+def test_a_wrong_condition_is_reported_on_one_line(jobs: str) -> None:
     result = run("frames", CORE, "--where", "opp = 1", "--jobs", jobs)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(
@@ -166,8 +166,8 @@ def test_an_interrupt_ends_all_processes_without_a_word(tmp_path: Path) -> None:
         process.stdout.read(1)
         os.killpg(process.pid, signal.SIGINT)
         process.stdout.close()
-        said = process.stderr.read()
-    assert (process.returncode, said) == (130, b"")
+        err = process.stderr.read()
+    assert (process.returncode, err) == (130, b"")
 
 
 def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
@@ -175,5 +175,5 @@ def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
         assert process.stdout and process.stderr
         process.stdout.read(100)
         process.stdout.close()
-        said = process.stderr.read()
-    assert (process.returncode, said) == (0, b"")
+        err = process.stderr.read()
+    assert (process.returncode, err) == (0, b"")

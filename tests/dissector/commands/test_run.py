@@ -1,4 +1,4 @@
-"""Rows on their way to the output: counted, limited, and what is said in the end."""
+"""Rows on their way to the output: counted, limited, and what is reported in the end."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_compressed_bomb_is_read_up_to_a_limit(tmp_path: Path) -> None:
     assert done.exit_code == 0
 
 
-def test_records_of_pcapng_that_lie_are_said_once(tmp_path: Path) -> None:
+def test_records_of_pcapng_that_lie_are_reported_once(tmp_path: Path) -> None:
     capture = (Path(CORE).parent / "dumpcap.pcapng").read_bytes()
     bad = struct.pack("<7I", 6, 32, 99, 0, 0, 0, 0) + struct.pack("<I", 32)  # interface 99
     path = tmp_path / "a.pcapng"
@@ -115,5 +115,5 @@ def test_records_of_pcapng_that_lie_are_said_once(tmp_path: Path) -> None:
     for command in ("sessions", "frames", "info"):
         done = CliRunner().invoke(cli, [command, str(path)])
         assert done.exit_code == 3
-        said = f"{path}: unusable records were left out: unknown interface (3)"
-        assert done.stderr.count(said) == 1
+        warning = f"{path}: unusable records were left out: unknown interface (3)"
+        assert done.stderr.count(warning) == 1

@@ -12,7 +12,9 @@ import pytest
 from dissect.nats.commands.signals import ends_input
 
 
-def test_the_first_ends_the_input_behind_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_ends_the_input_after_the_available_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     read, write = os.pipe()
     with os.fdopen(read, "rb") as source, os.fdopen(write, "wb"):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(source))

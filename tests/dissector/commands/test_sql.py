@@ -144,7 +144,7 @@ def test_payloads_and_secrets_as_for_the_tables() -> None:
         ("SELECT CAST(op AS INT) FROM frames", CORE, "Could not convert"),
     ],
 )
-def test_what_is_wrong_is_said_on_one_line(query: str, capture: str, reason: str) -> None:
+def test_what_is_wrong_is_reported_on_one_line(query: str, capture: str, reason: str) -> None:
     result = run(query, capture)
     assert (result.exit_code, result.stdout) == (2, "")
     assert reason in result.stderr and result.stderr.count("\n") == 1
@@ -182,12 +182,12 @@ def test_termination_leaves_no_temporary_folder(tmp_path: Path, number: signal.S
             assert process.poll() is None and monotonic() < deadline
             sleep(0.01)
         process.send_signal(number)
-        said = process.stderr.read()
-    assert (process.returncode, said) == (128 + number, b"")
+        err = process.stderr.read()
+    assert (process.returncode, err) == (128 + number, b"")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_damage_is_said_and_counts(tmp_path: Path) -> None:
+def test_damage_is_reported_and_counts(tmp_path: Path) -> None:
     path = tmp_path / "cut.pcap"
     path.write_bytes(Path(CORE).read_bytes()[:-5])
     result = run("SELECT count(*) AS n FROM flows", str(path))

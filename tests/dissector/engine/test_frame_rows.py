@@ -10,16 +10,19 @@ from dissect.nats.options import Payload
 from dissect.nats.schema.records import FrameRecord, text_of
 from dissect.nats.types import Direction
 
-from tests.support.conversations import ORIGINATOR, RESPONDER, Said
+from tests.support.conversations import ORIGINATOR, RESPONDER, FramedConversation
 
 
 def rows(
-    said: Said, sender: Direction, payload: Payload = Payload.NONE, redact: bool = True
+    conversation: FramedConversation,
+    sender: Direction,
+    payload: Payload = Payload.NONE,
+    redact: bool = True,
 ) -> list[FrameRecord]:
     maker = RunMaker("5" * 16, payload, redact)
     return [
         row
-        for batch in said.batches(sender)
+        for batch in conversation.batches(sender)
         for run in maker.runs(batch, "client", "")
         for row in rows_of(run)
     ]
@@ -28,7 +31,7 @@ def rows(
 def row(
     line: bytes, payload: Payload = Payload.NONE, sender: Direction = ORIGINATOR
 ) -> FrameRecord:
-    return rows(Said().client().say(sender, line), sender, payload)[1]
+    return rows(FramedConversation().client().say(sender, line), sender, payload)[1]
 
 
 def test_a_message() -> None:
@@ -86,30 +89,35 @@ def test_payloads(policy: Payload, expected: tuple[str | None, str | None]) -> N
     assert made.payload_sha256 is None or len(made.payload_sha256) == 64
 
 
-def test_a_payload_with_a_hole() -> None:
-    said = Said().client().say(ORIGINATOR, b"PUB a 100\r\nhello").lose(ORIGINATOR, 90, True)
-    said.say(ORIGINATOR, b"world\r\n")
-    made = rows(said, ORIGINATOR, Payload.SHA256)[1]
+def test_a_payload_with_a_gap() -> None:
+    conversation = (
+        FramedConversation()
+        .client()
+        .say(ORIGINATOR, b"PUB a 100\r\nhello")
+        .lose(ORIGINATOR, 90, True)
+    )
+    conversation.say(ORIGINATOR, b"world\r\n")
+    made = rows(conversation, ORIGINATOR, Payload.SHA256)[1]
     assert (made.payload_bytes, made.captured_bytes, made.anomalies) == (100, 10, ["truncated"])
     assert made.payload_sha256 is None
 
 
 def test_secrets_are_masked_unless_they_are_asked_for() -> None:
-    said = Said().say(RESPONDER, b'INFO {"client_id":1} \r\n')
-    said.say(ORIGINATOR, b'CONNECT {"lang":"x","pass":"hush-hush"}\r\n')
-    said.say(RESPONDER, b"-ERR 'not hush-hush'\r\n")
-    assert rows(said, ORIGINATOR)[0].json == '{"lang":"x","pass":"***"}'
-    assert rows(said, ORIGINATOR, redact=False)[0].json == '{"lang":"x","pass":"hush-hush"}'
+    conversation = FramedConversation().say(RESPONDER, b'INFO {"client_id":1} \r\n')
+    conversation.say(ORIGINATOR, b'CONNECT {"lang":"x","pass":"hush-hush"}\r\n')
+    conversation.say(RESPONDER, b"-ERR 'not hush-hush'\r\n")
+    assert rows(conversation, ORIGINATOR)[0].json == '{"lang":"x","pass":"***"}'
+    assert rows(conversation, ORIGINATOR, redact=False)[0].json == '{"lang":"x","pass":"hush-hush"}'
     maker = RunMaker("5" * 16, Payload.NONE, True)
     made = [
         row
-        for batch in said.batches(ORIGINATOR)
+        for batch in conversation.batches(ORIGINATOR)
         for run in maker.runs(batch, "client", "")
         for row in rows_of(run)
     ]
     made += [
         row
-        for batch in said.batches(RESPONDER)
+        for batch in conversation.batches(RESPONDER)
         for run in maker.runs(batch, "client", "")
         for row in rows_of(run)
     ]
@@ -117,10 +125,10 @@ def test_secrets_are_masked_unless_they_are_asked_for() -> None:
 
 
 def test_json_that_cannot_be_read_shows_nothing() -> None:
-    said = Said().client().say(ORIGINATOR, b'CONNECT {"pass":"hush",}\r\n')
-    made = rows(said, ORIGINATOR)[1]
+    conversation = FramedConversation().client().say(ORIGINATOR, b'CONNECT {"pass":"hush",}\r\n')
+    made = rows(conversation, ORIGINATOR)[1]
     assert (made.json, made.anomalies) == ("***", ["bad_json"])
-    made = rows(said, ORIGINATOR, redact=False)[1]
+    made = rows(conversation, ORIGINATOR, redact=False)[1]
     assert (made.json, made.anomalies) == ('{"pass":"hush",}', ["bad_json"])
 
 

@@ -80,28 +80,28 @@ def test_oddities_are_rows_and_counts() -> None:
 @pytest.mark.parametrize("path", sorted(CAPTURES.glob("*.pcap*")), ids=lambda path: path.name)
 def test_the_counts_of_sessions_are_those_of_the_rows(path: Path) -> None:
     found = list(records([str(path)], list(TABLES)))
-    told: dict[str, Counter[str]] = defaultdict(Counter)
+    counted: dict[str, Counter[str]] = defaultdict(Counter)
     for row in found:
         if isinstance(row, SubscriptionRecord):
-            told[row.session]["subscriptions"] += 1
+            counted[row.session]["subscriptions"] += 1
         elif isinstance(row, RequestRecord):
             nobody = row.status == 503 and not row.responses
-            told[row.session].update(requests=1, replies=row.responses, no_responders=nobody)
+            counted[row.session].update(requests=1, replies=row.responses, no_responders=nobody)
         elif isinstance(row, AnomalyRecord):
-            told[row.session][row.anomaly] += 1
+            counted[row.session][row.anomaly] += 1
     for row in found:
         if isinstance(row, SessionRecord):
             counts = row.anomalies or {}
             for name in ("subscriptions", "requests", "replies", "no_responders"):
                 counts = {**counts, name: getattr(row, name) or 0}
-            assert +Counter(counts) == +told[row.session]
+            assert +Counter(counts) == +counted[row.session]
     for row in found:
         if isinstance(row, FrameRecord):
             for name in row.anomalies or []:
-                assert told[row.session][name], (row.session, row.number)
+                assert counted[row.session][name], (row.session, row.number)
 
 
-def test_what_is_odd_about_a_frame_is_said_in_its_row() -> None:
+def test_what_is_odd_about_a_frame_is_reported_in_its_row() -> None:
     odd = [row for row in frames(CORE) if row.anomalies]
     assert [(row.op, row.subject, row.anomalies) for row in odd] == [
         ("SUB", "till..broken", ["invalid_subject"])
@@ -139,15 +139,15 @@ def test_requests_by_hand() -> None:
     assert all(row.latency_ns is None or row.latency_ns > 0 for row in rows)
 
 
-def test_what_is_behind_a_hole_comes_in_its_time() -> None:
-    """PINGs that had to wait for the end of a hole still meet their PONGs."""
+def test_frames_after_a_gap_come_in_order_of_time() -> None:
+    """PINGs that had to wait for the end of a gap still meet their PONGs."""
     path = [str(CAPTURES / "damaged-loss-reorder.pcap")]
-    told: dict[str, list[FrameRecord]] = defaultdict(list)
+    frames_of: dict[str, list[FrameRecord]] = defaultdict(list)
     for row in frames(path):
-        told[row.session].append(row)
+        frames_of[row.session].append(row)
     seen = 0
     for session in sessions(path):
-        rows = told[session.session]
+        rows = frames_of[session.session]
         assert [row.number for row in rows] == list(range(1, len(rows) + 1))
         assert [row.ts_ns for row in rows] == sorted(row.ts_ns for row in rows)
         pings, pongs = ([row.ts_ns for row in rows if row.op == op] for op in ("PING", "PONG"))

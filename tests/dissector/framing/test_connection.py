@@ -12,7 +12,7 @@ from dissect.nats.transport.detect import Verdict
 from dissect.nats.types import Direction
 from natsync.protocol import Kind, LUnsub, RMsg
 
-from tests.support.conversations import CONNECT, INFO, ORIGINATOR, RESPONDER, Said
+from tests.support.conversations import CONNECT, INFO, ORIGINATOR, RESPONDER, FramedConversation
 
 SERVER_ID = b"N" + b"A" * 55
 ROUTE_INFO = b'INFO {"server_id":"' + SERVER_ID + b'","nonce":"x","lnoc":true,"lnocu":true%s} \r\n'
@@ -20,48 +20,58 @@ ROUTE_CONNECT = b'CONNECT {"name":"' + SERVER_ID + b'","cluster":"C"}\r\n'
 
 
 def test_a_client() -> None:
-    said = (
-        Said().client().say(ORIGINATOR, b"SUB a 1\r\n").say(RESPONDER, b"MSG a 1 0\r\n\r\n").over()
+    conversation = (
+        FramedConversation()
+        .client()
+        .say(ORIGINATOR, b"SUB a 1\r\n")
+        .say(RESPONDER, b"MSG a 1 0\r\n\r\n")
+        .over()
     )
-    assert said.framing.kind is Kind.CLIENT
-    assert said.framing.handshake
-    assert said.ops(RESPONDER) == ["INFO", "MSG"]
+    assert conversation.framing.kind is Kind.CLIENT
+    assert conversation.framing.handshake
+    assert conversation.ops(RESPONDER) == ["INFO", "MSG"]
 
 
 def test_a_route_whose_connect_comes_before_the_info() -> None:
-    said = Said().say(ORIGINATOR, ROUTE_CONNECT).say(RESPONDER, ROUTE_INFO % b"")
-    said.say(ORIGINATOR, ROUTE_INFO % b"", b"RS+ A foo\r\nLS- L A foo\r\n").over()
-    assert said.framing.kind is Kind.ROUTE
-    removed = said.frames(ORIGINATOR)[-1]
+    conversation = (
+        FramedConversation().say(ORIGINATOR, ROUTE_CONNECT).say(RESPONDER, ROUTE_INFO % b"")
+    )
+    conversation.say(ORIGINATOR, ROUTE_INFO % b"", b"RS+ A foo\r\nLS- L A foo\r\n").over()
+    assert conversation.framing.kind is Kind.ROUTE
+    removed = conversation.frames(ORIGINATOR)[-1]
     assert isinstance(removed, LUnsub) and removed.origin == b"L"
 
 
 def test_a_dedicated_route_leaves_the_account_out_both_ways() -> None:
-    said = Said().say(RESPONDER, ROUTE_INFO % b"").say(ORIGINATOR, ROUTE_CONNECT)
-    said.say(
+    conversation = (
+        FramedConversation().say(RESPONDER, ROUTE_INFO % b"").say(ORIGINATOR, ROUTE_CONNECT)
+    )
+    conversation.say(
         ORIGINATOR, ROUTE_INFO % b',"route_account":"BANK"' + b"RMSG balance reply.x 0\r\n\r\n"
     )
-    said.say(RESPONDER, b"RMSG balance reply.x 0\r\n\r\n").over()
-    assert said.framing.account == "BANK"
+    conversation.say(RESPONDER, b"RMSG balance reply.x 0\r\n\r\n").over()
+    assert conversation.framing.account == "BANK"
     for sender in Direction:
-        message = said.frames(sender)[-1]
+        message = conversation.frames(sender)[-1]
         assert isinstance(message, RMsg)
         assert (message.subject, message.reply, message.account) == (b"balance", b"reply.x", b"")
 
 
 def test_an_old_server_tells_no_kind_but_its_client_does() -> None:
-    said = Said().say(RESPONDER, b'INFO {"server_id":"abc","version":"0.8.0"} \r\n')
-    said.say(ORIGINATOR, b"SUB a", b" 1\r\n", b"PUB a 0\r\n\r\n", b"PING\r\n")
-    said.say(RESPONDER, b"MSG a 1 0\r\n\r\n", b"PONG\r\n").over()
-    assert said.framing.kind is Kind.CLIENT
-    assert said.ops(ORIGINATOR) == ["SUB", "PUB", "PING"]
-    assert said.ops(RESPONDER) == ["INFO", "MSG", "PONG"]
+    conversation = FramedConversation().say(
+        RESPONDER, b'INFO {"server_id":"abc","version":"0.8.0"} \r\n'
+    )
+    conversation.say(ORIGINATOR, b"SUB a", b" 1\r\n", b"PUB a 0\r\n\r\n", b"PING\r\n")
+    conversation.say(RESPONDER, b"MSG a 1 0\r\n\r\n", b"PONG\r\n").over()
+    assert conversation.framing.kind is Kind.CLIENT
+    assert conversation.ops(ORIGINATOR) == ["SUB", "PUB", "PING"]
+    assert conversation.ops(RESPONDER) == ["INFO", "MSG", "PONG"]
 
 
 def test_a_route_of_server_1_x_without_its_beginning() -> None:
     lines = b"SUB a  RSID:3:1\r\n" * 3
-    said = Said(midstream=True).say(ORIGINATOR, lines, lines).over()
-    assert said.framing.kind is Kind.ROUTE
+    conversation = FramedConversation(midstream=True).say(ORIGINATOR, lines, lines).over()
+    assert conversation.framing.kind is Kind.ROUTE
 
 
 @pytest.mark.parametrize(
@@ -78,30 +88,40 @@ def test_a_route_of_server_1_x_without_its_beginning() -> None:
 def test_midstream_the_operations_tell(
     sender: Direction, line: bytes, kind: Kind, swapped: bool
 ) -> None:
-    said = Said(midstream=True).say(sender, line, line, line).over()
-    assert said.framing.kind is kind
-    assert said.swapped is swapped
-    assert not said.framing.handshake
+    conversation = FramedConversation(midstream=True).say(sender, line, line, line).over()
+    assert conversation.framing.kind is kind
+    assert conversation.swapped is swapped
+    assert not conversation.framing.handshake
 
 
 def test_messages_one_way_and_interest_the_other_is_a_gateway() -> None:
-    said = Said(midstream=True).say(ORIGINATOR, *[b"RMSG A a 0\r\n\r\n"] * 3)
-    said.say(RESPONDER, *[b"RS+ A b\r\n"] * 3).over()
-    assert said.framing.kind is Kind.GATEWAY
+    conversation = FramedConversation(midstream=True).say(ORIGINATOR, *[b"RMSG A a 0\r\n\r\n"] * 3)
+    conversation.say(RESPONDER, *[b"RS+ A b\r\n"] * 3).over()
+    assert conversation.framing.kind is Kind.GATEWAY
 
 
 def test_midstream_the_greeting_may_be_there_without_the_syn() -> None:
-    said = Said(midstream=True).say(ORIGINATOR, INFO).say(RESPONDER, CONNECT + b"PING\r\n").over()
-    assert said.swapped
-    assert said.framing.handshake
-    assert said.framing.kind is Kind.CLIENT
+    conversation = (
+        FramedConversation(midstream=True)
+        .say(ORIGINATOR, INFO)
+        .say(RESPONDER, CONNECT + b"PING\r\n")
+        .over()
+    )
+    assert conversation.swapped
+    assert conversation.framing.handshake
+    assert conversation.framing.kind is Kind.CLIENT
 
 
 def test_pings_alone_are_a_connection_of_unknown_kind() -> None:
-    said = Said(midstream=True).say(ORIGINATOR, b"PING\r\n").say(RESPONDER, b"PONG\r\n").over()
-    assert said.framing.verdict is Verdict.NATS
-    assert said.framing.kind is None
-    assert said.ops(ORIGINATOR) == ["PING"]
+    conversation = (
+        FramedConversation(midstream=True)
+        .say(ORIGINATOR, b"PING\r\n")
+        .say(RESPONDER, b"PONG\r\n")
+        .over()
+    )
+    assert conversation.framing.verdict is Verdict.NATS
+    assert conversation.framing.kind is None
+    assert conversation.ops(ORIGINATOR) == ["PING"]
 
 
 @pytest.mark.parametrize(
@@ -116,36 +136,49 @@ def test_pings_alone_are_a_connection_of_unknown_kind() -> None:
     ],
 )
 def test_other_protocols_are_no_nats(first: bytes, second: bytes) -> None:
-    said = Said().say(ORIGINATOR, first).say(RESPONDER, second).say(ORIGINATOR, first * 3).over()
-    assert said.framing.verdict is not Verdict.NATS
-    assert said.events == []
+    conversation = (
+        FramedConversation()
+        .say(ORIGINATOR, first)
+        .say(RESPONDER, second)
+        .say(ORIGINATOR, first * 3)
+        .over()
+    )
+    assert conversation.framing.verdict is not Verdict.NATS
+    assert conversation.events == []
 
 
 def test_a_hint_is_believed() -> None:
-    said = Said(midstream=True, hint=Kind.LEAFNODE).say(ORIGINATOR, b"PING\r\n", b"PING\r\n").over()
-    assert said.framing.kind is Kind.LEAFNODE
-    assert said.ops(ORIGINATOR) == ["PING", "PING"]
+    conversation = (
+        FramedConversation(midstream=True, hint=Kind.LEAFNODE)
+        .say(ORIGINATOR, b"PING\r\n", b"PING\r\n")
+        .over()
+    )
+    assert conversation.framing.kind is Kind.LEAFNODE
+    assert conversation.ops(ORIGINATOR) == ["PING", "PING"]
 
 
 @pytest.mark.parametrize("midstream", [True, False])
 @pytest.mark.parametrize("first", [ORIGINATOR, RESPONDER])
 def test_a_hint_says_how_to_read(midstream: bool, first: Direction) -> None:
     """Midstream it does not say which side is the client."""
-    said = Said(midstream, hint=Kind.CLIENT)
+    conversation = FramedConversation(midstream, hint=Kind.CLIENT)
     client = first if midstream else ORIGINATOR
     for _ in range(3):
-        said.say(client, b"PUB a 5\r\nhello\r\n" * 3)
-        said.say(client.other, b"MSG a 1 5\r\nhello\r\n" * 3)
-    said.over()
-    assert Counter(said.ops(client) + said.ops(client.other)) == {"PUB": 9, "MSG": 9}
+        conversation.say(client, b"PUB a 5\r\nhello\r\n" * 3)
+        conversation.say(client.other, b"MSG a 1 5\r\nhello\r\n" * 3)
+    conversation.over()
+    assert Counter(conversation.ops(client) + conversation.ops(client.other)) == {
+        "PUB": 9,
+        "MSG": 9,
+    }
 
 
 def test_interest_and_messages_that_no_gateway_sends() -> None:
     """Each would have the other side to be the client; that comes to an end."""
     headed = b"HMSG a 1 12 14\r\nNATS/1.0\r\n\r\nhi\r\n"
-    said = Said(midstream=True).say(ORIGINATOR, b"RS+ A b\r\n" * 6)
-    said.say(RESPONDER, (b"MSG a 1 2\r\nhi\r\n" + headed) * 6).over()
-    assert said.ops(RESPONDER) == ["MSG", "HMSG"] * 6
+    conversation = FramedConversation(midstream=True).say(ORIGINATOR, b"RS+ A b\r\n" * 6)
+    conversation.say(RESPONDER, (b"MSG a 1 2\r\nhi\r\n" + headed) * 6).over()
+    assert conversation.ops(RESPONDER) == ["MSG", "HMSG"] * 6
 
 
 @pytest.mark.parametrize("first, second", [(b"PING\r\n", b"PONG\r\n"), (b"PONG\r\n", b"PING\r\n")])
@@ -153,28 +186,36 @@ def test_interest_and_messages_that_no_gateway_sends() -> None:
 def test_one_message_after_half_a_payload_is_proven_by_ping_and_pong(
     way: Direction, first: bytes, second: bytes
 ) -> None:
-    said = Said(midstream=True).say(way, b"of a payload\r\nPUB a 5\r\nhello\r\n" + first)
-    said.say(way.other, second).over()
-    assert said.framing.kind is Kind.CLIENT
-    client = RESPONDER if said.swapped is (way is ORIGINATOR) else ORIGINATOR
-    assert said.ops(client) == ["PUB", first[:4].decode()]
-    assert said.ops(client.other) == [second[:4].decode()]
+    conversation = FramedConversation(midstream=True).say(
+        way, b"of a payload\r\nPUB a 5\r\nhello\r\n" + first
+    )
+    conversation.say(way.other, second).over()
+    assert conversation.framing.kind is Kind.CLIENT
+    client = RESPONDER if conversation.swapped is (way is ORIGINATOR) else ORIGINATOR
+    assert conversation.ops(client) == ["PUB", first[:4].decode()]
+    assert conversation.ops(client.other) == [second[:4].decode()]
 
 
 @pytest.mark.parametrize("answer", [b"", b"+PONG\r\n", b"PONG\r\nmore", b"PING\r\n", b"+OK\r\n"])
 def test_one_message_after_half_a_payload_is_no_proof_without_the_answer(answer: bytes) -> None:
-    said = Said(midstream=True).say(ORIGINATOR, b"half\r\nPUB a 5\r\nhello\r\nPING\r\n")
+    conversation = FramedConversation(midstream=True).say(
+        ORIGINATOR, b"half\r\nPUB a 5\r\nhello\r\nPING\r\n"
+    )
     if answer:
-        said.say(RESPONDER, answer)
-    assert said.over().framing.verdict is not Verdict.NATS
+        conversation.say(RESPONDER, answer)
+    assert conversation.over().framing.verdict is not Verdict.NATS
 
 
 def test_s2_in_the_middle_of_a_connection() -> None:
     magic = b"\xff\x06\x00\x00S2sTwO"
-    said = Said(midstream=True).say(ORIGINATOR, b"rest", magic + b"abc").say(RESPONDER, b"x", magic)
-    said.over()
-    assert said.framing.compression == "s2"
-    assert said.framing.verdict is Verdict.NATS
+    conversation = (
+        FramedConversation(midstream=True)
+        .say(ORIGINATOR, b"rest", magic + b"abc")
+        .say(RESPONDER, b"x", magic)
+    )
+    conversation.over()
+    assert conversation.framing.compression == "s2"
+    assert conversation.framing.verdict is Verdict.NATS
 
 
 PIECES = st.sampled_from(
@@ -213,15 +254,19 @@ S2_BEGINS = b"\xff\x06\x00\x00S2sTwO"
 
 
 def test_a_gap_that_was_reported_before_its_layer_was_known_is_reported_once() -> None:
-    said = Said(midstream=True).say(ORIGINATOR, b"PUB a 5\r\nhello\r\n", S2_BEGINS[:1])
-    said.lose(ORIGINATOR, 7).say(RESPONDER, S2_BEGINS).over()
-    assert [note for note in said.notes if note[0] == "lost"] == [("lost", 17, 7)]
+    conversation = FramedConversation(midstream=True).say(
+        ORIGINATOR, b"PUB a 5\r\nhello\r\n", S2_BEGINS[:1]
+    )
+    conversation.lose(ORIGINATOR, 7).say(RESPONDER, S2_BEGINS).over()
+    assert [note for note in conversation.notes if note[0] == "lost"] == [("lost", 17, 7)]
 
 
 def test_a_gap_before_the_layer_stays_reported() -> None:
-    said = Said(midstream=True).lose(RESPONDER, 3).say(RESPONDER, b"PUB a 500\r\n", INFO)
-    said.say(RESPONDER, b"PONG\r\n", S2_BEGINS[:3]).over()
-    assert ("lost", 0, 3) in said.notes
+    conversation = (
+        FramedConversation(midstream=True).lose(RESPONDER, 3).say(RESPONDER, b"PUB a 500\r\n", INFO)
+    )
+    conversation.say(RESPONDER, b"PONG\r\n", S2_BEGINS[:3]).over()
+    assert ("lost", 0, 3) in conversation.notes
 
 
 @given(STEPS, st.booleans(), st.none() | st.sampled_from(list(Kind)))
@@ -257,11 +302,11 @@ def test_a_gap_before_the_layer_stays_reported() -> None:
 def test_any_bytes_are_accounted_for(
     steps: list[tuple[Direction, bytes | int]], midstream: bool, hint: Kind | None
 ) -> None:
-    said = Said(midstream, payloads=False, hint=hint)
+    conversation = FramedConversation(midstream, payloads=False, hint=hint)
     for sender, step in steps:
-        sender = sender.other if said.swapped else sender
+        sender = sender.other if conversation.swapped else sender
         if isinstance(step, int):
-            said.lose(sender, step)
+            conversation.lose(sender, step)
         elif step:
-            said.say(sender, step)
-    said.over()
+            conversation.say(sender, step)
+    conversation.over()

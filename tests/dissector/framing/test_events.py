@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from dissect.nats.types import Chunk
 
-from tests.support.conversations import ORIGINATOR, Said
+from tests.support.conversations import ORIGINATOR, FramedConversation
 
 
 def test_a_batch_names_the_packets_where_it_began_and_ended() -> None:
-    said = Said().client().say(ORIGINATOR, b"PUB a 3\r\nx", b"yz\r\nPING\r\n")
-    (batch,) = list(said.batches(ORIGINATOR))[1:]
+    conversation = FramedConversation().client().say(ORIGINATOR, b"PUB a 3\r\nx", b"yz\r\nPING\r\n")
+    (batch,) = list(conversation.batches(ORIGINATOR))[1:]
     assert [frame.op for frame in batch.frames] == ["PUB", "PING"]
     assert (batch.first.number, batch.last.number, batch.ts_ns) == (3, 4, 4000)
 
 
 def test_a_frame_is_complete_when_all_before_it_was_there() -> None:
-    said = Said().client()
-    late, early = said.packets * 1000 + 9000, 10
-    offset = said.ends[ORIGINATOR]
+    conversation = FramedConversation().client()
+    late, early = conversation.packets * 1000 + 9000, 10
+    offset = conversation.ends[ORIGINATOR]
     chunks = [
         Chunk(late, 9, "t.pcap", offset, b"PING\r\n"),
         Chunk(early, 8, "t.pcap", offset + 6, b"PING\r\n"),
     ]
-    said.ends[ORIGINATOR] += 12
-    said.events += said.framing.feed(ORIGINATOR, chunks)
-    assert [batch.ts_ns for batch in said.batches(ORIGINATOR)][-2:] == [late, late]
+    conversation.ends[ORIGINATOR] += 12
+    conversation.events += conversation.framing.feed(ORIGINATOR, chunks)
+    assert [batch.ts_ns for batch in conversation.batches(ORIGINATOR)][-2:] == [late, late]

@@ -11,25 +11,27 @@ from dissect.nats.transport.detect import Verdict
 from dissect.nats.types import Oddity
 from natsync.protocol import Kind
 
-from tests.support.conversations import ORIGINATOR, RESPONDER, Said
+from tests.support.conversations import ORIGINATOR, RESPONDER, FramedConversation
 
 
 def test_the_facts_stay() -> None:
-    said = Said().client().say(ORIGINATOR, b"PING\r\n").say(RESPONDER, b"PONG\r\n")
-    framing = said.framing
+    conversation = (
+        FramedConversation().client().say(ORIGINATOR, b"PING\r\n").say(RESPONDER, b"PONG\r\n")
+    )
+    framing = conversation.framing
     before = framing.transport, framing.compression, framing.protocol, framing.account
     left = finished(framing)
     assert (left.transport, left.compression, left.protocol, left.account) == before
     assert left.verdict is Verdict.NATS and left.kind is Kind.CLIENT and left.handshake
     assert left.byte_counts(ORIGINATOR) == framing.byte_counts(ORIGINATOR)
-    assert left.byte_counts(RESPONDER).framed == said.ends[RESPONDER]
+    assert left.byte_counts(RESPONDER).framed == conversation.ends[RESPONDER]
     assert not (left.waiting or left.is_steady or left.layer_notes or left.stack.has_layers)
     assert left.finish() == []
 
 
 def test_the_last_events_come_with_the_end() -> None:
-    said = Said().client().say(ORIGINATOR, b"PUB a 5\r\nhe")
-    left = finished(said.framing)
+    conversation = FramedConversation().client().say(ORIGINATOR, b"PUB a 5\r\nhe")
+    left = finished(conversation.framing)
     assert left.feed(ORIGINATOR, []) == []
     (note,) = list(left.last) if isinstance(left.last, list) else []
     assert isinstance(note, Note) and note.anomaly is Anomaly.UNFINISHED and note.length == 11
@@ -37,7 +39,7 @@ def test_the_last_events_come_with_the_end() -> None:
 
 
 def test_late_packets_are_noted() -> None:
-    left = finished(Said().client().framing)
+    left = finished(FramedConversation().client().framing)
     late = Oddity(7, 9, "t.pcap", 40, 4, Anomaly.OVERLAP_DIFFERS)
     found = left.feed(RESPONDER, [late])
     assert found == [Note(RESPONDER, 7, 9, "t.pcap", Anomaly.OVERLAP_DIFFERS, 40, 4)]
@@ -56,8 +58,8 @@ def test_a_connection_without_payload_says_as_much_as_its_framing_would(midstrea
 
 
 def test_connections_of_which_as_much_is_known_share_their_facts() -> None:
-    one, other = (finished(Said().client().framing) for _ in range(2))
+    one, other = (finished(FramedConversation().client().framing) for _ in range(2))
     assert one.without_counts() is other.without_counts()
     assert one.without_counts().kind is Kind.CLIENT
-    unfinished = finished(Said().client().say(ORIGINATOR, b"PUB a 5\r\nhe").framing)
+    unfinished = finished(FramedConversation().client().say(ORIGINATOR, b"PUB a 5\r\nhe").framing)
     assert unfinished.without_counts() is unfinished

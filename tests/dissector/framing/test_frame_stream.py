@@ -12,7 +12,7 @@ import pytest
 from dissect.nats.types import Chunk, Gap
 from natsync.protocol import Message
 
-from tests.support.conversations import ORIGINATOR, RESPONDER, Said
+from tests.support.conversations import ORIGINATOR, RESPONDER, FramedConversation
 
 PUB = b"PUB a 5\r\nhello\r\n"
 PING = b"PING\r\n"
@@ -20,60 +20,76 @@ FEW_CALLS = 50
 
 
 def test_a_gap_inside_a_body_is_skipped() -> None:
-    said = Said().client().say(ORIGINATOR, b"PUB a 100\r\nhello").lose(ORIGINATOR, 60)
-    said.say(ORIGINATOR, b"x" * 35 + b"\r\n" + PUB).over()
-    frame = said.frames(ORIGINATOR)[1]
+    conversation = (
+        FramedConversation().client().say(ORIGINATOR, b"PUB a 100\r\nhello").lose(ORIGINATOR, 60)
+    )
+    conversation.say(ORIGINATOR, b"x" * 35 + b"\r\n" + PUB).over()
+    frame = conversation.frames(ORIGINATOR)[1]
     assert isinstance(frame, Message)
     assert (frame.payload_bytes, frame.missing_bytes) == (100, 60)
-    assert said.ops(ORIGINATOR) == ["CONNECT", "PUB", "PUB"]
-    assert [name for name, *_ in said.notes] == ["lost"]
+    assert conversation.ops(ORIGINATOR) == ["CONNECT", "PUB", "PUB"]
+    assert [name for name, *_ in conversation.notes] == ["lost"]
 
 
 def test_a_gap_that_ends_with_the_frame() -> None:
-    said = Said().client().say(ORIGINATOR, b"PUB a 100\r\nhello").lose(ORIGINATOR, 97)
-    said.say(ORIGINATOR, PUB).over()
-    assert said.ops(ORIGINATOR) == ["CONNECT", "PUB", "PUB"]
+    conversation = (
+        FramedConversation().client().say(ORIGINATOR, b"PUB a 100\r\nhello").lose(ORIGINATOR, 97)
+    )
+    conversation.say(ORIGINATOR, PUB).over()
+    assert conversation.ops(ORIGINATOR) == ["CONNECT", "PUB", "PUB"]
 
 
 def test_a_gap_that_swallows_a_control_line() -> None:
-    said = Said().client().say(ORIGINATOR, PUB + b"PUB a").lose(ORIGINATOR, 30)
-    said.say(ORIGINATOR, b"rest of it\r\n" + PUB * 3, PUB).over()
-    assert said.ops(ORIGINATOR) == ["CONNECT"] + ["PUB"] * 5
-    assert [name for name, *_ in said.notes] == ["lost", "skipped"]
-    assert said.framing.byte_counts(ORIGINATOR).skipped == len(b"PUB a" + b"rest of it\r\n")
+    conversation = (
+        FramedConversation().client().say(ORIGINATOR, PUB + b"PUB a").lose(ORIGINATOR, 30)
+    )
+    conversation.say(ORIGINATOR, b"rest of it\r\n" + PUB * 3, PUB).over()
+    assert conversation.ops(ORIGINATOR) == ["CONNECT"] + ["PUB"] * 5
+    assert [name for name, *_ in conversation.notes] == ["lost", "skipped"]
+    assert conversation.framing.byte_counts(ORIGINATOR).skipped == len(b"PUB a" + b"rest of it\r\n")
 
 
 def test_a_gap_after_the_known_end_of_a_body() -> None:
-    said = Said().client().say(ORIGINATOR, b"PUB a 10\r\nhello").lose(ORIGINATOR, 30)
-    said.say(ORIGINATOR, PUB, PUB).over()
-    assert said.ops(ORIGINATOR) == ["CONNECT", "PUB", "PUB", "PUB"]
-    assert next(iter(list(said.batches(ORIGINATOR))[1:])).gap is not None
+    conversation = (
+        FramedConversation().client().say(ORIGINATOR, b"PUB a 10\r\nhello").lose(ORIGINATOR, 30)
+    )
+    conversation.say(ORIGINATOR, PUB, PUB).over()
+    assert conversation.ops(ORIGINATOR) == ["CONNECT", "PUB", "PUB", "PUB"]
+    assert next(iter(list(conversation.batches(ORIGINATOR))[1:])).gap is not None
 
 
 def test_bytes_that_are_no_frame() -> None:
-    said = Said().client().say(ORIGINATOR, PUB + b"garbage\r\n", PUB * 3, PUB).over()
-    assert said.ops(ORIGINATOR) == ["CONNECT"] + ["PUB"] * 5
-    assert [name for name, *_ in said.notes] == ["protocol_error", "skipped"]
+    conversation = (
+        FramedConversation().client().say(ORIGINATOR, PUB + b"garbage\r\n", PUB * 3, PUB).over()
+    )
+    assert conversation.ops(ORIGINATOR) == ["CONNECT"] + ["PUB"] * 5
+    assert [name for name, *_ in conversation.notes] == ["protocol_error", "skipped"]
 
 
 def test_the_text_of_an_error_shows_nothing_of_the_stream() -> None:
-    said = Said().client().say(ORIGINATOR, b"s3cret-token-from-somewhere\r\n").over()
-    assert "s3cret" not in str(said.events)
+    conversation = (
+        FramedConversation().client().say(ORIGINATOR, b"s3cret-token-from-somewhere\r\n").over()
+    )
+    assert "s3cret" not in str(conversation.events)
 
 
 def test_a_frame_that_never_ends() -> None:
-    said = Said().client().say(ORIGINATOR, b"PUB a 100\r\nhello").over()
-    assert said.framing.byte_counts(ORIGINATOR).unfinished == 16
-    assert [name for name, *_ in said.notes] == ["unfinished"]
+    conversation = FramedConversation().client().say(ORIGINATOR, b"PUB a 100\r\nhello").over()
+    assert conversation.framing.byte_counts(ORIGINATOR).unfinished == 16
+    assert [name for name, *_ in conversation.notes] == ["unfinished"]
 
 
 def test_tls_after_the_greeting() -> None:
     info = b'INFO {"server_id":"NS","client_id":5,"tls_required":true} \r\n'
-    said = Said().say(RESPONDER, info).say(ORIGINATOR, b"\x16\x03\x01" + b"x" * 50, b"y" * 9)
-    said.say(RESPONDER, b"\x16", b"\x03\x03" + b"x" * 50).over()
-    assert said.framing.transport == "tls"
-    assert said.framing.byte_counts(ORIGINATOR).skipped == 62
-    assert said.notes == []
+    conversation = (
+        FramedConversation()
+        .say(RESPONDER, info)
+        .say(ORIGINATOR, b"\x16\x03\x01" + b"x" * 50, b"y" * 9)
+    )
+    conversation.say(RESPONDER, b"\x16", b"\x03\x03" + b"x" * 50).over()
+    assert conversation.framing.transport == "tls"
+    assert conversation.framing.byte_counts(ORIGINATOR).skipped == 62
+    assert conversation.notes == []
 
 
 def test_s2_after_the_greeting_even_in_pieces() -> None:
@@ -81,28 +97,32 @@ def test_s2_after_the_greeting_even_in_pieces() -> None:
         b'INFO {"server_id":"NS","client_id":5,"info_on_connect":true,"compression":"s2_auto"}\r\n'
     )
     skeleton = b'INFO {"server_id":"","client_id":7,"compression":"s2_auto"}\r\n'
-    said = Said().say(RESPONDER, info).say(ORIGINATOR, skeleton)
-    said.say(ORIGINATOR, b"\xff", b"\x06\x00\x00S2sTwO\x01\x02").say(
+    conversation = FramedConversation().say(RESPONDER, info).say(ORIGINATOR, skeleton)
+    conversation.say(ORIGINATOR, b"\xff", b"\x06\x00\x00S2sTwO\x01\x02").say(
         RESPONDER, b"\xff\x06\x00\x00S2sTwO"
     )
-    said.over()
-    assert said.framing.compression == "s2"
-    assert said.framing.kind and said.framing.kind.value == "leafnode"
-    assert said.notes == [("skipped", 61, 2)]  # a chunk that never ended
+    conversation.over()
+    assert conversation.framing.compression == "s2"
+    assert conversation.framing.kind and conversation.framing.kind.value == "leafnode"
+    assert conversation.notes == [("skipped", 61, 2)]  # a chunk that never ended
 
 
 @pytest.mark.parametrize("size", [1, 7, 50])
 def test_chunking_changes_nothing(size: int) -> None:
     data = PUB * 5 + b"SUB x 1\r\nPING\r\n"
-    said = Said().client().say(ORIGINATOR, *(data[at : at + size] for at in range(0, 110, size)))
-    assert said.ops(ORIGINATOR)[:6] == ["CONNECT"] + ["PUB"] * 5
+    conversation = (
+        FramedConversation()
+        .client()
+        .say(ORIGINATOR, *(data[at : at + size] for at in range(0, 110, size)))
+    )
+    assert conversation.ops(ORIGINATOR)[:6] == ["CONNECT"] + ["PUB"] * 5
 
 
 def test_nats_inside_a_payload_is_not_read() -> None:
     inside = b"CONNECT {}\r\nPUB secret 5\r\nhello\r\nMSG a 1 0\r\n\r\n" * 3
     frame = b"PUB outer %d\r\n%s\r\n" % (len(inside), inside)
-    said = Said().client().say(ORIGINATOR, frame[:40], frame[40:], PUB).over()
-    assert said.ops(ORIGINATOR) == ["CONNECT", "PUB", "PUB"]
+    conversation = FramedConversation().client().say(ORIGINATOR, frame[:40], frame[40:], PUB).over()
+    assert conversation.ops(ORIGINATOR) == ["CONNECT", "PUB", "PUB"]
 
 
 def work_and_depth(task: Callable[[], object]) -> tuple[int, int]:
@@ -139,18 +159,18 @@ def test_losing_and_finding_frames_again_does_not_recurse(data: bytes, midstream
     """Calls grow with the losses, their depth does not, however often a stream loses its place."""
 
     def cost(losses: int) -> tuple[int, int]:
-        said = Said(midstream, payloads=False)
+        conversation = FramedConversation(midstream, payloads=False)
         if not midstream:
-            said.client()
+            conversation.client()
         items: list[Chunk | Gap] = []
-        at = said.ends[ORIGINATOR]
+        at = conversation.ends[ORIGINATOR]
         for number in range(losses):
             items.append(Chunk(number, number, "t.pcap", at, data))
             items.append(Gap(number, number, "t.pcap", at + len(data), 7))
             at += len(data) + 7
-        calls, depth = work_and_depth(lambda: said.play_at_once(ORIGINATOR, items).over())
-        assert len(said.notes) >= losses
-        assert len(said.ops(ORIGINATOR)) > losses
+        calls, depth = work_and_depth(lambda: conversation.play_at_once(ORIGINATOR, items).over())
+        assert len(conversation.notes) >= losses
+        assert len(conversation.ops(ORIGINATOR)) > losses
         return calls, depth
 
     few, many = cost(100), cost(800)
@@ -162,18 +182,23 @@ def test_a_hundred_thousand_losses_in_one_stream_do_not_recurse() -> None:
     """The first PUB claims a payload that holds all PINGs back until too many bytes wait. Then thousands of
     gaps are read in one call, and each of them loses and finds the frames again."""
     losses = 100_000
-    said = Said(payloads=False).client().lose(ORIGINATOR, 9).say(ORIGINATOR, b"PUB a 4000000\r\n")
+    conversation = (
+        FramedConversation(payloads=False)
+        .client()
+        .lose(ORIGINATOR, 9)
+        .say(ORIGINATOR, b"PUB a 4000000\r\n")
+    )
     items: list[Chunk | Gap] = []
     for number in range(losses):
-        at = said.ends[ORIGINATOR] + number * (len(PING) + 7)
+        at = conversation.ends[ORIGINATOR] + number * (len(PING) + 7)
         items.append(Chunk(number, number, "t.pcap", at, PING))
         items.append(Gap(number, number, "t.pcap", at + len(PING), 7))
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack(0)) + FEW_CALLS)
     try:
-        said.play_at_once(ORIGINATOR, items)
+        conversation.play_at_once(ORIGINATOR, items)
     finally:
         sys.setrecursionlimit(before)
-    said.over()
-    assert said.ops(ORIGINATOR) == ["CONNECT"] + ["PING"] * losses
-    assert said.framing.byte_counts(ORIGINATOR).missing == 9 + 7 * losses
+    conversation.over()
+    assert conversation.ops(ORIGINATOR) == ["CONNECT"] + ["PING"] * losses
+    assert conversation.framing.byte_counts(ORIGINATOR).missing == 9 + 7 * losses

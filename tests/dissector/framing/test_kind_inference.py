@@ -9,7 +9,7 @@ from dissect.nats.framing.kind_inference import Evidence, kind_of_news, sends_me
 from dissect.nats.framing.resync.chain import Chain
 from natsync.protocol import Context, Kind, Role, ServerInfo
 
-from tests.support.conversations import CONNECT, ORIGINATOR, RESPONDER, Said
+from tests.support.conversations import CONNECT, ORIGINATOR, RESPONDER, FramedConversation
 
 
 def evidence_of(*lines: bytes) -> Evidence:
@@ -68,40 +68,47 @@ def test_later_infos(info: ServerInfo, kind: Kind | None) -> None:
 
 
 def test_the_connect_is_stronger_than_an_info_with_a_nonce() -> None:
-    said = (
-        Said()
+    conversation = (
+        FramedConversation()
         .say(RESPONDER, b'INFO {"server_id":"NS","nonce":"abc"} \r\n')
         .say(ORIGINATOR, CONNECT)
     )
-    said.say(ORIGINATOR, b"PUB a 0\r\n\r\n").say(RESPONDER, b"MSG a 1 0\r\n\r\n").over()
-    assert said.framing.kind is Kind.CLIENT
-    assert (said.ops(ORIGINATOR), said.ops(RESPONDER)) == (["CONNECT", "PUB"], ["INFO", "MSG"])
-    assert said.notes == []
+    conversation.say(ORIGINATOR, b"PUB a 0\r\n\r\n").say(RESPONDER, b"MSG a 1 0\r\n\r\n").over()
+    assert conversation.framing.kind is Kind.CLIENT
+    assert (conversation.ops(ORIGINATOR), conversation.ops(RESPONDER)) == (
+        ["CONNECT", "PUB"],
+        ["INFO", "MSG"],
+    )
+    assert conversation.notes == []
 
 
 def test_a_gateway_that_looks_like_a_route_until_its_acceptor_speaks() -> None:
-    said = Said(midstream=True).say(ORIGINATOR, *[b"RMSG A a 0\r\n\r\n"] * 3)
-    said.say(RESPONDER, *[b"PONG\r\n"] * 3)
-    assert said.framing.kind is Kind.ROUTE
-    said = said.say(RESPONDER, b"RS+ A b\r\n").over()
-    assert said.framing.kind is Kind.GATEWAY
+    conversation = FramedConversation(midstream=True).say(ORIGINATOR, *[b"RMSG A a 0\r\n\r\n"] * 3)
+    conversation.say(RESPONDER, *[b"PONG\r\n"] * 3)
+    assert conversation.framing.kind is Kind.ROUTE
+    conversation = conversation.say(RESPONDER, b"RS+ A b\r\n").over()
+    assert conversation.framing.kind is Kind.GATEWAY
 
 
 def test_a_route_that_looks_like_a_gateway_until_it_does_not() -> None:
-    said = Said(midstream=True).say(ORIGINATOR, *[b"RMSG A a 0\r\n\r\n"] * 3)
-    said.say(RESPONDER, *[b"RS+ A b\r\n"] * 3)
-    assert said.framing.kind is Kind.GATEWAY
-    said = said.say(RESPONDER, *[b"RMSG A c 0\r\n\r\n"] * 3).over()
-    assert said.framing.kind is Kind.ROUTE
-    assert said.ops(RESPONDER) == ["RS+"] * 3 + ["RMSG"] * 3
-    assert said.notes == []
+    conversation = FramedConversation(midstream=True).say(ORIGINATOR, *[b"RMSG A a 0\r\n\r\n"] * 3)
+    conversation.say(RESPONDER, *[b"RS+ A b\r\n"] * 3)
+    assert conversation.framing.kind is Kind.GATEWAY
+    conversation = conversation.say(RESPONDER, *[b"RMSG A c 0\r\n\r\n"] * 3).over()
+    assert conversation.framing.kind is Kind.ROUTE
+    assert conversation.ops(RESPONDER) == ["RS+"] * 3 + ["RMSG"] * 3
+    assert conversation.notes == []
 
 
 def test_pongs_between_losses_do_not_undo_what_is_known() -> None:
-    said = Said(midstream=True).say(ORIGINATOR, *[b"MSG a 1 0\r\n\r\n"] * 3).lose(ORIGINATOR, 9)
-    said.swapped = False
-    said.say(RESPONDER, b"PONG\r\n", b"PONG\r\n")
-    assert said.framing.kind is Kind.CLIENT
+    conversation = (
+        FramedConversation(midstream=True)
+        .say(ORIGINATOR, *[b"MSG a 1 0\r\n\r\n"] * 3)
+        .lose(ORIGINATOR, 9)
+    )
+    conversation.swapped = False
+    conversation.say(RESPONDER, b"PONG\r\n", b"PONG\r\n")
+    assert conversation.framing.kind is Kind.CLIENT
 
 
 def test_what_was_found_last_is_believed_where_both_do_not_fit_the_sender() -> None:

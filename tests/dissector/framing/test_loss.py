@@ -12,7 +12,7 @@ from dissect.nats.transport.detect import Verdict
 from dissect.nats.types import Chunk, Direction, Gap
 from natsync.protocol import Frame, Message
 
-from tests.support.conversations import RESPONDER, Said, is_joined_late, recorded
+from tests.support.conversations import RESPONDER, FramedConversation, is_joined_late, recorded
 from tests.support.paths import CAPTURES
 
 # Not `slow`: it ends within a message, so a message between a loss and the end has nothing whole after it.
@@ -81,23 +81,27 @@ def test_one_packet_less_costs_its_own_frames_only(path: Path) -> None:
     flows = [items for items in recorded(path) if not is_joined_late(items)]
     assert flows
     for items in flows:
-        truth = Said(payloads=False).play(items).over().places()
+        truth = FramedConversation(payloads=False).play(items).over().places()
         for position in chance.sample(range(len(items)), min(12, len(items))):
             lost = [items[position]]
-            said = Said(payloads=False).play(without(items, {position})).over()
-            found = said.places()
+            conversation = (
+                FramedConversation(payloads=False).play(without(items, {position})).over()
+            )
+            found = conversation.places()
             assert not found.keys() - truth.keys()
             for place, frame in truth.items():
                 if place in found:
                     assert found[place].op == frame.op
                 elif not hurt_by(place, frame, lost):
-                    assert said.framing.verdict is not Verdict.NATS or is_proven_late(frame)
-            if said.framing.verdict is Verdict.NATS:
+                    assert conversation.framing.verdict is not Verdict.NATS or is_proven_late(frame)
+            if conversation.framing.verdict is Verdict.NATS:
                 way, chunk = lost[0]
-                gaps = [(offset, size) for name, offset, size in said.notes if name == "lost"]
+                gaps = [
+                    (offset, size) for name, offset, size in conversation.notes if name == "lost"
+                ]
                 assert gaps == [(chunk.offset, len(chunk.data))]
-                assert said.framing.byte_counts(way).missing == len(chunk.data)
-                assert said.framing.byte_counts(way.other).missing == 0
+                assert conversation.framing.byte_counts(way).missing == len(chunk.data)
+                assert conversation.framing.byte_counts(way.other).missing == 0
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.05, 0.2])
@@ -108,10 +112,10 @@ def test_many_losses_invent_nothing_and_lose_next_to_nothing(rate: float) -> Non
             if is_joined_late(items):
                 continue
             chance = random.Random(seed)
-            truth = Said(payloads=False).play(items).over().places()
+            truth = FramedConversation(payloads=False).play(items).over().places()
             gone = {at for at in range(len(items)) if chance.random() < rate}
             lost = [items[at] for at in gone]
-            found = Said(payloads=False).play(without(items, gone)).over().places()
+            found = FramedConversation(payloads=False).play(without(items, gone)).over().places()
             assert not found.keys() - truth.keys()
             assert all(
                 (frame.op, frame.total_bytes) == (truth[place].op, truth[place].total_bytes)
@@ -127,8 +131,8 @@ def test_many_losses_invent_nothing_and_lose_next_to_nothing(rate: float) -> Non
 @pytest.mark.parametrize("size", [60, 200])
 def test_a_snap_length_leaves_the_control_lines(size: int) -> None:
     for items in recorded(CAPTURES / "bulk-2.15.1.pcap"):
-        truth = Said(payloads=False).play(items).over().places()
-        found = Said(payloads=False).play(snapped(items, size)).over().places()
+        truth = FramedConversation(payloads=False).play(items).over().places()
+        found = FramedConversation(payloads=False).play(snapped(items, size)).over().places()
         assert not found.keys() - truth.keys()
         firsts = {(way, chunk.offset) for way, chunk in items}
         assert len(found.keys() & firsts) >= len(truth.keys() & firsts) * 0.9
@@ -146,9 +150,9 @@ def test_nearly_all_whole_frames_within_a_snap_length_are_found() -> None:
         for items in recorded(path):
             if is_joined_late(items):
                 continue
-            truth = Said(payloads=False).play(items).over().places()
+            truth = FramedConversation(payloads=False).play(items).over().places()
             short = snapped(items, 134)
-            found = Said(payloads=False).play(short).over().places()
+            found = FramedConversation(payloads=False).play(short).over().places()
             assert not found.keys() - truth.keys()
             runs = {way: runs_of(short, way) for way in Direction}
             whole = [
@@ -164,24 +168,38 @@ def test_nearly_all_whole_frames_within_a_snap_length_are_found() -> None:
 
 def test_frames_at_the_end_of_a_capture_stay_if_damage_follows() -> None:
     frame = b"MSG a 1 5\r\nhello\r\n"
-    said = Said().client().say(RESPONDER, frame).lose(RESPONDER, 244).say(RESPONDER, frame)
-    more = Said().client().say(RESPONDER, frame).lose(RESPONDER, 244).say(RESPONDER, frame)
+    conversation = (
+        FramedConversation()
+        .client()
+        .say(RESPONDER, frame)
+        .lose(RESPONDER, 244)
+        .say(RESPONDER, frame)
+    )
+    more = (
+        FramedConversation()
+        .client()
+        .say(RESPONDER, frame)
+        .lose(RESPONDER, 244)
+        .say(RESPONDER, frame)
+    )
     more.say(RESPONDER, b"MSG a 1 5\r\ndamaged\r\n")
-    assert said.over().ops(RESPONDER) == more.over().ops(RESPONDER) == ["INFO", "MSG", "MSG"]
+    assert (
+        conversation.over().ops(RESPONDER) == more.over().ops(RESPONDER) == ["INFO", "MSG", "MSG"]
+    )
 
 
 def test_a_frame_at_a_packet_start_is_found_after_one_that_the_snap_length_cut() -> None:
-    said = Said().client().lose(RESPONDER, 300, truncated=True)
-    said.say(RESPONDER, b"lo\r\nMSG a 1 50\r\nthe beg").lose(RESPONDER, 45, truncated=True)
-    said.say(RESPONDER, b"MSG b 1 1\r\nx\r\nMSG").lose(RESPONDER, 46, truncated=True)
-    said.say(RESPONDER, b"MSG d 1 50\r\nthe beg").lose(RESPONDER, 45, truncated=True)
-    found = said.over().frames(RESPONDER)
+    conversation = FramedConversation().client().lose(RESPONDER, 300, truncated=True)
+    conversation.say(RESPONDER, b"lo\r\nMSG a 1 50\r\nthe beg").lose(RESPONDER, 45, truncated=True)
+    conversation.say(RESPONDER, b"MSG b 1 1\r\nx\r\nMSG").lose(RESPONDER, 46, truncated=True)
+    conversation.say(RESPONDER, b"MSG d 1 50\r\nthe beg").lose(RESPONDER, 45, truncated=True)
+    found = conversation.over().frames(RESPONDER)
     assert [frame.subject for frame in found if isinstance(frame, Message)] == [b"b", b"d"]
 
 
 def test_a_frame_that_the_snap_length_cut_is_found_if_two_operations_follow_it() -> None:
-    said = Said().client().lose(RESPONDER, 300, truncated=True)
-    said.say(RESPONDER, b"lo\r\nMSG a 1 50\r\nthe beg").lose(RESPONDER, 45, truncated=True)
-    said.say(RESPONDER, b"MSG b 1 1\r\nx\r\nMSG c 1 3").lose(RESPONDER, 40, truncated=True)
-    found = said.over().frames(RESPONDER)
+    conversation = FramedConversation().client().lose(RESPONDER, 300, truncated=True)
+    conversation.say(RESPONDER, b"lo\r\nMSG a 1 50\r\nthe beg").lose(RESPONDER, 45, truncated=True)
+    conversation.say(RESPONDER, b"MSG b 1 1\r\nx\r\nMSG c 1 3").lose(RESPONDER, 40, truncated=True)
+    found = conversation.over().frames(RESPONDER)
     assert [frame.subject for frame in found if isinstance(frame, Message)] == [b"a", b"b"]

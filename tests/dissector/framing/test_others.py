@@ -7,7 +7,7 @@ import pytest
 from dissect.nats.transport.detect import Verdict
 from dissect.nats.types import Direction
 
-from tests.support.conversations import CONNECT, INFO, ORIGINATOR, RESPONDER, Said
+from tests.support.conversations import CONNECT, INFO, ORIGINATOR, RESPONDER, FramedConversation
 from tests.support.paths import CAPTURES
 
 O, R = ORIGINATOR, RESPONDER
@@ -77,14 +77,14 @@ OTHERS: dict[str, Lines] = {
 @pytest.mark.parametrize("name", OTHERS)
 @pytest.mark.parametrize("way", [None, O, R])
 def test_other_protocols_from_their_beginning(name: str, way: Direction | None) -> None:
-    said = Said()
+    conversation = FramedConversation()
     for sender, data in OTHERS[name]:
         if way in (None, sender):
-            said.say(sender, data)
-    said.over()
-    assert said.framing.verdict is not Verdict.NATS
-    assert said.framing.protocol == "other"
-    assert said.events == []
+            conversation.say(sender, data)
+    conversation.over()
+    assert conversation.framing.verdict is not Verdict.NATS
+    assert conversation.framing.protocol == "other"
+    assert conversation.events == []
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -95,19 +95,21 @@ def test_other_protocols_joined_later(
     if (name, first) == ("log shipper in two writes", 1):
         reason = "a packet of nothing but frames, in the middle of a stream, is taken for NATS"
         request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
-    said = Said(midstream=True)
+    conversation = FramedConversation(midstream=True)
     for sender, data in OTHERS[name][first:]:
-        said.say(sender, data)
-    said.over()
-    assert said.framing.verdict is not Verdict.NATS
-    assert said.events == []
+        conversation.say(sender, data)
+    conversation.over()
+    assert conversation.framing.verdict is not Verdict.NATS
+    assert conversation.events == []
 
 
 def test_http_joined_in_the_middle_of_a_body() -> None:
     body = b"the end of a line\r\n" + TRACE
-    said = Said(midstream=True).say(O, body).say(R, b"HTTP/1.1 204 No Content\r\n\r\n")
-    said.say(O, POST % len(TRACE), TRACE).say(R, b"HTTP/1.1 204 No Content\r\n\r\n").over()
-    assert said.framing.verdict is Verdict.OTHER
+    conversation = (
+        FramedConversation(midstream=True).say(O, body).say(R, b"HTTP/1.1 204 No Content\r\n\r\n")
+    )
+    conversation.say(O, POST % len(TRACE), TRACE).say(R, b"HTTP/1.1 204 No Content\r\n\r\n").over()
+    assert conversation.framing.verdict is Verdict.OTHER
 
 
 @pytest.mark.parametrize(
@@ -126,18 +128,18 @@ def test_http_joined_in_the_middle_of_a_body() -> None:
     ],
 )
 def test_the_first_layer_is_named(lines: Lines, midstream: bool, expected: str) -> None:
-    said = Said(midstream)
+    conversation = FramedConversation(midstream)
     for sender, data in lines:
-        said.say(sender, data)
-    assert said.over().framing.protocol == expected
+        conversation.say(sender, data)
+    assert conversation.over().framing.protocol == expected
 
 
 def test_a_browser_on_the_wrong_port_is_a_session_with_skipped_bytes() -> None:
-    said = Said().say(O, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").say(R, INFO)
-    said.say(R, b"-ERR 'Unknown Protocol Operation'\r\n").over()
-    assert said.ops(R) == ["INFO", "-ERR"]
-    assert said.ops(O) == []
-    assert [name for name, *_ in said.notes] == ["skipped"]
+    conversation = FramedConversation().say(O, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").say(R, INFO)
+    conversation.say(R, b"-ERR 'Unknown Protocol Operation'\r\n").over()
+    assert conversation.ops(R) == ["INFO", "-ERR"]
+    assert conversation.ops(O) == []
+    assert [name for name, *_ in conversation.notes] == ["skipped"]
 
 
 @pytest.mark.parametrize("midstream", [False, True])
@@ -146,11 +148,11 @@ def test_a_whole_conversation_as_payload(midstream: bool, size: int) -> None:
     inside = INFO + TRACE * 200
     frame = b"PUB outer %d\r\n%s\r\n" % (len(inside), inside)
     data = frame * 2 + b"PING\r\n"
-    said = Said(midstream)
+    conversation = FramedConversation(midstream)
     if not midstream:
-        said.client()
-    said.say(O, *(data[at : at + size] for at in range(0, len(data), size))).over()
-    assert said.ops(O)[not midstream :] == ["PUB", "PUB", "PING"]
+        conversation.client()
+    conversation.say(O, *(data[at : at + size] for at in range(0, len(data), size))).over()
+    assert conversation.ops(O)[not midstream :] == ["PUB", "PUB", "PING"]
 
 
 @pytest.mark.parametrize("name", ["core-2.15.1.pcap", "cluster-2.15.1.pcap"])
@@ -159,14 +161,21 @@ def test_a_whole_capture_as_payload_with_its_control_line_lost(name: str, size: 
     inside = (CAPTURES / name).read_bytes()
     frame = b"PUB outer %d\r\n%s\r\n" % (len(inside), inside)
     pieces = [frame[at : at + size] for at in range(0, len(frame), size)]
-    said = Said().client().lose(O, size).say(O, *pieces[1:])
-    said.say(O, b"PING\r\n", b"PING\r\n").over()
-    assert said.ops(O) == ["CONNECT", "PING", "PING"]
+    conversation = FramedConversation().client().lose(O, size).say(O, *pieces[1:])
+    conversation.say(O, b"PING\r\n", b"PING\r\n").over()
+    assert conversation.ops(O) == ["CONNECT", "PING", "PING"]
 
 
 def test_a_conversation_as_payload_with_its_control_line_lost() -> None:
     inside = TRACE * 200
     frame = b"PUB outer %d\r\n%s\r\n" % (len(inside), inside)
     pieces = [frame[at : at + 1000] for at in range(0, len(frame), 1000)]
-    said = Said().client().lose(O, 1000).say(O, *pieces[1:]).say(O, b"PING\r\n", b"PING\r\n").over()
-    assert said.ops(O) == ["CONNECT", "PING", "PING"]
+    conversation = (
+        FramedConversation()
+        .client()
+        .lose(O, 1000)
+        .say(O, *pieces[1:])
+        .say(O, b"PING\r\n", b"PING\r\n")
+        .over()
+    )
+    assert conversation.ops(O) == ["CONNECT", "PING", "PING"]

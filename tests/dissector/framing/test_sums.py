@@ -13,7 +13,14 @@ import pytest
 from dissect.nats.transport.detect import Verdict
 from dissect.nats.types import Chunk, Direction, Gap
 
-from tests.support.conversations import INFO, ORIGINATOR, RESPONDER, Said, is_joined_late, recorded
+from tests.support.conversations import (
+    INFO,
+    ORIGINATOR,
+    RESPONDER,
+    FramedConversation,
+    is_joined_late,
+    recorded,
+)
 from tests.support.paths import CAPTURES
 
 ALL = sorted(CAPTURES.glob("*-2.*.pcap"))
@@ -27,20 +34,22 @@ def test_of_whole_captures(path: Path, midstream: bool) -> None:
     for items in recorded(path):
         if is_joined_late(items) and not midstream:
             continue
-        said = Said(midstream).play(items).over()
-        if said.framing.protocol == "tls" and path.name.startswith("tls-keys"):
+        conversation = FramedConversation(midstream).play(items).over()
+        if conversation.framing.protocol == "tls" and path.name.startswith("tls-keys"):
             continue  # TLS from the first byte on
-        assert said.framing.verdict is Verdict.NATS
-        if said.framing.compression is None and said.framing.transport == "tcp":
+        assert conversation.framing.verdict is Verdict.NATS
+        if conversation.framing.compression is None and conversation.framing.transport == "tcp":
             for way in Direction:
-                assert said.framing.byte_counts(way).skipped == 0
+                assert conversation.framing.byte_counts(way).skipped == 0
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.name)
 def test_of_mutated_captures(path: Path) -> None:
     for seed, items in enumerate(recorded(path)):
         chance = random.Random(seed)
-        Said(payloads=False).play(list(harmed(items, chance))).over()  # which checks them
+        FramedConversation(payloads=False).play(
+            list(harmed(items, chance))
+        ).over()  # which checks them
     assert seed > 0 or path.name.startswith(("tls", "jetstream", "websocket"))
 
 
@@ -85,11 +94,11 @@ def test_time_is_linear_in_hostile_bytes(name: str, midstream: bool) -> None:
     def seconds(size: int) -> float:
         data = HOSTILE[name] * (size // len(HOSTILE[name]))
         packets = [data[at : at + 1448] for at in range(0, size, 1448)]
-        said = Said(midstream, payloads=False)
+        conversation = FramedConversation(midstream, payloads=False)
         if not midstream:
-            said.client().lose(ORIGINATOR, 7)
+            conversation.client().lose(ORIGINATOR, 7)
         start = process_time()
-        said.say(ORIGINATOR, *packets).over()
+        conversation.say(ORIGINATOR, *packets).over()
         return process_time() - start
 
     small = min(seconds(50_000) for _ in range(3))
@@ -98,33 +107,33 @@ def test_time_is_linear_in_hostile_bytes(name: str, midstream: bool) -> None:
 
 @pytest.mark.parametrize("start", ["fresh", "midstream", "lost"])
 def test_a_control_line_that_never_ends_is_bounded(start: str) -> None:
-    said = Said(start == "midstream", payloads=False)
+    conversation = FramedConversation(start == "midstream", payloads=False)
     if start != "midstream":
-        said.client()
+        conversation.client()
     if start == "lost":
-        said.lose(ORIGINATOR, 7)
-    said.say(ORIGINATOR, b"x\r\nPUB " if start == "lost" else b"PUB ")
+        conversation.lose(ORIGINATOR, 7)
+    conversation.say(ORIGINATOR, b"x\r\nPUB " if start == "lost" else b"PUB ")
     tracemalloc.start()
     try:
         for _ in range(400):
-            said.say(ORIGINATOR, b"a" * 60_000)
+            conversation.say(ORIGINATOR, b"a" * 60_000)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < 8 << 20
-    said.over()
+    conversation.over()
 
 
 @pytest.mark.parametrize("midstream", [False, True])
 def test_thousands_of_tiny_gaps_are_bounded(midstream: bool) -> None:
-    said = Said(midstream, payloads=False)
+    conversation = FramedConversation(midstream, payloads=False)
     if not midstream:
-        said.say(RESPONDER, INFO)
+        conversation.say(RESPONDER, INFO)
     tracemalloc.start()
     try:
         for _ in range(12_000):
-            said.say(ORIGINATOR, b"x").lose(ORIGINATOR, 1)
-            said.events.clear()
+            conversation.say(ORIGINATOR, b"x").lose(ORIGINATOR, 1)
+            conversation.events.clear()
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -130,16 +130,16 @@ def endless_line(packets: Records, intact: int, linktype: int, dice: random.Rand
 
 
 def never_filled(packets: Records, intact: int, linktype: int, dice: random.Random) -> Records:
-    """A sender whose holes are never filled: every second byte, many times."""
+    """A sender whose gaps are never filled: every second byte, many times."""
     at = _at(packets, intact, dice)
     place = place_of(packets[at], linktype)
     if place is None:
         return packets
-    holes = [
+    gaps = [
         with_tcp(packets[at], place, place.seq + 2 * number + 1, 16, b"x")
         for number in range(dice.choice((10, 500)))
     ]
-    return [*packets[:at], *holes, *packets[at:]]
+    return [*packets[:at], *gaps, *packets[at:]]
 
 
 def half_open(packets: Records, intact: int, linktype: int, dice: random.Random) -> Records:

@@ -1,6 +1,6 @@
 """Hostile bytes into the layers below NATS: `python -m tests.dissector.fuzzing.layers [SECONDS] [--seed S]`.
 
-A run takes what both sides of a real connection said (TLS with its secrets and without, WebSocket, S2, a
+A run takes what both sides of a real connection sent (TLS with its secrets and without, WebSocket, S2, a
 refused upgrade), or an element of it (a block, a ClientHello, a certificate), harms it, and feeds it in
 pieces, with gaps. The laws: nothing is raised but what a function says; each byte is counted once; offsets
 ascend; what comes out of few bytes is bounded.
@@ -52,13 +52,13 @@ from tests.support.paths import CAPTURES
 KEYS = str(CAPTURES / "tls-keys-2.15.1.keylog")
 FREE_BYTES = 64 << 20  # of plaintext, whatever came
 MOST_EXPANSION = 2_000
-Said = list[tuple[Direction, bytes]]
+Sent = list[tuple[Direction, bytes]]
 
 
 @cache
-def connections(name: str) -> list[Said]:
-    """What both sides of each connection of a capture said."""
-    found: dict[bytes, Said] = {}
+def connections(name: str) -> list[Sent]:
+    """What both sides of each connection of a capture sent."""
+    found: dict[bytes, Sent] = {}
     opened: dict[bytes, bytes] = {}
     for each in segments([str(CAPTURES / name)]):
         if isinstance(each, Segment) and each.payload:
@@ -70,15 +70,15 @@ def connections(name: str) -> list[Said]:
 
 
 @cache
-def begun(name: str, *starts: bytes) -> list[Said]:
+def begun(name: str, *starts: bytes) -> list[Sent]:
     """The connections from the first packet on that begins with one of these bytes, and whose sender is the
     originator."""
     cut = []
-    for said in connections(name):
-        at = next((at for at, (_, data) in enumerate(said) if data.startswith(starts)), None)
+    for connection in connections(name):
+        at = next((at for at, (_, data) in enumerate(connection) if data.startswith(starts)), None)
         if at is not None:
-            swaps = said[at][0] is not Direction.ORIGINATOR
-            cut.append([(way.other if swaps else way, data) for way, data in said[at:]])
+            swaps = connection[at][0] is not Direction.ORIGINATOR
+            cut.append([(way.other if swaps else way, data) for way, data in connection[at:]])
     assert cut, name
     return cut
 
@@ -102,7 +102,7 @@ def harmed(data: bytes, dice: random.Random) -> bytes:
     return bytes(out)
 
 
-def converse(layer: Layer, said: Said, dice: random.Random, options: LayerOptions) -> None:
+def converse(layer: Layer, connection: Sent, dice: random.Random, options: LayerOptions) -> None:
     """Feeds both directions of a layer, and checks its laws."""
     assert layer.transforms
     transforms = dict(layer.transforms(options))
@@ -110,7 +110,9 @@ def converse(layer: Layer, said: Said, dice: random.Random, options: LayerOption
     items: dict[Direction, list[Item]] = {way: [] for way in Direction}
     packet = 0
     # Most runs are short, and few are cut into single bytes: more of them.
-    for way, data in said[: dice.choice((2, 4, 4, 6, 8, 8, 16, dice.choice((16, len(said)))))]:
+    for way, data in connection[
+        : dice.choice((2, 4, 4, 6, 8, 8, 16, dice.choice((16, len(connection)))))
+    ]:
         data = harmed(data, dice)
         size = dice.choice((1, 7, 60, 1448) if len(data) < 60 else (300, 1448, 1448))
         end, made, other = ends[way], items[way], items[way.other]
@@ -147,15 +149,15 @@ def converse(layer: Layer, said: Said, dice: random.Random, options: LayerOption
 
 
 def tls_without_secrets(dice: random.Random) -> None:
-    said = dice.choice(begun("tls-keys-2.15.1.pcap", b"\x16\x03"))
-    converse(tls.LAYER, said, dice, LayerOptions())
+    connection = dice.choice(begun("tls-keys-2.15.1.pcap", b"\x16\x03"))
+    converse(tls.LAYER, connection, dice, LayerOptions())
 
 
 def tls_with_secrets(dice: random.Random) -> None:
-    said = dice.choice(begun("tls-keys-2.15.1.pcap", b"\x16\x03"))
+    connection = dice.choice(begun("tls-keys-2.15.1.pcap", b"\x16\x03"))
     # Most time went to trials that are all alike.
     with patch.object(tls_keys, "_MOST_SEARCH_TRIALS", 100):
-        converse(tls.LAYER, said, dice, LayerOptions(KeyLogs((KEYS,))))
+        converse(tls.LAYER, connection, dice, LayerOptions(KeyLogs((KEYS,))))
 
 
 def websocket_frames(dice: random.Random) -> None:
@@ -166,8 +168,8 @@ def websocket_frames(dice: random.Random) -> None:
 
 
 def s2_stream(dice: random.Random) -> None:
-    said = dice.choice(begun("s2-2.15.1.pcap", s2.IDENTIFIER))[:40]
-    converse(s2.LAYER, said, dice, LayerOptions())
+    connection = dice.choice(begun("s2-2.15.1.pcap", s2.IDENTIFIER))[:40]
+    converse(s2.LAYER, connection, dice, LayerOptions())
 
 
 def refused_upgrade(dice: random.Random) -> None:
@@ -175,8 +177,8 @@ def refused_upgrade(dice: random.Random) -> None:
     answer = (
         b"HTTP/1.1 302 Found\r\nLocation: https://a/?b=c\r\nSec-Websocket-Version: 13\r\n\r\nno\n"
     )
-    said = [(Direction.ORIGINATOR, head), (Direction.RESPONDER, answer)]
-    converse(http_refusal.LAYER, said, dice, LayerOptions())
+    connection = [(Direction.ORIGINATOR, head), (Direction.RESPONDER, answer)]
+    converse(http_refusal.LAYER, connection, dice, LayerOptions())
     for read in (request_facts, response_facts, refusal_text):
         read(harmed(dice.choice((head, answer)), dice))
 
@@ -185,9 +187,9 @@ def refused_upgrade(dice: random.Random) -> None:
 def blocks() -> list[bytes]:
     """Compressed blocks of real servers."""
     found = []
-    for said in begun("s2-2.15.1.pcap", s2.IDENTIFIER):
+    for connection in begun("s2-2.15.1.pcap", s2.IDENTIFIER):
         for way in Direction:
-            wire = b"".join(data for sender, data in said if sender is way)
+            wire = b"".join(data for sender, data in connection if sender is way)
             at = max(wire.find(s2.IDENTIFIER), 0)
             while at + 8 < len(wire):
                 size = int.from_bytes(wire[at + 1 : at + 4], "little")
@@ -223,9 +225,9 @@ def s2_block(dice: random.Random) -> None:
 def messages(kind: int) -> list[bytes]:
     """Bodies of handshake messages of TLS 1.2, in the clear."""
     found = []
-    for said in begun("tls-keys-2.15.1.pcap", b"\x16\x03"):
+    for connection in begun("tls-keys-2.15.1.pcap", b"\x16\x03"):
         for way in Direction:
-            wire = b"".join(data for sender, data in said if sender is way)
+            wire = b"".join(data for sender, data in connection if sender is way)
             records, at = b"", 0
             while wire[at : at + 1] == b"\x16":
                 size = int.from_bytes(wire[at + 3 : at + 5], "big")

@@ -24,9 +24,9 @@ def test_a_broken_law_is_printed_with_what_makes_it_again(
 
     monkeypatch.setitem(layers.TARGETS, "s2_block", broken)
     assert main(["5", "--seed", "3", "--target", "s2_block"]) == 1
-    said = capsys.readouterr()
-    assert "s2_block: broken by --target s2_block --seed 3 --run " in said.out
-    assert "a law" in said.err
-    run = said.out.split("--run ")[1].split()[0]
+    output = capsys.readouterr()
+    assert "s2_block: broken by --target s2_block --seed 3 --run " in output.out
+    assert "a law" in output.err
+    run = output.out.split("--run ")[1].split()[0]
     assert main(["5", "--seed", "3", "--target", "s2_block", "--run", run]) == 1
     assert f"--run {run}\n" in capsys.readouterr().out

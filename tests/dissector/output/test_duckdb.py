@@ -39,7 +39,7 @@ FORBIDDEN = {
     "the network": "SELECT * FROM read_csv('http://127.0.0.1:1/x')",
     "secrets": "SELECT * FROM duckdb_secrets()",
     "a file written": "COPY (SELECT 1) TO '{folder}/new'",
-    "a file written behind EXPLAIN": "EXPLAIN ANALYZE COPY (SELECT 1) TO '{folder}/new'",
+    "a file written after EXPLAIN": "EXPLAIN ANALYZE COPY (SELECT 1) TO '{folder}/new'",
     "an export": "EXPORT DATABASE '{folder}/new'",
     "another database": "ATTACH '{folder}/new'",
     "an extension": "INSTALL httpfs",
@@ -164,7 +164,7 @@ def test_words_of_sql_need_quotes_and_the_error_says_so(name: str) -> None:
         ("CAST(op AS INT) > 1", "Could not convert"),
     ],
 )
-def test_what_is_no_condition_is_said_on_one_line(condition: str, reason: str) -> None:
+def test_what_is_no_condition_is_reported_on_one_line(condition: str, reason: str) -> None:
     with pytest.raises(QueryError) as caught:
         kept(condition)
     assert reason in str(caught.value)
@@ -249,7 +249,7 @@ def test_what_tells_about_tables_is_a_query_too(query: str) -> None:
         ("CREATE TABLE x AS SELECT 1", "only queries are answered"),
     ],
 )
-def test_what_is_no_query_is_said_on_one_line(query: str, reason: str) -> None:
+def test_what_is_no_query_is_reported_on_one_line(query: str, reason: str) -> None:
     with pytest.raises(QueryError) as caught:
         answered(query)
     assert reason in str(caught.value) and "\n" not in str(caught.value)
@@ -280,7 +280,7 @@ def test_many_rows_are_loaded_batch_by_batch(monkeypatch: pytest.MonkeyPatch) ->
     assert row["n"] == len(frames())
 
 
-def test_too_little_memory_is_said_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_is_reported_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql, "_MEMORY", "1MB")
     with pytest.raises(QueryError, match="SQL: Out of Memory Error:") as caught:
         answered("FROM frames a, frames b, frames c ORDER BY a.subject, b.ts_ns, c.ts_ns")
@@ -299,7 +299,7 @@ def test_functions_that_make_giant_texts_are_stopped(size: str) -> None:
     assert resource.getrlimit(resource.RLIMIT_DATA) == limits
 
 
-def test_missing_libraries_are_said_on_one_line() -> None:
+def test_missing_libraries_are_reported_on_one_line() -> None:
     code = (
         "import sys; sys.modules['duckdb'] = None\n"
         "from dissect.nats import errors\nfrom dissect.nats.output import duckdb\n"

@@ -56,8 +56,8 @@ def test_a_signal_ends_a_query_that_runs(
             sleep(0.01)
         sleep(0.2)  # the query begins; what it asserts also holds before that
         process.send_signal(number)
-        _, said = process.communicate(timeout=50)
-    assert (process.returncode, said) == (status, b"")
+        _, err = process.communicate(timeout=50)
+    assert (process.returncode, err) == (status, b"")
     assert list(tmp_path.iterdir()) == []
 
 

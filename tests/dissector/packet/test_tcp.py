@@ -242,7 +242,7 @@ def run_of(*packets: Packet, first: int = 1) -> Packets:
         block += b"----"
         places.append((each.ts_ns, len(block), len(block) + len(each.data), each.wire_bytes))
         block += each.data
-    return Packets("t.pcap", packets[0].linktype, block + b"behind", first, places)
+    return Packets("t.pcap", packets[0].linktype, block + b"after", first, places)
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)

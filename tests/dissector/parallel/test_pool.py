@@ -233,7 +233,9 @@ def test_errors_come_out_as_from_one_process(tmp_path: Path) -> None:
         (leaving, "a worker process ended before its work was done, with status 7"),
     ],
 )
-def test_a_worker_that_dies_is_said(function: Callable[[Record], Rendered], reason: str) -> None:
+def test_a_worker_that_dies_is_reported(
+    function: Callable[[Record], Rendered], reason: str
+) -> None:
     job: TableJob[Rendered] = TableJob(
         paths=(str(CAPTURES / "core-2.15.1.pcap"),),
         table="frames",

@@ -75,7 +75,7 @@ def claims_hold(part: Sequence[Segment], summary: ChunkSummary) -> None:
     counted: list[Counter[str]] = [Counter(), Counter()]
     read: list[Counter[str]] = [Counter(), Counter()]
     places = [0, 0]
-    said = [
+    streams = [
         b"".join(s.payload for s in part if s.key == direction.key)
         for direction in summary.directions
     ]
@@ -84,11 +84,11 @@ def claims_hold(part: Sequence[Segment], summary: ChunkSummary) -> None:
             chunk = step.chunk
             assert chunk.offset == places[step.index]
             places[step.index] += len(chunk.data)
-            assert said[step.index][chunk.offset : places[step.index]] == chunk.data
+            assert streams[step.index][chunk.offset : places[step.index]] == chunk.data
         elif isinstance(step, SkippedFrames):
             assert step.start == places[step.index]
             places[step.index] = step.end
-            ops = Counter(read_as(step.context, said[step.index][step.start : step.end]))
+            ops = Counter(read_as(step.context, streams[step.index][step.start : step.end]))
             assert ops.total() == step.frames and ops.keys() == step.ops
             read[step.index] += ops
         elif isinstance(step, FrameBatch):
@@ -282,10 +282,10 @@ def go_on(flow: ScriptedFlow, times: int = 12) -> ScriptedFlow:
 PUB = b"PUB a.b 5\r\nhello\r\n"
 
 
-def packets(*said: tuple[int, bytes]) -> list[Segment]:
+def packets(*sent: tuple[int, bytes]) -> list[Segment]:
     """Segments of one flow, midstream: side and bytes."""
     flow = ScriptedFlow(greeted=False, places=(5, 7), start_ns=0)
-    for side, data in said:
+    for side, data in sent:
         flow.raw(side, data)
     return flow.segments
 

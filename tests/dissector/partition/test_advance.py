@@ -44,14 +44,14 @@ def test_plain_traffic_is_summed_up() -> None:
     start = flow.here
     go_on(flow, 200)
     packed = surveyed(flow.segments[start:])[NAME]
-    said = sum(len(segment.payload) for segment in flow.segments[start:])
-    assert len(packed) < said / 100
+    payload_bytes = sum(len(segment.payload) for segment in flow.segments[start:])
+    assert len(packed) < payload_bytes / 100
     assert sum(isinstance(step, (Deltas, FrameBatch)) for step in steps(flow.segments, start)) < 8
     assert advances(flow.segments, start)
 
 
 @pytest.mark.parametrize("wire", [b"PING\r\n", b"SUB c 3\r\n", b"UNSUB 1\r\n", pub(b"bad.*")])
-def test_what_is_not_plain_is_told(wire: bytes) -> None:
+def test_what_is_not_plain_is_reported(wire: bytes) -> None:
     flow = plain()
     start = flow.here
     go_on(flow).say(0, wire)
@@ -241,8 +241,8 @@ def test_a_partition_that_is_not_clean_has_no_summary(how: str) -> None:
 @pytest.mark.parametrize("how", "lost twice swapped cut fin rst".split())
 def test_a_state_that_is_not_settled(how: str) -> None:
     every, _, middle = _spoiled(how)
-    for behind in range(1, 6):
-        advances(every, middle + behind)
+    for after in range(1, 6):
+        advances(every, middle + after)
 
 
 @pytest.mark.parametrize("flags", [FIN | ACK, RST])
@@ -362,7 +362,7 @@ def test_a_dissector_advances_itself() -> None:
     summary = surveyed(flow.segments[start:])[NAME]
     assert dissection.advance(NAME, summary)
     assert dissection._table_builder.quota.left == left
-    assert not dissection.advance(NAME, summary)  # it is behind it
+    assert not dissection.advance(NAME, summary)  # the flow is past it
     assert not dissection.advance(b"?", summary)
     other = quiet(TABLES, OPTIONS)
     list(other.feed(flow.segments))

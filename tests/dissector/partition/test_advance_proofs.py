@@ -123,7 +123,7 @@ def test_an_error_is_not_the_last_word_when_messages_follow() -> None:
     assert advances(flow.segments, start)
 
 
-def test_messages_before_and_behind_what_is_told() -> None:
+def test_messages_before_and_after_those_of_the_session() -> None:
     flow = plain()
     start = flow.here
     go_on(flow).say(0, b"UNSUB 1\r\n")
@@ -131,11 +131,11 @@ def test_messages_before_and_behind_what_is_told() -> None:
     assert advances(flow.segments, start)
 
 
-@pytest.mark.parametrize("behind", range(1, 12))
-def test_sequence_numbers_that_wrap(behind: int) -> None:
+@pytest.mark.parametrize("after", range(1, 12))
+def test_sequence_numbers_that_wrap(after: int) -> None:
     prefix = plain()
     places = [
-        2**32 - 700 * behind - sum(s.length for s in prefix.segments if s.key == key)
+        2**32 - 700 * after - sum(s.length for s in prefix.segments if s.key == key)
         for key in {s.key: None for s in prefix.segments}
     ]
     flow = ScriptedFlow(places=(places[0], places[1]))

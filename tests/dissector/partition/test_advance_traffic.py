@@ -81,7 +81,7 @@ _BODIES = st.sampled_from(
     ]
 )
 _REPLIES = st.sampled_from([b"", b"", b"_INBOX.x.1", b"r.1", b"$JS.ACK.s.c.1.2.3.4.5"])
-_SAID = st.one_of(
+_WIRE = st.one_of(
     st.tuples(st.just(0), st.builds(pub, _SUBJECTS, _BODIES, _REPLIES)),
     st.tuples(st.just(1), st.builds(msg, _SUBJECTS, st.integers(1, 3), _BODIES, _REPLIES)),
     st.tuples(
@@ -117,7 +117,7 @@ _SAID = st.one_of(
 @settings(max_examples=80, deadline=None)
 def test_any_conversation(data: st.DataObject) -> None:
     flow = ScriptedFlow(greeted=data.draw(st.booleans()))
-    for side, wire in data.draw(st.lists(_SAID, min_size=4, max_size=30)):
+    for side, wire in data.draw(st.lists(_WIRE, min_size=4, max_size=30)):
         if data.draw(st.booleans()):
             flow.raw(side, wire)
         else:

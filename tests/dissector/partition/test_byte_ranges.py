@@ -115,7 +115,7 @@ def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
         cut(str(tmp_path / "pipe"), SMALLEST)
 
 
-def test_a_file_that_changes_is_told(tmp_path: Path) -> None:
+def test_a_file_that_changes_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "capture"
     path.write_bytes(pcap_file(packets(100)))
     (walked,), _ = settled([path], SMALLEST)
@@ -126,7 +126,7 @@ def test_a_file_that_changes_is_told(tmp_path: Path) -> None:
         list(read_byte_range(byte_range, byte_range.report()))
 
 
-def test_a_file_that_changes_while_it_is_read_is_told(tmp_path: Path) -> None:
+def test_a_file_that_changes_while_it_is_read_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "capture"
     path.write_bytes(pcap_file(packets(100)))
     (byte_range,) = cut(str(path), 1 << 20)

@@ -45,7 +45,7 @@ def _whole(name: str) -> list[Record]:
 
 
 def _in_parts(name: str, sizes: Sequence[int]) -> list[Record]:
-    """The rows where a new dissection takes over behind as many segments, again and again."""
+    """The rows where a new dissection takes over after as many segments, again and again."""
     source = segments([str(CAPTURES / name)])
     found: list[Record] = []
     dissection = Dissector(_TABLES, _OPTIONS)

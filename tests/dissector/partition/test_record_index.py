@@ -115,7 +115,7 @@ def test_a_later_extent_with_the_right_start_waits_for_no_other(tmp_path: Path) 
     assert [byte_range.number for byte_range in again] == [1, 4]
 
 
-def test_behind_damage_there_is_nothing(tmp_path: Path) -> None:
+def test_after_damage_there_is_nothing(tmp_path: Path) -> None:
     path = written(tmp_path, HOSTILE["damaged pcap"])
     walked = [walk(byte_range) for byte_range in cut(str(path), SMALLEST)]
     proven, again = prove(walked)

@@ -81,7 +81,7 @@ def test_the_span_is_the_largest_record_that_is_usual() -> None:
 
 
 @pytest.mark.parametrize("nanoseconds", [False, True])
-def test_a_record_is_not_seen_behind_its_start(nanoseconds: bool) -> None:
+def test_a_record_is_not_found_after_its_start(nanoseconds: bool) -> None:
     """Four bytes further on stand a time, a fraction and a length as well, if the packet allows it."""
     records = [replace(record, data=b"\0\0\2\0" + record.data) for record in MANY]
     data = pcap_file(records, nanoseconds=nanoseconds)

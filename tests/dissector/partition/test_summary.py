@@ -1,4 +1,4 @@
-"""How a flow is followed: what is fed, what is skipped, what a session is told, and what is left out."""
+"""How a flow is followed: what is fed, what is skipped, which frames reach the session, and what is left out."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_the_head_is_fed_the_middle_skipped_the_end_fed() -> None:
 def test_what_is_fed_later_than_it_came_has_to_be_silent() -> None:
     info, tail = b'INFO {"server_id":"NA"}\r\n', b"PUB a.b 5\r\nhe"
     steps = steps_of(packets(*[(0, PUB)] * 30, (0, info[:9]), (0, info[9:]), (0, PUB), (0, tail)))
-    behind = steps[next(at for at, step in enumerate(steps) if isinstance(step, SkippedFrames)) :]
-    fed = [(step.chunk.data, step.silent) for step in behind if isinstance(step, Bytes)]
+    after = steps[next(at for at, step in enumerate(steps) if isinstance(step, SkippedFrames)) :]
+    fed = [(step.chunk.data, step.silent) for step in after if isinstance(step, Bytes)]
     assert fed == [(info[:9], True), (info[9:], False), (tail, True)]
 
 
@@ -52,11 +52,11 @@ def test_payloads_are_left_out() -> None:
     options = Options(payload=Payload.TEXT)
     asked = b"PUB a.b r 6\r\nsecret\r\n"
     steps = steps_of(packets(*[(0, PUB)] * 20, (0, asked), (0, PUB)), options)
-    (told,) = [step for step in steps if isinstance(step, FrameBatch)]
-    (frame,) = told.batch.frames
+    (found,) = [step for step in steps if isinstance(step, FrameBatch)]
+    (frame,) = found.batch.frames
     assert getattr(frame, "payload") == b""
     assert getattr(frame, "payload_bytes") == 6
-    assert told.batch.last.number == 21
+    assert found.batch.last.number == 21
 
 
 def test_what_is_not_nats_is_counted_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,6 +86,6 @@ def test_reply_subjects_are_known_for_a_while(monkeypatch: pytest.MonkeyPatch) -
     reply = b"MSG r.1 2 5\r\nhello\r\n"
     asked = [(0, b"PUB a.b r.%d 5\r\nhello\r\n" % number) for number in (1, 2)]
     lead = [(0, PUB), (1, reply), (0, PUB), (1, reply), (0, PUB), (1, reply)]
-    for some, told in (asked[:1], 2), (asked, 2):
+    for some, expected in (asked[:1], 2), (asked, 2):
         steps = steps_of(packets(*lead, *some, (1, reply)))
-        assert sum(isinstance(step, FrameBatch) for step in steps) == told
+        assert sum(isinstance(step, FrameBatch) for step in steps) == expected

@@ -16,8 +16,8 @@ from tests.support.damage import drop
 from tests.support.packets import SYN, Place, place_of
 
 LOSSES = 6
-# Where a frame went that is not told.
-HOLES = {"lost", "skipped", "unfinished", "truncated", "protocol_error"}
+# Where a frame went that is not decoded.
+GAPS = {"lost", "skipped", "unfinished", "truncated", "protocol_error"}
 
 # Where the layer below NATS makes a loss longer or shorter, and moves what follows: see transport/test_loss.
 LAYERED = ("s2", "leafnode-s2", "websocket", "leafnode-websocket")
@@ -74,24 +74,24 @@ def test_one_packet_lost(name: str, tmp_path: Path) -> None:
         if name != "http.pcap":
             ((_, _, offset, size),) = new.elements()
             assert size == place.length
-        told = {content(row): row for row in frames(after)}
-        assert told.keys() <= truth.keys(), f"without packet {at + 1} something is invented"
-        check_lost(at, truth, told, after)
+        decoded = {content(row): row for row in frames(after)}
+        assert decoded.keys() <= truth.keys(), f"without packet {at + 1} something is invented"
+        check_lost(at, truth, decoded, after)
 
 
 def check_lost(
     at: int,
     truth: dict[tuple[object, ...], FrameRecord],
-    told: dict[tuple[object, ...], FrameRecord],
+    decoded: dict[tuple[object, ...], FrameRecord],
     after: list[Row],
 ) -> None:
-    """Each frame that is not told lies, in part at least, where bytes are known not to be decoded."""
-    holes = [row for row in anomalies(after) if row.anomaly in HOLES]
-    for key in truth.keys() - told.keys():
+    """Each frame that is not decoded lies, in part at least, where bytes are known not to be decoded."""
+    gaps = [row for row in anomalies(after) if row.anomaly in GAPS]
+    for key in truth.keys() - decoded.keys():
         row = truth[key]
         assert any(
-            (hole.session, hole.sender) == (row.session, row.sender)
-            and hole.offset < row.offset + row.total_bytes
-            and row.offset < hole.offset + max(hole.bytes, 1)
-            for hole in holes
+            (gap.session, gap.sender) == (row.session, row.sender)
+            and gap.offset < row.offset + row.total_bytes
+            and row.offset < gap.offset + max(gap.bytes, 1)
+            for gap in gaps
         ), f"without packet {at + 1}: {row} is gone without a word"

@@ -64,10 +64,10 @@ _PLAIN = [
 
 @given(st.lists(st.sampled_from(_PLAIN), min_size=1, max_size=12))
 @settings(deadline=None)
-def test_a_sum_is_worth_its_frames(said: list[tuple[Direction, bytes]]) -> None:
+def test_a_sum_is_worth_its_frames(sent: list[tuple[Direction, bytes]]) -> None:
     one, other = _session(_SUBSCRIBED), _session(_SUBSCRIBED)
     sums: dict[Direction, SessionDelta] = {}
-    for number, (way, wire) in enumerate(said, 2):
+    for number, (way, wire) in enumerate(sent, 2):
         batch = _batch(wire, way, number)
         one.add(batch)
         assert is_plain(batch, ())

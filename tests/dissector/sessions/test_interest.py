@@ -125,7 +125,7 @@ def test_a_message_to_a_wildcard_counts_once() -> None:
 
 
 @pytest.mark.parametrize("entries", [0, 1, 10])
-def test_memory_is_bounded_and_what_is_given_up_is_said(entries: int) -> None:
+def test_memory_is_bounded_and_what_is_given_up_is_reported(entries: int) -> None:
     interest = RecordedInterest(entries)
     for number in range(100):
         interest.open(RSub(b"a.%d" % number, b"%d" % (number % 7)), number)

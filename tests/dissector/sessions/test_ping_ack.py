@@ -16,7 +16,7 @@ def test_pongs_answer_in_order() -> None:
     assert (pings.rtt_ns, pings.unanswered) == (20, -1)
 
 
-def test_a_hole_breaks_the_order() -> None:
+def test_a_gap_breaks_the_order() -> None:
     pings = Pings()
     pings.ping(0)
     pings.reset()

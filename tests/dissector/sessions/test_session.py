@@ -94,7 +94,7 @@ def test_the_smallest_round_trip_counts() -> None:
     assert record.rtt_ns == 1000
 
 
-def test_pings_do_not_pair_across_a_hole() -> None:
+def test_pings_do_not_pair_across_a_gap() -> None:
     session = Session()
     add_frames(session, (ORIGINATOR, Ping()))
     session.note(Note(RESPONDER, 2, 1, "t.pcap", Anomaly.LOST, 0, 1))
@@ -283,7 +283,7 @@ def test_more_answers_than_questions() -> None:
     assert row_after(quiet, (RESPONDER, Pong()), handshake=False).anomalies is None
 
 
-def test_what_is_given_up_is_said() -> None:
+def test_what_is_given_up_is_reported() -> None:
     subs: list[SentFrame] = [(ORIGINATOR, Sub(b"a", b"%d" % number)) for number in range(3)]
     assert notes_after(*subs, quota=EntryQuota(2)) == [
         ("forgotten", 3, "1 subscriptions given up: there were too many")

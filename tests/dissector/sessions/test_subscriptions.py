@@ -45,7 +45,7 @@ def test_unsub_ends_it_but_what_is_on_its_way_counts() -> None:
     assert subs.end(9) == [(b"a", "unsub", 5, 2)]
 
 
-def test_what_ended_is_told_after_a_while() -> None:
+def test_what_ended_is_reported_after_a_while() -> None:
     subs = RecordedSubscriptions()
     for sid in (b"1", b"2"):
         subs.open(Sub(b"a", sid), 1)
@@ -140,7 +140,7 @@ def test_a_refusal_finds_its_subscription(text: bytes, refused: bytes | None) ->
     assert [sub.sid for sub in subs.over if sub.close == "refused"] == [refused][: bool(refused)]
 
 
-def test_memory_is_bounded_and_what_is_given_up_is_said() -> None:
+def test_memory_is_bounded_and_what_is_given_up_is_reported() -> None:
     subs = RecordedSubscriptions(100)
     for number in range(1000):
         subs.open(Sub(b"a.%d" % number, b"%d" % number), number)

@@ -1,4 +1,4 @@
-"""Bytes that wait: runs without a hole, and how they compare with another copy."""
+"""Bytes that wait: runs without a gap, and how they compare with another copy."""
 
 from __future__ import annotations
 

@@ -21,9 +21,9 @@ def test_flows_end_in_the_order_in_which_they_began() -> None:
         table.add(segment)
     flows = list(table.deadlines())
     assert beginning(flows[0]) > beginning(flows[1])
-    told = [(flow.first_ns, way, items) for flow, way, items in ends(flows)]
+    delivered = [(flow.first_ns, way, items) for flow, way, items in ends(flows)]
     ways = list(Direction)
-    assert told == [(port * 10**9, way, []) for port in (5, 7) for way in ways]
+    assert delivered == [(port * 10**9, way, []) for port in (5, 7) for way in ways]
     assert all(flow.over for flow in flows)
 
 

@@ -26,7 +26,7 @@ class Account:
     def __init__(self, limits: FlowLimits | None = None) -> None:
         self.table = FlowTable(Stream, limits) if limits else FlowTable(Stream)
         self.flows: list[Flow] = []
-        self.said: dict[tuple[Flow, Direction], bytes] = {}
+        self.streams: dict[tuple[Flow, Direction], bytes] = {}
         self.missing: dict[tuple[Flow, Direction], int] = {}
         self.ends: list[tuple[Flow, Direction]] = []
 
@@ -38,7 +38,7 @@ class Account:
             if flow.over:
                 self.ends.append(where)
             data = [item.data for item in items if isinstance(item, Chunk)]
-            self.said[where] = self.said.get(where, b"") + b"".join(data)
+            self.streams[where] = self.streams.get(where, b"") + b"".join(data)
             lost = [item.length for item in items if isinstance(item, Gap)]
             self.missing[where] = self.missing.get(where, 0) + sum(lost)
 
@@ -66,7 +66,7 @@ def test_a_whole_connection() -> None:
         conversation.records[-1].ts_ns,
     )
     assert (flow.midstream, flow.end, flow.ended_by) == (False, End.FIN, ORIGINATOR)
-    assert done.said == {(flow, ORIGINATOR): b"CONNECT", (flow, RESPONDER): b"INFO"}
+    assert done.streams == {(flow, ORIGINATOR): b"CONNECT", (flow, RESPONDER): b"INFO"}
     assert done.ends == [(flow, ORIGINATOR), (flow, RESPONDER)]
     sides = flow.side(ORIGINATOR), flow.side(RESPONDER)
     assert [(side.packets, side.bytes) for side in sides] == [(6, 7), (4, 4)]
@@ -78,7 +78,7 @@ def test_bytes_come_out_as_they_arrive() -> None:
     assert done.flows == []
     done.feed(speaking.handshake().from_server(b"INFO").records[3:])
     (flow,) = done.flows
-    assert done.said == {(flow, RESPONDER): b"INFO"}
+    assert done.streams == {(flow, RESPONDER): b"INFO"}
     assert not flow.over
     done.finish()
     assert flow.over
@@ -97,14 +97,14 @@ def test_a_syn_ack_alone_says_who_accepted() -> None:
     done = account(Conversation().handshake().from_server(b"INFO").records[1:])
     (flow,) = done.flows
     assert (flow.originator, flow.midstream) == ("10.0.0.1:40000", False)
-    assert done.said[flow, RESPONDER] == b"INFO"
+    assert done.streams[flow, RESPONDER] == b"INFO"
 
 
 def test_midstream_the_first_sender_counts_as_originator() -> None:
     done = account(Conversation().handshake().from_server(b"MSG").from_client(b"PUB").records[3:])
     (flow,) = done.flows
     assert (flow.originator, flow.midstream) == ("10.0.0.2:4222", True)
-    assert done.said == {(flow, ORIGINATOR): b"MSG", (flow, RESPONDER): b"PUB"}
+    assert done.streams == {(flow, ORIGINATOR): b"MSG", (flow, RESPONDER): b"PUB"}
 
 
 def test_a_flow_can_be_turned_round() -> None:
@@ -128,7 +128,7 @@ def test_a_late_syn_says_who_opened_the_flow() -> None:
     done = account([rest[0], syn_ack, syn, ack, *rest[1:]])
     (flow,) = done.flows
     assert (flow.originator, flow.midstream) == ("10.0.0.1:40000", False)
-    assert done.said == {(flow, ORIGINATOR): b"CONNECT", (flow, RESPONDER): b"INFO"}
+    assert done.streams == {(flow, ORIGINATOR): b"CONNECT", (flow, RESPONDER): b"INFO"}
 
 
 def test_a_syn_that_is_later_than_delivered_bytes_turns_nothing_round() -> None:
@@ -145,19 +145,19 @@ def test_an_endpoint_may_talk_to_itself() -> None:
     conversation.packet(conversation.client, PSH | ACK, b"echo")
     done = account(conversation.records)
     (flow,) = done.flows
-    assert done.said[flow, ORIGINATOR] == b"echo"
+    assert done.streams[flow, ORIGINATOR] == b"echo"
 
 
-# The other direction's holes
+# The other direction's gaps
 
 
-def test_an_ack_gives_up_a_hole_of_the_other_direction() -> None:
+def test_an_ack_gives_up_a_gap_of_the_other_direction() -> None:
     conversation = Conversation().handshake().from_server(b"lost", skip=True).from_server(b"MSG")
     for _ in range(20):
         conversation.packet(conversation.client, ACK)
     done = Account().feed(conversation.records)
     (flow,) = done.flows
-    assert done.said == {(flow, RESPONDER): b"MSG"}
+    assert done.streams == {(flow, RESPONDER): b"MSG"}
     assert done.missing == {(flow, RESPONDER): 4}
 
 
@@ -167,10 +167,10 @@ def test_a_request_comes_before_the_answer_that_acknowledges_it() -> None:
     conversation.packet(conversation.client, PSH | ACK, b"answer")
     conversation.packet(conversation.server, ACK)
     table = FlowTable(Stream)
-    heard = [
+    deliveries = [
         delivery for segment in segments_of(conversation.records) for delivery in table.add(segment)
     ]
-    assert [direction for _, direction, _ in heard] == [ORIGINATOR, RESPONDER]
+    assert [direction for _, direction, _ in deliveries] == [ORIGINATOR, RESPONDER]
 
 
 # Ends
@@ -182,7 +182,7 @@ def test_a_reset_ends_a_flow_and_its_text_is_no_data() -> None:
     done = account(conversation.records)
     (flow,) = done.flows
     assert (flow.end, flow.ended_by) == (End.RST, RESPONDER)
-    assert done.said == {(flow, ORIGINATOR): b"PING", (flow, RESPONDER): b""}
+    assert done.streams == {(flow, ORIGINATOR): b"PING", (flow, RESPONDER): b""}
 
 
 def test_the_first_reason_counts() -> None:
@@ -204,7 +204,7 @@ def test_late_packets_belong_to_a_closed_flow_until_it_goes() -> None:
     late = Conversation().handshake().from_client(b"one").records[3]
     done.feed([Record(conversation.now_ns + 59 * SECOND, late.data)])
     (flow,) = done.flows
-    assert done.said[flow, ORIGINATOR] == b"one"
+    assert done.streams[flow, ORIGINATOR] == b"one"
     assert done.ends == []
     other = Conversation(("10.0.0.3", 1), now_ns=conversation.now_ns + 61 * SECOND).handshake()
     done.feed(other.records[:1])
@@ -237,7 +237,7 @@ def test_a_syn_with_another_number_begins_the_next_flow(closed: bool) -> None:
     )
     done = account(first.records + second.records)
     one, two = done.flows
-    assert (done.said[one, ORIGINATOR], done.said[two, ORIGINATOR]) == (b"one", b"two")
+    assert (done.streams[one, ORIGINATOR], done.streams[two, ORIGINATOR]) == (b"one", b"two")
     assert one.community_id == two.community_id
     assert one.id != two.id
     assert done.ends == [(one, ORIGINATOR), (one, RESPONDER), (two, ORIGINATOR), (two, RESPONDER)]
@@ -345,7 +345,7 @@ def test_time_may_run_backwards() -> None:
     ]
     done = account(backwards)
     (flow,) = done.flows
-    assert done.said == {(flow, ORIGINATOR): b"one", (flow, RESPONDER): b"two"}
+    assert done.streams == {(flow, ORIGINATOR): b"one", (flow, RESPONDER): b"two"}
     assert flow.last_ns == flow.first_ns
 
 

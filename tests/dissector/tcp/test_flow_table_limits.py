@@ -31,7 +31,7 @@ def segment(
 
 
 def ended(deliveries: list[Delivery]) -> list[str]:
-    """Who is over, in the order that was told."""
+    """The originators of ended flows, in the order of the report."""
     return [
         flow.originator for flow, way, _ in deliveries if flow.over and way is Direction.RESPONDER
     ]
@@ -82,7 +82,7 @@ def test_a_tick_does_what_a_packet_of_another_flow_does() -> None:
 
     def life(others: bool) -> list[list[str]]:
         table = FlowTable(Stream, FlowLimits(idle_ns=40 * SECOND, linger_ns=20 * SECOND))
-        told = []
+        reported = []
         dice = random.Random(3)
         now = second = 0
         for _ in range(2000):
@@ -91,13 +91,13 @@ def test_a_tick_does_what_a_packet_of_another_flow_does() -> None:
             port = dice.randrange(12)
             flags = dice.choice((ACK, ACK, SYN, 4, 1))
             if port < 3:
-                said = table.add(segment(port, now, dice.choice((100, 5000)), b"x", flags))
+                delivered = table.add(segment(port, now, dice.choice((100, 5000)), b"x", flags))
             elif others:
-                said = table.add(segment(port, now, 100, flags=flags))
+                delivered = table.add(segment(port, now, 100, flags=flags))
             else:
-                said = table.tick(now) if second != before else []
-            told.append([name for name in ended(said) if int(name.split(":")[1]) < 3])
-        return told
+                delivered = table.tick(now) if second != before else []
+            reported.append([name for name in ended(delivered) if int(name.split(":")[1]) < 3])
+        return reported
 
     with_others = life(others=True)
     assert life(others=False) == with_others
@@ -173,11 +173,11 @@ def test_who_holds_most_is_relieved_first() -> None:
     for port in (1, 2):
         table.add(segment(port, 1, 100, flags=SYN))
     table.add(segment(1, 2, 200, b"x"))
-    told: set[Flow] = set()
+    reported: set[Flow] = set()
     for count in range(60):
-        said = table.add(segment(2, 2, 200 + 10 * count, b"x"))
-        told |= {flow for flow, _, _ in said}
-    assert {flow.originator for flow in told} == {"10.0.0.1:2"}
+        delivered = table.add(segment(2, 2, 200 + 10 * count, b"x"))
+        reported |= {flow for flow, _, _ in delivered}
+    assert {flow.originator for flow in reported} == {"10.0.0.1:2"}
     assert table._routes[key_of(1)][1].stream.held
 
 

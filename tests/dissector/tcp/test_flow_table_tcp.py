@@ -28,7 +28,7 @@ class Wire:
         self.table = FlowTable(lambda: Stream(streams or Limits()), limits or FlowLimits())
         self.now_ns = SECOND
         self.flows: dict[Flow, None] = {}
-        self.said: dict[tuple[Flow, Direction], bytes] = {}
+        self.streams: dict[tuple[Flow, Direction], bytes] = {}
         self.gaps: dict[tuple[Flow, Direction], list[tuple[int, int]]] = {}
         self.odd: list[Anomaly] = []
 
@@ -52,7 +52,7 @@ class Wire:
             assert isinstance(items, list)
             for item in items:
                 if isinstance(item, Chunk):
-                    self.said[flow, way] = self.said.get((flow, way), b"") + item.data
+                    self.streams[flow, way] = self.streams.get((flow, way), b"") + item.data
                 elif isinstance(item, Gap):
                     self.gaps.setdefault((flow, way), []).append((item.offset, item.length))
                 elif isinstance(item, Oddity):
@@ -71,8 +71,8 @@ class Wire:
         return sorted(self.flows, key=lambda flow: flow.first_ns)
 
     def texts(self, flow: Flow) -> tuple[bytes, bytes]:
-        """What originator and responder said."""
-        one, other = (self.said.get((flow, way), b"") for way in Direction)
+        """The bytes of originator and responder."""
+        one, other = (self.streams.get((flow, way), b"") for way in Direction)
         return one, other
 
 
@@ -143,7 +143,7 @@ def test_a_refused_attempt_is_repeated_with_the_same_number() -> None:
     assert wire.texts(flows[-1]) == (b"a", b"")
 
 
-def test_a_collision_of_numbers_after_a_close_is_told_by_the_answer() -> None:
+def test_a_collision_of_numbers_after_a_close_shows_in_the_answer() -> None:
     wire = Wire().opens(100, 500)
     wire(A, PSH | ACK, 101, 501, b"one")
     wire(A, FIN | ACK, 104, 501)
@@ -225,7 +225,7 @@ def test_midstream_a_keep_alive_is_no_beginning() -> None:
     assert wire.texts(flow) == (b"PING\r\n", b"PONG\r\n")
 
 
-def test_a_keep_alive_behind_a_loss_is_no_byte_of_the_stream() -> None:
+def test_a_keep_alive_after_a_loss_is_no_byte_of_the_stream() -> None:
     wire = Wire().opens()
     wire(B, ACK, 501, 107)
     wire(A, ACK, 106, 501, b"\0")
@@ -330,10 +330,10 @@ def test_a_side_that_shows_up_late_keeps_a_flow_open() -> None:
     wire.now_ns += 100 * SECOND
     wire(B, PSH | ACK, 502, 102, b"b")
     (flow,) = wire.finish()
-    assert wire.said[flow, Direction.RESPONDER] == b"bb"
+    assert wire.streams[flow, Direction.RESPONDER] == b"bb"
 
 
-def test_bytes_behind_a_fin_are_left_out_and_named() -> None:
+def test_bytes_after_a_fin_are_left_out_and_named() -> None:
     wire = Wire().opens()
     wire(A, FIN | PSH | ACK, 101, 501, b"end")
     wire(A, PSH | ACK, 105, 501, b"more")

@@ -1,4 +1,4 @@
-"""Reassembly, case by case: repetition, holes, the start, the end, and what each of them is called."""
+"""Reassembly, case by case: repetition, gaps, the start, the end, and what each of them is called."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_repeated_syn_changes_nothing() -> None:
     assert data_of(items) == b"ab"
 
 
-def test_offsets_go_on_behind_4_gib() -> None:
+def test_offsets_go_on_beyond_4_gib() -> None:
     stream = opened()
     step = 1 << 24
     items: list[Item] = []
@@ -119,7 +119,7 @@ def test_a_last_byte_with_a_fin_is_no_probe() -> None:
     assert data_of(stream.finish()) == b"\0"
 
 
-def test_a_segment_across_several_holes_fills_them_all() -> None:
+def test_a_segment_across_several_gaps_fills_them_all() -> None:
     stream = opened()
     assert stream.push(segment(BASE + 8, b"ij")) == []
     assert stream.push(segment(BASE + 4, b"ef")) == []
@@ -134,7 +134,7 @@ def test_a_segment_across_several_holes_fills_them_all() -> None:
 # Holes
 
 
-def test_a_hole_is_filled_by_a_late_segment() -> None:
+def test_a_gap_is_filled_by_a_late_segment() -> None:
     stream = opened()
     assert stream.push(segment(BASE + 2, b"cd", ms=1)) == []
     items = stream.push(segment(BASE, b"ab", ms=2))
@@ -143,7 +143,7 @@ def test_a_hole_is_filled_by_a_late_segment() -> None:
     assert data_of(stream.push(segment(BASE + 4, b"ef"))) == b"ef"
 
 
-def test_an_acknowledged_hole_is_a_gap_after_some_packets() -> None:
+def test_an_acknowledged_gap_is_reported_after_some_packets() -> None:
     stream = opened(Limits(patience_packets=3))
     stream.push(segment(BASE + 10, b"later", ms=7))
     assert stream.acked(acking(15)) == []
@@ -156,7 +156,7 @@ def test_an_acknowledged_hole_is_a_gap_after_some_packets() -> None:
     assert stream.missing_bytes == 10
 
 
-def test_an_acknowledged_hole_is_a_gap_after_a_moment() -> None:
+def test_an_acknowledged_gap_is_reported_after_a_moment() -> None:
     stream = opened(Limits(patience_ns=50 * 10**6))
     stream.push(segment(BASE + 10, b"later", ms=7))
     assert stream.acked(acking(15, ms=10)) == []
@@ -164,14 +164,14 @@ def test_an_acknowledged_hole_is_a_gap_after_a_moment() -> None:
     assert gaps(stream.push(segment(BASE + 15, b"more", ms=60))) == [(0, 10, False)]
 
 
-def test_a_hole_may_be_acknowledged_before_what_follows_it_comes() -> None:
+def test_a_gap_may_be_acknowledged_before_what_follows_it_comes() -> None:
     stream = opened(Limits(patience_packets=1))
     assert stream.acked(acking(15)) == []
     assert stream.push(segment(BASE + 10, b"later")) == []
     assert gaps(stream.push(segment(BASE + 15, b"more"))) == [(0, 10, False)]
 
 
-def test_holes_known_to_be_lost_go_together_and_newer_ones_wait_their_turn() -> None:
+def test_gaps_known_to_be_lost_go_together_and_newer_ones_wait_their_turn() -> None:
     stream = opened(Limits(patience_packets=1))
     for start in (2, 6, 10):
         stream.push(segment(BASE + start, b"xx"))
@@ -181,7 +181,7 @@ def test_holes_known_to_be_lost_go_together_and_newer_ones_wait_their_turn() -> 
     assert gaps(stream.acked(acking(12))) == [(8, 2, False)]
 
 
-def test_a_hole_nobody_acknowledged_waits() -> None:
+def test_a_gap_nobody_acknowledged_waits() -> None:
     stream = opened(Limits(patience_packets=1))
     stream.push(segment(BASE + 10, b"later"))
     for _ in range(5):
@@ -198,7 +198,7 @@ def test_no_more_waits_than_the_limits_allow(limits: Limits) -> None:
     assert len(stream.held) == 2
 
 
-def test_holes_that_are_given_up_for_a_limit_say_so() -> None:
+def test_gaps_that_are_given_up_for_a_limit_say_so() -> None:
     stream = opened(Limits(held_segments=1))
     stream.push(segment(BASE + 10, b"x"))
     items = stream.push(segment(BASE + 20, b"y"))
@@ -220,7 +220,7 @@ def test_a_stream_can_be_relieved_of_all_that_waits(known: bool) -> None:
     assert stream.relieve() == []
 
 
-def test_the_end_of_the_capture_closes_the_holes() -> None:
+def test_the_end_of_the_capture_closes_the_gaps() -> None:
     _, items = run([segment(BASE + 2, b"cd"), segment(BASE + 6, b"gh")])
     assert gaps(items) == [(0, 2, False), (4, 2, False)]
 
@@ -283,7 +283,7 @@ def test_a_fin_before_the_data_it_follows() -> None:
     assert data_of(items + stream.finish()) == b"abcdef"
 
 
-def test_a_fin_behind_the_present_is_ignored() -> None:
+def test_a_fin_before_the_present_offset_is_ignored() -> None:
     stream = opened()
     items = stream.push(segment(BASE, b"abcd")) + stream.push(segment(BASE, b"ab", FIN | ACK))
     items += stream.push(segment(BASE + 4, b"ef"))

@@ -33,7 +33,7 @@ def test_a_stream_without_its_first_byte_is_not_complete() -> None:
 def test_a_packed_stream_says_the_same_of_what_comes_late(data: bytes, acked: bool) -> None:
     end = BASE + len(data)
 
-    def said(
+    def outcome(
         packed: bool,
     ) -> tuple[list[tuple[Anomaly, int, int]], tuple[int, ...], int, int | None]:
         stream = opened()
@@ -55,5 +55,5 @@ def test_a_packed_stream_says_the_same_of_what_comes_late(data: bytes, acked: bo
         counts = stream.missing_bytes, stream.retransmitted_bytes, stream.out_of_order
         return oddities(late), counts, stream.offset, stream.isn
 
-    assert said(packed=True) == said(packed=False)
-    assert (Anomaly.DATA_AFTER_FIN, len(data) + 1, 4) in said(packed=True)[0]
+    assert outcome(packed=True) == outcome(packed=False)
+    assert (Anomaly.DATA_AFTER_FIN, len(data) + 1, 4) in outcome(packed=True)[0]

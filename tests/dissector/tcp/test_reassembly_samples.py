@@ -32,7 +32,7 @@ Streams = dict[tuple[str, str, Direction], list[Item]]
 
 
 def streams(source: Iterable[Segment]) -> Streams:
-    """All that is said in either direction of every flow."""
+    """All bytes of either direction of every flow."""
     table = FlowTable(Stream)
     found: Streams = {}
     deliveries = [delivery for segment in source for delivery in table.add(segment)]
@@ -79,7 +79,7 @@ def cut(segment: Segment, start: int, end: int) -> Segment:
 
 
 def split(segments: list[Segment], dice: random.Random) -> list[Segment]:
-    """In several parts, some of which say again what others said."""
+    """In several parts, some of which repeat bytes of others."""
     out = []
     for segment in segments:
         size = segment.length
@@ -136,8 +136,8 @@ def test_a_lost_packet_is_one_gap_of_its_size(path: Path) -> None:
         assert (gap.length, gap.truncated) == (whole[at].length, False)
         lost = whole[at].payload
         for where, items in found.items():
-            said = b"".join(lost if item is gap else _data(item) for item in items)
-            assert said == truth[where]
+            stream = b"".join(lost if item is gap else _data(item) for item in items)
+            assert stream == truth[where]
 
 
 def _is_missed(segment: Segment, before: list[Segment], after: list[Segment]) -> bool:

@@ -34,7 +34,7 @@ def _tracker() -> None:
     resource_tracker.ensure_running()
 
 
-def said(rows: Sequence[Record], port: int) -> list[tuple[object, ...]]:
+def values_of(rows: Sequence[Record], port: int) -> list[tuple[object, ...]]:
     sessions = [row for row in rows if isinstance(row, SessionRecord)]
     name = next(row.session for row in sessions if row.originator.endswith(f":{port}"))
     frames = [row for row in rows if isinstance(row, FrameRecord) and row.session == name]
@@ -46,9 +46,9 @@ def test_the_frames_are_those_of_plain_tcp(tmp_path: Path, harm: Harm) -> None:
     rows = list(
         records([capture(tmp_path / "a.pcap", harm)], ["frames", "sessions", "flows"], OPTIONS)
     )
-    plain = said(rows, 40002)
+    plain = values_of(rows, 40002)
     assert len(plain) == 305 if harm is list else 250 < len(plain) < 305
-    assert said(rows, 40001) == said(rows, 40003) == plain
+    assert values_of(rows, 40001) == values_of(rows, 40003) == plain
     sessions = {row.transport for row in rows if isinstance(row, SessionRecord)}
     assert sessions == {"tcp", "xor"}
     assert {row.protocol for row in rows if isinstance(row, FlowRecord)} == {"nats", "xor"}

@@ -21,7 +21,7 @@ from tests.support.pcapwriter import pcap_file
 
 MOST_MEMORY = 16 << 20
 SHUT = {"tls_error": 1, "skipped": 1}
-TOLD: dict[hostile.Case, dict[str, int]] = {
+REPORTED: dict[hostile.Case, dict[str, int]] = {
     hostile.tls_records_of_a_byte: SHUT,
     hostile.tls_records_of_nothing: SHUT,
     hostile.tls_records_that_fail: SHUT,
@@ -53,19 +53,19 @@ def anomalies(path: str, options: Options) -> Counter[str]:
     return Counter(str(row.anomaly) for row in found if isinstance(row, AnomalyRecord))
 
 
-@pytest.mark.parametrize("case", TOLD)
+@pytest.mark.parametrize("case", REPORTED)
 @pytest.mark.parametrize("n", [600, 6000])
-def test_it_is_told_once(case: hostile.Case, n: int, options: Options, tmp_path: Path) -> None:
-    assert anomalies(written(case, n, tmp_path), options) == TOLD[case]
+def test_it_is_reported_once(case: hostile.Case, n: int, options: Options, tmp_path: Path) -> None:
+    assert anomalies(written(case, n, tmp_path), options) == REPORTED[case]
 
 
 @pytest.mark.parametrize("case", [hostile.deflate_bomb, hostile.s2_bomb])
-def test_a_bomb_is_told_once(case: hostile.Case, options: Options, tmp_path: Path) -> None:
+def test_a_bomb_is_reported_once(case: hostile.Case, options: Options, tmp_path: Path) -> None:
     found = anomalies(written(case, 100, tmp_path), options)
     assert found["decompression_error"] == 1 and found.total() < 6
 
 
-def test_each_wrong_chunk_between_right_ones_is_told(options: Options, tmp_path: Path) -> None:
+def test_each_wrong_chunk_between_right_ones_is_reported(options: Options, tmp_path: Path) -> None:
     path = written(hostile.s2_wrong_checksums, 50, tmp_path)
     assert anomalies(path, options)["decompression_error"] == 50
 

@@ -17,7 +17,7 @@ from dissect.nats.types import Chunk
 
 from tests.dissector.samples.rows import CAPTURES, rewritten, sample
 from tests.dissector.transport.s2.test_layer import stored
-from tests.support.conversations import INFO, RESPONDER, Said
+from tests.support.conversations import INFO, RESPONDER, FramedConversation
 from tests.support.damage import Record
 from tests.support.packets import place_of
 from tests.support.partitioned import in_one, in_partitions
@@ -62,7 +62,7 @@ def is_layered(name: str, record: Record) -> bool:
 
 
 def damaged(frames: Counter[Content]) -> Counter[Content]:
-    """Without the frames whose payload has gaps: these are told, but not whole."""
+    """Without the frames whose payload has gaps: these are reported, but not whole."""
     return Counter({each: count for each, count in frames.items() if each[-1]})
 
 
@@ -119,7 +119,7 @@ def test_the_stages_of_spark_give_the_same_rows(name: str) -> None:
 
 def test_packets_that_waited_for_another_go_through_the_layer() -> None:
     """One packet fills a gap: what it completes comes in one piece, INFO and the S2 stream after it."""
-    said = Said()
+    conversation = FramedConversation()
     info = INFO.replace(b"}", b',"compression":"s2_auto"}')
     wire = stored(b"PING\r\n") + stored(b"PONG\r\n")
     chunks = [
@@ -127,7 +127,7 @@ def test_packets_that_waited_for_another_go_through_the_layer() -> None:
         Chunk(1, 1, "t.pcap", len(info), wire[:40]),
         Chunk(1, 1, "t.pcap", len(info) + 40, wire[40:]),
     ]
-    events = said.framing.feed(RESPONDER, chunks)
+    events = conversation.framing.feed(RESPONDER, chunks)
     assert isinstance(events, list)
     ops = [frame.op for event in events if isinstance(event, Batch) for frame in event.frames]
     assert ops == ["INFO", "PING", "PONG"]

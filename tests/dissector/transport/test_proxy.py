@@ -9,7 +9,7 @@ import pytest
 from dissect.nats.transport.proxy import ProxyHeader, is_partial, proxy_header
 from natsync.protocol import Kind
 
-from tests.support.conversations import CONNECT, INFO, ORIGINATOR, RESPONDER, Said
+from tests.support.conversations import CONNECT, INFO, ORIGINATOR, RESPONDER, FramedConversation
 
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 TEXT = b"PROXY TCP4 203.0.113.7 10.0.0.2 51000 4222\r\n"
@@ -69,20 +69,20 @@ def test_what_is_none(data: bytes) -> None:
 @pytest.mark.parametrize("header, source", GOOD)
 @pytest.mark.parametrize("info_first", [True, False])
 def test_the_client_after_it(header: bytes, source: str | None, info_first: bool) -> None:
-    said = Said()
+    conversation = FramedConversation()
     if info_first:
-        said.say(RESPONDER, INFO)
-    said.say(ORIGINATOR, header)
+        conversation.say(RESPONDER, INFO)
+    conversation.say(ORIGINATOR, header)
     if not info_first:
-        said.say(RESPONDER, INFO)
-    said.say(ORIGINATOR, CONNECT, b"PUB a 0\r\n\r\n").over()
-    assert said.framing.stack.facts.get("proxied_for") == source
-    assert said.framing.kind is Kind.CLIENT
-    assert said.ops(ORIGINATOR) == ["CONNECT", "PUB"]
-    assert said.frames(ORIGINATOR)[0].offset == len(header)
-    counts = said.framing.byte_counts(ORIGINATOR)
+        conversation.say(RESPONDER, INFO)
+    conversation.say(ORIGINATOR, CONNECT, b"PUB a 0\r\n\r\n").over()
+    assert conversation.framing.stack.facts.get("proxied_for") == source
+    assert conversation.framing.kind is Kind.CLIENT
+    assert conversation.ops(ORIGINATOR) == ["CONNECT", "PUB"]
+    assert conversation.frames(ORIGINATOR)[0].offset == len(header)
+    counts = conversation.framing.byte_counts(ORIGINATOR)
     assert counts.skipped == counts.opaque == len(header)
-    assert said.notes == []
+    assert conversation.notes == []
 
 
 @pytest.mark.parametrize("header, source", GOOD)
@@ -91,44 +91,54 @@ def test_in_pieces_of_one_byte_and_in_one_packet_with_what_follows(
 ) -> None:
     data = header + CONNECT + b"PING\r\n"
     for pieces in ([data], [data[at : at + 1] for at in range(len(data))]):
-        said = Said().say(RESPONDER, INFO).say(ORIGINATOR, *pieces).over()
-        assert said.framing.stack.facts.get("proxied_for") == source
-        assert said.ops(ORIGINATOR) == ["CONNECT", "PING"]
-        assert said.notes == []
+        conversation = FramedConversation().say(RESPONDER, INFO).say(ORIGINATOR, *pieces).over()
+        assert conversation.framing.stack.facts.get("proxied_for") == source
+        assert conversation.ops(ORIGINATOR) == ["CONNECT", "PING"]
+        assert conversation.notes == []
 
 
 def test_in_front_of_a_route() -> None:
     server = b"N" + b"A" * 55
     info = b'INFO {"server_id":"' + server + b'","nonce":"x","lnoc":true} \r\n'
     connect = b'CONNECT {"name":"' + server + b'","cluster":"C"}\r\n'
-    said = (
-        Said().say(ORIGINATOR, TEXT + connect + info + b"RS+ A b\r\n").say(RESPONDER, info).over()
+    conversation = (
+        FramedConversation()
+        .say(ORIGINATOR, TEXT + connect + info + b"RS+ A b\r\n")
+        .say(RESPONDER, info)
+        .over()
     )
-    assert said.framing.kind is Kind.ROUTE
-    assert said.framing.stack.facts["proxied_for"] == "203.0.113.7:51000"
-    assert said.ops(ORIGINATOR) == ["CONNECT", "INFO", "RS+"]
+    assert conversation.framing.kind is Kind.ROUTE
+    assert conversation.framing.stack.facts["proxied_for"] == "203.0.113.7:51000"
+    assert conversation.ops(ORIGINATOR) == ["CONNECT", "INFO", "RS+"]
 
 
 @pytest.mark.parametrize("data", BAD[:5])
 def test_a_wrong_header_is_an_error_where_a_frame_should_be(data: bytes) -> None:
-    said = Said().say(RESPONDER, INFO).say(ORIGINATOR, data + CONNECT, b"PING\r\n").over()
-    assert "proxied_for" not in said.framing.stack.facts
-    assert said.ops(ORIGINATOR) == ["CONNECT", "PING"]
-    assert [name for name, *_ in said.notes] == ["protocol_error", "skipped"]
-    assert said.framing.byte_counts(ORIGINATOR).opaque == 0
+    conversation = (
+        FramedConversation()
+        .say(RESPONDER, INFO)
+        .say(ORIGINATOR, data + CONNECT, b"PING\r\n")
+        .over()
+    )
+    assert "proxied_for" not in conversation.framing.stack.facts
+    assert conversation.ops(ORIGINATOR) == ["CONNECT", "PING"]
+    assert [name for name, *_ in conversation.notes] == ["protocol_error", "skipped"]
+    assert conversation.framing.byte_counts(ORIGINATOR).opaque == 0
 
 
 def test_a_header_that_never_ends_is_unfinished() -> None:
-    said = Said().say(RESPONDER, INFO).say(ORIGINATOR, TEXT[:20]).over()
-    assert said.ops(ORIGINATOR) == []
-    counts = said.framing.byte_counts(ORIGINATOR)
+    conversation = FramedConversation().say(RESPONDER, INFO).say(ORIGINATOR, TEXT[:20]).over()
+    assert conversation.ops(ORIGINATOR) == []
+    counts = conversation.framing.byte_counts(ORIGINATOR)
     assert counts.skipped + counts.unfinished == 20
 
 
 def test_tls_after_it() -> None:
     info = b'INFO {"server_id":"NS","client_id":5,"tls_required":true} \r\n'
-    said = Said().say(ORIGINATOR, TEXT).say(RESPONDER, info)
-    said.say(ORIGINATOR, b"\x16\x03\x01" + b"x" * 50).say(RESPONDER, b"\x16\x03\x03xx").over()
-    assert said.framing.transport == "tls"
-    assert said.framing.stack.facts["proxied_for"] == "203.0.113.7:51000"
-    assert said.notes == []
+    conversation = FramedConversation().say(ORIGINATOR, TEXT).say(RESPONDER, info)
+    conversation.say(ORIGINATOR, b"\x16\x03\x01" + b"x" * 50).say(
+        RESPONDER, b"\x16\x03\x03xx"
+    ).over()
+    assert conversation.framing.transport == "tls"
+    assert conversation.framing.stack.facts["proxied_for"] == "203.0.113.7:51000"
+    assert conversation.notes == []

@@ -10,11 +10,11 @@ from dissect.nats.errors import SparkError
 from dissect.nats.spark.launch.java import REMEDY, check_java
 
 
-def fake(folder: Path, says: str) -> Path:
+def fake(folder: Path, output: str) -> Path:
     """A `java` that says this on stderr, as the real one does."""
     (folder / "bin").mkdir()
     program = folder / "bin" / "java"
-    program.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    program.write_text(f"#!/bin/sh\necho '{output}' >&2\n")
     program.chmod(0o755)
     return folder
 
@@ -30,19 +30,21 @@ def test_new_enough(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    "says, told",
+    "output, expected",
     [
         ('openjdk version "11.0.22" 2024-01-16', "is Java 11, too old for Spark"),
         ('java version "1.8.0_402"', "is Java 8, too old for Spark"),
         ("segmentation fault", "does not say which Java it is"),
     ],
 )
-def test_another_one(says: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = fake(tmp_path, says)
+def test_another_one(
+    output: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = fake(tmp_path, output)
     monkeypatch.setenv("JAVA_HOME", str(home))
     with pytest.raises(SparkError) as error:
         check_java()
-    assert str(error.value) == f"{home}/bin/java {told}; {REMEDY}"
+    assert str(error.value) == f"{home}/bin/java {expected}; {REMEDY}"
 
 
 def test_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,7 @@ def test_what_is_said_is_heard() -> None:
 
 
 @pytest.mark.parametrize(
-    "args, said",
+    "args, expected",
     [
         (["--tables=frame"], "'frame' is not a table; tables are frames, sessions"),
         (["--tables="], "'' is not a table"),
@@ -78,9 +78,9 @@ def test_what_is_said_is_heard() -> None:
         (["--from=yesterday"], "'yesterday' is not a time"),
     ],
 )
-def test_what_is_wrong_is_said(args: list[str], said: str) -> None:
+def test_what_is_wrong_is_reported(args: list[str], expected: str) -> None:
     done = run("a.pcap", "--out=x", *args)
-    assert done.exit_code == 2 and said in " ".join(done.stderr.split())
+    assert done.exit_code == 2 and expected in " ".join(done.stderr.split())
 
 
 def test_it_must_be_said_where_to() -> None:

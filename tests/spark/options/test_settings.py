@@ -48,7 +48,7 @@ def test_paths_are_as_workers_need_them(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    "options, said",
+    "options, expected",
     [
         ({}, "nats-capture has nothing to read"),
         (
@@ -68,6 +68,6 @@ def test_paths_are_as_workers_need_them(tmp_path: Path, monkeypatch: pytest.Monk
         ({"path": "a", "settle": "nan"}, "option settle: 'nan' is not a number from 0 to 1e.09"),
     ],
 )
-def test_what_is_wrong_is_named(options: dict[str, str], said: str) -> None:
-    with pytest.raises(SparkError, match=said):
+def test_what_is_wrong_is_named(options: dict[str, str], expected: str) -> None:
+    with pytest.raises(SparkError, match=expected):
         settings_of(options)

@@ -45,7 +45,7 @@ def source(spark: SparkSession, *paths: str, **options: object) -> DataFrame:
     return spark.read.format("nats-capture").options(**texts).load(list(paths))
 
 
-def told(frame: DataFrame) -> list[str]:
+def lines(frame: DataFrame) -> list[str]:
     """The rows as values, in an order that does not depend on tasks, nor on Java's maps; `time` has a test
     of its own."""
     return sorted(map(plain, frame.drop("time").collect()))
@@ -80,7 +80,7 @@ def test_the_time_can_be_chosen(spark: SparkSession) -> None:
 def test_options_are_those_of_the_command_line(spark: SparkSession) -> None:
     made = source(spark, CORE, payload="text", redact="FALSE", port="4222=client", shares=1)
     options = Options({4222: Kind.CLIENT}, Payload.TEXT, redact=False)
-    assert told(made) == expected([CORE], "frames", options)
+    assert lines(made) == expected([CORE], "frames", options)
 
 
 def test_some_columns(spark: SparkSession) -> None:
@@ -109,7 +109,7 @@ def test_sql(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    "options, said",
+    "options, expected",
     [
         ({"tables": "frames"}, "nats-capture has no option tables"),
         ({"table": "frame"}, "option table: there is no 'frame'; there are frames, sessions"),
@@ -117,31 +117,33 @@ def test_sql(spark: SparkSession) -> None:
         ({"shares": "0"}, "option shares: '0' is not a number from 1 to 10000"),
     ],
 )
-def test_a_wrong_option_is_named(spark: SparkSession, options: dict[str, str], said: str) -> None:
+def test_a_wrong_option_is_named(
+    spark: SparkSession, options: dict[str, str], expected: str
+) -> None:
     from pyspark.errors import PySparkException
 
     with pytest.raises(PySparkException) as error:
         source(spark, CORE, **options).count()
-    assert said in str(error.value)
+    assert expected in str(error.value)
 
 
 @pytest.mark.parametrize(
-    "path, said", [("nowhere.pcap", "no such file"), (__file__, "not a capture")]
+    "path, expected", [("nowhere.pcap", "no such file"), (__file__, "not a capture")]
 )
-def test_what_is_no_capture_is_said_before_work_begins(
-    spark: SparkSession, path: str, said: str
+def test_what_is_no_capture_is_reported_before_work_begins(
+    spark: SparkSession, path: str, expected: str
 ) -> None:
     from pyspark.errors import PySparkException
 
     with pytest.raises(PySparkException) as error:
         source(spark, path).count()
-    assert CaptureError.__name__ in str(error.value) and said in str(error.value)
+    assert CaptureError.__name__ in str(error.value) and expected in str(error.value)
 
 
 def test_a_damaged_capture_gives_what_it_has(spark: SparkSession, tmp_path: Path) -> None:
     whole = Path(CORE).read_bytes()
     short = tmp_path / "core-2.15.1.pcap"
     short.write_bytes(whole[: len(whole) // 2])
-    made = told(source(spark, str(short), shares=2))
+    made = lines(source(spark, str(short), shares=2))
     assert made == expected([str(short)], "frames")
     assert set(made) < set(expected([CORE], "frames"))

@@ -195,7 +195,7 @@ def test_what_is_no_capture_is_left_alone(inbox: Inbox) -> None:
     assert inbox.reader().latestOffset()["files"] == 1
 
 
-def test_what_is_added_later_is_told_and_not_read(
+def test_what_is_added_later_is_reported_and_not_read(
     inbox: Inbox, capsys: pytest.CaptureFixture[str]
 ) -> None:
     inbox.put(0)
@@ -240,11 +240,11 @@ def test_states_of_other_options(inbox: Inbox) -> None:
 
 
 @pytest.mark.parametrize(
-    "options, said",
+    "options, expected",
     [({}, "a stream needs a folder"), ({"table": "flows"}, "a stream has no table flows")],
 )
-def test_what_a_stream_needs(options: dict[str, str], said: str) -> None:
-    with pytest.raises(SparkError, match=said):
+def test_what_a_stream_needs(options: dict[str, str], expected: str) -> None:
+    with pytest.raises(SparkError, match=expected):
         FolderReader(settings_of({"path": "x", **options}), COLUMNS)
 
 

@@ -27,24 +27,24 @@ def ids(*numbers: int) -> Iterator[pa.RecordBatch]:
     return iter([pa.RecordBatch.from_pydict({"id": list(numbers)})])
 
 
-def rows(given: Sequence[tuple[object, ...]], *names: str) -> Iterator[pa.RecordBatch]:
-    columns = zip(*given)
+def rows(batches: Sequence[tuple[object, ...]], *names: str) -> Iterator[pa.RecordBatch]:
+    columns = zip(*batches)
     return iter([pa.RecordBatch.from_pydict(dict(zip(names, map(list, columns))))])
 
 
-def told(batches: Iterator[pa.RecordBatch]) -> list[tuple[object, ...]]:
+def results(batches: Iterator[pa.RecordBatch]) -> list[tuple[object, ...]]:
     """The rows as tuples."""
     return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
 
 
 def body(value: object) -> object:
-    """What a task told."""
+    """The result of a task."""
     assert isinstance(value, bytes)
     return tasks.body_of(value)
 
 
 def test_a_function_is_called_for_each_number() -> None:
-    found = told(tasks.calling(len, ["a", "bcd"])(ids(1, 0)))
+    found = results(tasks.calling(len, ["a", "bcd"])(ids(1, 0)))
     assert [(number, body(text)) for number, _, text in found] == [(1, 3), (0, 1)]
 
 
@@ -52,7 +52,7 @@ def test_an_error_of_ours_comes_back_as_a_value() -> None:
     def refuse(path: str) -> None:
         raise CaptureError(path, "it is gone")
 
-    ((_, _, text),) = told(tasks.calling(refuse, ["a.pcap"])(ids(0)))
+    ((_, _, text),) = results(tasks.calling(refuse, ["a.pcap"])(ids(0)))
     with pytest.raises(CaptureError, match="a.pcap: it is gone"):
         body(text)
 
@@ -60,11 +60,11 @@ def test_an_error_of_ours_comes_back_as_a_value() -> None:
 def test_a_survey_names_flows_and_tells_the_rest() -> None:
     found = planned([SAMPLE], 8192)
     facts, flows = surveyed(found)
-    rows = told(tasks.surveying(WORK, found, {})(ids(*range(len(found)))))
-    given = [
+    rows = results(tasks.surveying(WORK, found, {})(ids(*range(len(found)))))
+    batches = [
         (number, flow, bool(state), bool(summary)) for number, flow, state, summary in rows if flow
     ]
-    assert sorted(given) == sorted(
+    assert sorted(batches) == sorted(
         (number, met.flow, bool(met.state), bool(met.summary))
         for number, some in enumerate(flows)
         for met in some
@@ -77,7 +77,7 @@ def test_a_survey_of_what_changed_says_so(tmp_path: Path) -> None:
     path.write_bytes(Path(SAMPLE).read_bytes())
     found = planned([str(path)], 1 << 20)
     path.write_bytes(b"")
-    ((_, _, state, _),) = told(tasks.surveying(WORK, found, {})(ids(0)))
+    ((_, _, state, _),) = results(tasks.surveying(WORK, found, {})(ids(0)))
     with pytest.raises(CaptureError, match="changed"):
         body(state)
 
@@ -85,18 +85,18 @@ def test_a_survey_of_what_changed_says_so(tmp_path: Path) -> None:
 def prepared(
     size: int, *tables: str
 ) -> tuple[JobSpec, list[ChunkContext], Iterator[pa.RecordBatch]]:
-    """What a decode is given, made by the tasks before it."""
+    """The input of a decode, made by the tasks before it."""
     found: list[Partition] = planned([SAMPLE], size)
     spec = JobSpec(frozenset(tables), Options())
     facts, flows = surveyed(found, spec)
     known = chunk_contexts(found, facts)
     chunks = chunks_of(flows)
-    given = rows(
+    batches = rows(
         sorted((0, *chunk) for chunk in chunks),
         *"share partition flow following first result".split(),
     )
     inputs: list[tuple[object, ...]] = [(at, tasks.RUN, b"", b"") for at in range(len(found))]
-    for number, flow, state, _ in told(tasks.stitching(spec, known)(given)):
+    for number, flow, state, _ in results(tasks.stitching(spec, known)(batches)):
         inputs.append((number, tasks.STATE, flow, state))
     inputs += [(chunk.number, tasks.CONTINUING, chunk.flow, b"") for chunk in chunks]
     inputs.sort(key=lambda row: row[:2])
@@ -114,7 +114,7 @@ def test_writing_tells_what_was_written(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     spec, known, inputs = prepared(8192, "frames", "sessions")
     whole = tasks.Decoded()
-    for _, _, text in told(
+    for _, _, text in results(
         tasks.writing(spec, known, ["frames"], partial(Writer, str(tmp_path), "run"))(inputs)
     ):
         decoded = body(text)

@@ -98,9 +98,9 @@ def test_a_flow_that_was_silent_before_is_read_again(tmp_path: Path) -> None:
     records += [replace(each, ts_ns=each.ts_ns + HOUR_NS) for each in other.records]
     path = written(tmp_path, records)
     found = planned([path], 60_000)
-    told, flows = surveyed(found)
+    surveys, flows = surveyed(found)
     assert any(met.state is None for some in flows for met in some)
-    states = stitched(WORK, chunk_contexts(found, told), chunks_of(flows))
+    states = stitched(WORK, chunk_contexts(found, surveys), chunks_of(flows))
     assert any(state.read for state in states)
     is_the_same([path], 60_000)
 
@@ -181,7 +181,7 @@ def test_a_port_that_is_used_again(tmp_path: Path) -> None:
     assert sum(isinstance(row, FlowRecord) for row in in_one([path])) > 2
 
 
-def test_the_end_of_a_flow_is_told_by_packets_far_behind_it(tmp_path: Path) -> None:
+def test_the_end_of_a_flow_is_known_from_packets_long_after_it(tmp_path: Path) -> None:
     one = Conversation().handshake().from_server(INFO).from_client(CONNECT)
     records = [*one.records, *filler(one.now_ns), *filler(one.now_ns + 30 * HOUR_NS)]
     path = written(tmp_path, records)
@@ -224,8 +224,8 @@ def test_a_time_far_ahead_ends_only_the_flows_before_it(tmp_path: Path) -> None:
 
 def test_fragments_on_both_sides_of_a_cut(tmp_path: Path) -> None:
     path = fragmented(tmp_path)
-    told, _ = surveyed(planned([path], 4096))
-    assert any(one.initial for one in told)
+    surveys, _ = surveyed(planned([path], 4096))
+    assert any(one.initial for one in surveys)
     is_the_same([path])
 
 
@@ -241,13 +241,13 @@ def test_overlapping_captures(tmp_path: Path) -> None:
 
 def test_what_a_partition_has_to_know_of_others() -> None:
     found = planned([str(CAPTURES / "core-2.15.1.pcap")], 8192)
-    told, _ = surveyed(found)
-    known = chunk_contexts(found, told)
+    surveys, _ = surveyed(found)
+    known = chunk_contexts(found, surveys)
     assert [part.last for part in known] == [False] * (len(known) - 1) + [True]
-    assert [part.latest_ns for part in known] == [one.latest_ns for one in told]
+    assert [part.latest_ns for part in known] == [one.latest_ns for one in surveys]
     assert known[-1].later_ns == NO_TIME
-    assert known[0].later_ns == told[-1].latest_ns
-    assert not needs_resurvey(told)
+    assert known[0].later_ns == surveys[-1].latest_ns
+    assert not needs_resurvey(surveys)
 
 
 def test_a_flow_is_visited_in_order_and_by_one_share() -> None:
@@ -260,8 +260,8 @@ def test_a_flow_is_visited_in_order_and_by_one_share() -> None:
 
 def test_most_of_a_long_clean_flow_is_not_read_again() -> None:
     found = planned([str(CAPTURES / "bulk-2.15.1.pcap")], 32768)
-    told, flows = surveyed(found)
+    surveys, flows = surveyed(found)
     chunks = chunks_of(flows)
-    states = stitched(WORK, chunk_contexts(found, told), chunks)
+    states = stitched(WORK, chunk_contexts(found, surveys), chunks)
     assert len(states) == len(chunks) > 5
     assert sum(state.read for state in states) < len(states) / 3

@@ -39,11 +39,11 @@ def test_rows_with_one_number_meet_and_are_in_order(spark: SparkSession) -> None
         rows = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
         yield pyarrow.RecordBatch.from_pydict({"text": [repr(rows)]})
 
-    told = [eval(row.text) for row in frame.mapInArrow(seen, "text string").collect()]
-    assert sorted(sum(told, [])) == sorted(rows)
-    for rows in told:
+    found = [eval(row.text) for row in frame.mapInArrow(seen, "text string").collect()]
+    assert sorted(sum(found, [])) == sorted(rows)
+    for rows in found:
         assert rows == sorted(rows)
-    homes = [{a for a, _ in rows} for rows in told]
+    homes = [{a for a, _ in rows} for rows in found]
     assert sum(map(len, homes)) == 5
 
 

@@ -61,7 +61,7 @@ _HEADERS = st.dictionaries(
     max_size=2,
 )
 Message = tuple[str, str, bytes, str | None, dict[str, str], int | None]
-_SAID: st.SearchStrategy[Message] = st.tuples(
+_MESSAGE: st.SearchStrategy[Message] = st.tuples(
     st.sampled_from(["pub", "msg", "originator", "responder", "sub", "unsub"]),
     _SUBJECTS,
     _BODIES,
@@ -72,7 +72,7 @@ _SAID: st.SearchStrategy[Message] = st.tuples(
 
 
 @settings(max_examples=300)
-@given(st.lists(_SAID, max_size=40), st.sampled_from(["client", "route", "unknown"]))
+@given(st.lists(_MESSAGE, max_size=40), st.sampled_from(["client", "route", "unknown"]))
 def test_any_conversation_gives_rows(messages: list[Message], kind: str) -> None:
     session = ScriptedSession(JetStream(), kind)
     for way, subject, body, reply, headers, status in messages:

@@ -46,7 +46,7 @@ def test_messages_are_in_order_of_time_even_where_clocks_are_mad() -> None:
     assert keys == sorted(keys) and hop_item(1, b"", hops[-1]).ts_ns < 1 << 63
 
 
-def test_acks_are_told_from_publications() -> None:
+def test_acks_are_distinguished_from_publications() -> None:
     one = hop(1, "p", reply="r")
     ack = ack_item(hop(2, "p", subject="r"), ("S", 7))
     assert is_ack(ack) and not is_ack(hop_item(ack.stage, ack.key, one))

@@ -67,7 +67,7 @@ def test_the_last_day_counts(tmp_path: Path) -> None:
     assert remark.endswith("known.yml:1: the suppression of a expired on 2026-11-21")
 
 
-def test_what_was_not_needed_is_said(tmp_path: Path) -> None:
+def test_what_was_not_needed_is_reported(tmp_path: Path) -> None:
     known = loaded(
         tmp_path, "- {rule: a, match: all, reason: x}\n- {rule: b, match: all, reason: y}"
     )
@@ -95,7 +95,7 @@ def test_an_empty_file_suppresses_nothing(tmp_path: Path) -> None:
         ("--- []\n--- []", 2, "one document"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(
+def test_what_is_wrong_is_reported_with_its_line(
     tmp_path: Path, text: str, line: int, reason: str
 ) -> None:
     with pytest.raises(RuleError, match=reason) as raised:

@@ -81,7 +81,7 @@ GOOD = "detection: {s: {op: PUB}, condition: s}\n"
         (rule_text("correlation: {type: event_count}\n"), 1, "without rule references"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(text: str, line: int, reason: str) -> None:
+def test_what_is_wrong_is_reported_with_its_line(text: str, line: int, reason: str) -> None:
     with pytest.raises(RuleError) as raised:
         rules(text)
     assert (raised.value.path, raised.value.line) == ("test.yml", line)

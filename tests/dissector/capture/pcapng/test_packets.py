@@ -261,7 +261,7 @@ def test_the_size_of_the_pieces_does_not_matter(size: int) -> None:
     assert contents(packets) == expected(RECORDS)
 
 
-def test_a_reader_that_is_closed_early_has_told_what_it_read() -> None:
+def test_a_reader_that_is_closed_early_has_reported_what_it_read() -> None:
     report = FileReport("t", "t")
     half = len(pcapng_file(RECORDS[:1]))
     blocks = Blocks(iter([pcapng_file(RECORDS)[:half], pcapng_file(RECORDS)[half:]]))
@@ -274,7 +274,7 @@ def test_a_reader_that_is_closed_early_has_told_what_it_read() -> None:
 
 @settings(deadline=None)
 @given(st.binary(max_size=300), st.sampled_from(["<", ">"]))
-def test_any_bytes_behind_a_section_are_packets_or_damage(rest: bytes, order: str) -> None:
+def test_any_bytes_after_a_section_are_packets_or_damage(rest: bytes, order: str) -> None:
     packets, report = read(section(order) + interface_block(Interface(), order) + rest)
     assert len(packets) + sum(report.skipped.values()) == report.packets
 

@@ -71,8 +71,8 @@ def test_interfaces_have_names_lengths_and_drops(order: str) -> None:
 def test_packets_tell_of_drops_before_them(order: str) -> None:
     data = section(order) + interface_block(Interface(), order)
     for drops in (3, 4):
-        told = option(4, struct.pack(order + "Q", drops), order)
-        data += enhanced_packet(ONE, Interface(), order, told)
+        options = option(4, struct.pack(order + "Q", drops), order)
+        data += enhanced_packet(ONE, Interface(), order, options)
     for drops in (5, 0xFFFF):  # the second: nobody knows
         head = struct.pack(order + "HH4I", 0, drops, 0, 0, 3, 3)
         data += block(2, head + b"old", order)
@@ -81,7 +81,7 @@ def test_packets_tell_of_drops_before_them(order: str) -> None:
     assert report.interfaces[0].packet_drops == report.dropped == 12
 
 
-def test_the_interfaces_of_all_sections_are_told() -> None:
+def test_the_interfaces_of_all_sections_are_reported() -> None:
     data = b"".join(
         section(order)
         + interface_block(Interface(linktype), order)

@@ -36,7 +36,7 @@ def test_what_no_tcp_is_is_counted() -> None:
     assert "  TCP connections     none\n" in text and "  NATS sessions       none\n" in text
 
 
-def test_what_is_lost_and_damaged_is_said() -> None:
+def test_what_is_lost_and_damaged_is_reported() -> None:
     file = FileReport("a\x1b.pcapng", "a", format="pcapng", packets=2, captured_bytes=80)
     file.wire_bytes, file.cut_packets = 2000, 1
     file.interfaces.append(InterfaceReport(1, 96, "eth0", system_drops=7))

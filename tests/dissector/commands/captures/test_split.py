@@ -52,7 +52,7 @@ def test_several_captures_are_written_in_their_order(tmp_path: Path) -> None:
     assert [file.read_bytes() for file in files] == [pcap_file(early), pcap_file(late)]
 
 
-def test_captures_that_overlap_are_told(tmp_path: Path) -> None:
+def test_captures_that_overlap_are_reported(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).write_bytes(pcap_file([Record(START_NS, b"x")]))
     done = run(tmp_path / "a", tmp_path / "b", "-o", tmp_path / "pieces")

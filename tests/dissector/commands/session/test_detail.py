@@ -39,7 +39,7 @@ def test_a_session_from_its_heading_to_its_row() -> None:
 
 
 @pytest.mark.parametrize("name", ["snap96.pcap", "damaged-loss-reorder.pcap", "midstream.pcap"])
-def test_what_is_missing_is_told_once_and_in_its_place(name: str) -> None:
+def test_what_is_missing_is_reported_once_and_in_its_place(name: str) -> None:
     path = str(CAPTURES / name)
     odd = list(anomalies([path]))
     for session in {row.session for row in odd}:

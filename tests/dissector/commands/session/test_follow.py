@@ -68,7 +68,7 @@ def test_a_hash_stands_for_its_payload() -> None:
     assert lines_of(hashed)[-1].strip() == "sha256 " + "ab" * 32
 
 
-def test_what_is_missing_is_said() -> None:
+def test_what_is_missing_is_reported() -> None:
     odd = AnomalyRecord(
         session="s", ts_ns=10**9, packet=1, sender="responder", anomaly="lost", offset=0, bytes=1448
     )
@@ -98,8 +98,8 @@ def test_errors_stand_out_on_a_terminal() -> None:
 
 def test_a_whole_conversation() -> None:
     conversation = Conversation(False, False)
-    told = timeline_entries([CORE], "7294", Options(payload=Payload.TEXT))
-    text = "".join(map(conversation.text, told))
+    entries = timeline_entries([CORE], "7294", Options(payload=Payload.TEXT))
+    text = "".join(map(conversation.text, entries))
     assert text.startswith("client session 729480e87f22a93d: 127.0.0.1:33734 > 127.0.0.1:4222\n")
     for line in ("> CONNECT\n", "Station: north\n", "              sunny\n", "fin by originator"):
         assert line in text

@@ -53,7 +53,7 @@ def test_lines_that_do_not_fit_are_counted(seen: tuple[Traffic, CaptureReport]) 
     assert len(text.splitlines()) == 24
 
 
-def test_what_was_lost_is_said() -> None:
+def test_what_was_lost_is_reported() -> None:
     file = FileReport("a", "a", packets=3)
     file.interfaces.append(InterfaceReport(1, 0, system_drops=7))
     first, *_ = summary(Traffic(), CaptureReport([file]))

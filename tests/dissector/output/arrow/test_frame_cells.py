@@ -12,12 +12,14 @@ from dissect.nats.output.arrow.frame_cells import FrameCells
 from dissect.nats.tables import TABLES
 from natsync.protocol import Frame, Ping, Pub, RMsg
 
-from tests.support.conversations import ORIGINATOR, Said
+from tests.support.conversations import ORIGINATOR, FramedConversation
 
 
-def runs(said: Said, payload: Payload = Payload.NONE) -> list[FrameRun]:
+def runs(conversation: FramedConversation, payload: Payload = Payload.NONE) -> list[FrameRun]:
     maker = RunMaker("5" * 16, payload, True)
-    return [run for each in said.batches(ORIGINATOR) for run in maker.runs(each, "client", "")]
+    return [
+        run for each in conversation.batches(ORIGINATOR) for run in maker.runs(each, "client", "")
+    ]
 
 
 def run_of(frames: list[Frame], account: str = "") -> FrameRun:
@@ -30,9 +32,11 @@ def cells_of(names: str) -> FrameCells:
 
 
 def test_cells_are_packed_by_class_of_frame() -> None:
-    said = Said().client().say(ORIGINATOR, b"PUB a r 2\r\nhi\r\nPING\r\nPUB b 0\r\n\r\n")
+    conversation = (
+        FramedConversation().client().say(ORIGINATOR, b"PUB a r 2\r\nhi\r\nPING\r\nPUB b 0\r\n\r\n")
+    )
     cells = cells_of("ts_ns subject reply payload_bytes headers")
-    cells.add(runs(said))
+    cells.add(runs(conversation))
     assert (cells.rows, cells.sizes, cells.numbers.array().to_pylist()) == (4, [1, 3], [1, 2])
     by_op = {each.op: each for each in cells.classes}
     assert [cells.classes[code].op for code in cells.codes] == ["CONNECT", "PUB", "PING", "PUB"]
@@ -67,8 +71,8 @@ def test_the_account_of_a_dedicated_route_is_that_of_frames_that_may_name_one() 
 def test_records_are_made_of_frames_that_have_more_to_say(
     payload: Payload, rows: list[int]
 ) -> None:
-    said = Said().client().say(ORIGINATOR, b"PUB a 2\r\nhi\r\n")
-    said.say(ORIGINATOR, b"HPUB b 12 12\r\nNATS/1.0\r\n\r\n\r\n")
+    conversation = FramedConversation().client().say(ORIGINATOR, b"PUB a 2\r\nhi\r\n")
+    conversation.say(ORIGINATOR, b"HPUB b 12 12\r\nNATS/1.0\r\n\r\n\r\n")
     cells = cells_of("headers payload")
-    cells.add(runs(said, payload))
+    cells.add(runs(conversation, payload))
     assert cells.record_rows == rows

@@ -23,7 +23,7 @@ from dissect.nats.schema.records import FrameRecord, Record
 from dissect.nats.tables import TABLES
 from natsync.protocol import Ping, RMsg
 
-from tests.support.conversations import ORIGINATOR, Said
+from tests.support.conversations import ORIGINATOR, FramedConversation
 from tests.support.paths import CAPTURES
 from tests.support.requirements import missing
 
@@ -81,9 +81,11 @@ def test_rows_come_in_the_order_of_the_window(jitter: int, group_rows: int) -> N
     assert max(len(arrays[0]) for arrays in made) <= group_rows + 40
 
 
-def runs(said: Said) -> list[FrameRun]:
+def runs(conversation: FramedConversation) -> list[FrameRun]:
     maker = RunMaker("5" * 16, Payload.NONE, True)
-    return [run for each in said.batches(ORIGINATOR) for run in maker.runs(each, "client", "")]
+    return [
+        run for each in conversation.batches(ORIGINATOR) for run in maker.runs(each, "client", "")
+    ]
 
 
 def columns_of(runs: list[FrameRun], names: list[str]) -> pa.RecordBatch:
@@ -96,9 +98,11 @@ def rows_in(runs: list[FrameRun]) -> list[FrameRecord]:
 
 
 def test_bytes_that_are_no_utf8_stay_visible() -> None:
-    said = Said().client().say(ORIGINATOR, b"PUB gr\xc3\xbc\xc3\x9fe 0\r\n\r\n")
-    said.say(ORIGINATOR, b"PUB \xff\xed\xa0\x80 r\xfe 0\r\n\r\n")
-    made = columns_of(runs(said), ["subject", "reply"])
+    conversation = (
+        FramedConversation().client().say(ORIGINATOR, b"PUB gr\xc3\xbc\xc3\x9fe 0\r\n\r\n")
+    )
+    conversation.say(ORIGINATOR, b"PUB \xff\xed\xa0\x80 r\xfe 0\r\n\r\n")
+    made = columns_of(runs(conversation), ["subject", "reply"])
     assert made.to_pylist()[1:] == [
         {"subject": "gr\xfc\xdfe", "reply": None},
         {"subject": "\\xff\\xed\\xa0\\x80", "reply": "r\\xfe"},
@@ -115,7 +119,13 @@ def test_a_route_that_is_dedicated_to_an_account_names_it_where_a_frame_may() ->
 
 
 def test_columns_in_any_order_and_number() -> None:
-    said = Said().client().say(ORIGINATOR, b"SUB a q 7\r\nUNSUB 7 99999999999999999999\r\n")
-    made = columns_of(runs(said), ["max_msgs", "number", "time", "queue"])
+    conversation = (
+        FramedConversation()
+        .client()
+        .say(ORIGINATOR, b"SUB a q 7\r\nUNSUB 7 99999999999999999999\r\n")
+    )
+    made = columns_of(runs(conversation), ["max_msgs", "number", "time", "queue"])
     assert made.column_names == ["max_msgs", "number", "time", "queue"]
-    assert made == batch("frames", rows_in(runs(said)), ["max_msgs", "number", "time", "queue"])
+    assert made == batch(
+        "frames", rows_in(runs(conversation)), ["max_msgs", "number", "time", "queue"]
+    )

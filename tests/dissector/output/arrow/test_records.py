@@ -115,7 +115,7 @@ def test_numbers_at_the_ends_stay_as_they_are() -> None:
     assert records_of("anomalies", batch("anomalies", [row])) == [row]
 
 
-def test_a_missing_library_is_said_on_one_line() -> None:
+def test_a_missing_library_is_reported_on_one_line() -> None:
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"
         "from dissect.nats import errors\nfrom dissect.nats.output.arrow import records as arrow\n"

@@ -58,8 +58,8 @@ def test_pandas_is_left_out_until_it_is_needed() -> None:
         "made = types.array(types.Type.TEXT, ['a'])\n"
         "print('pandas' in sys.modules, len(types.pyarrow().table({'a': made}).to_pandas()))\n"
     )
-    said = subprocess.check_output([sys.executable, "-c", script], cwd=ROOT, text=True)
-    assert said == "False 1\n"
+    printed = subprocess.check_output([sys.executable, "-c", script], cwd=ROOT, text=True)
+    assert printed == "False 1\n"
 
 
 @pytest.mark.skipif(find_spec("pandas") is None, reason="needs pandas")

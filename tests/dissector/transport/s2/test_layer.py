@@ -92,7 +92,7 @@ def test_a_gap_costs_what_follows_up_to_the_next_identifier() -> None:
     assert (transform.counts.missing, transform.counts.skipped) == (4, skipped)
 
 
-def test_a_wrong_checksum_is_told_and_its_block_skipped() -> None:
+def test_a_wrong_checksum_is_reported_and_its_block_skipped() -> None:
     broken = bytearray(stored(b"second"))
     broken[-1] ^= 1
     wire = stored(b"first") + bytes(broken[10:]) + stored(b"third")

@@ -250,13 +250,13 @@ def test_a_capture_of_several_files_shares_its_secrets(tmp_path: Path) -> None:
 
 
 def plaintexts(name: str, keys: str) -> Iterator[tuple[bytes, bytes]]:
-    """What both sides of each connection said in TLS: client, server."""
-    for said in begun(name, b"\x16\x03\x01"):
+    """What both sides of each connection sent in TLS: client, server."""
+    for sent in begun(name, b"\x16\x03\x01"):
         assert LAYER.transforms
         made = LAYER.transforms(LayerOptions(KeyLogs((keys,))))
         ends: Counter[Direction] = Counter()
         texts = {way: b"" for way in Direction}
-        for number, (way, data) in enumerate(said):
+        for number, (way, data) in enumerate(sent):
             found = [(way, made[way].feed(Chunk(number, number, "t", ends[way], data)))]
             found.append((way.other, made[way.other].resume()))
             for sender, items in found:

@@ -134,7 +134,7 @@ def test_the_serverhello_is_missing(whole: Whole, tmp_path: Path) -> None:
     }
 
 
-def test_a_key_log_without_these_connections_is_said(tmp_path: Path) -> None:
+def test_a_key_log_without_these_connections_is_reported(tmp_path: Path) -> None:
     keys = tmp_path / "other.keylog"
     random, secret = "01" * 32, "02" * 32
     keys.write_text(

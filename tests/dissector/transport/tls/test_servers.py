@@ -18,7 +18,7 @@ from dissect.nats.capture import CaptureReport, read_packets
 from dissect.nats.pipeline import records
 from dissect.nats.schema.records import AnomalyRecord, FlowRecord, Record, SessionRecord
 
-from tests.bench.tap import write_said
+from tests.bench.tap import write_connections
 from tests.dissector.transport.test_traces import MESSAGES, TIMEOUT, check, publish
 from tests.support.certificates import Authority
 from tests.support.partitioned import in_one, in_partitions
@@ -184,11 +184,11 @@ def test_servers_in_tls(link: Link, tmp_path: Path) -> None:
         keys, relay = linked.keys, linked.relay
     options = Options(payload="sha256", key_logs=[str(keys)])
     near, far, clear = (tmp_path / f"{name}.pcap" for name in ("near", "far", "clear"))
-    write_said(clear, relay.clear, PORT)
+    write_connections(clear, relay.clear, PORT)
     wanted = frames(rows(clear, Options(payload="sha256")))
     assert len(wanted) > MESSAGES
     for path, connections in ((near, relay.near), (far, relay.far)):
-        write_said(path, connections, PORT)
+        write_connections(path, connections, PORT)
         found = rows(path, options)
         assert frames(found) == wanted
         odd = {row.anomaly for row in found if isinstance(row, AnomalyRecord)}

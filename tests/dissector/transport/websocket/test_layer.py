@@ -224,15 +224,15 @@ def test_a_gap_over_the_head_of_a_frame_costs_the_packets_up_to_a_sure_one() -> 
     assert made.counts.missing == 10
 
 
-@pytest.mark.parametrize("status, told", [(1000, []), (1001, []), (1008, ["1008 bye"])])
-def test_why_it_was_closed(status: int, told: list[str]) -> None:
+@pytest.mark.parametrize("status, noted_texts", [(1000, []), (1001, []), (1008, ["1008 bye"])])
+def test_why_it_was_closed(status: int, noted_texts: list[str]) -> None:
     close = build_frame(Opcode.CLOSE, status.to_bytes(2, "big") + b"bye")
     found = transform().feed(chunk(100, close))
-    assert [text for _, _, text in noted(found)] == told
+    assert [text for _, _, text in noted(found)] == noted_texts
     assert noted(transform().feed(chunk(100, build_frame(Opcode.CLOSE, b"")))) == []
 
 
-def test_bytes_that_are_no_frame_are_told_and_skipped() -> None:
+def test_bytes_that_are_no_frame_are_reported_and_skipped() -> None:
     made = transform()
     found = made.feed(chunk(100, b"\x83\x00abc"))
     found += made.feed(chunk(105, build_frame(Opcode.BINARY, b"PING\r\n")))
@@ -243,7 +243,7 @@ def test_bytes_that_are_no_frame_are_told_and_skipped() -> None:
     assert plain(found) == b"PING\r\n"
 
 
-def test_a_message_that_cannot_be_inflated_is_told_and_skipped() -> None:
+def test_a_message_that_cannot_be_inflated_is_reported_and_skipped() -> None:
     made = transform(NO_CONTEXT)
     found = made.feed(chunk(200, build_frame(Opcode.BINARY, b"\xff" * 30, b"", True)))
     found += made.feed(chunk(232, build_frame(Opcode.BINARY, b"PING\r\n")))
@@ -329,10 +329,10 @@ def test_tshark_takes_the_same_bytes_out_of_frames(name: str) -> None:
         key = int(stream), port == "8080"
         theirs[key] = theirs.get(key, b"") + bytes.fromhex(data.replace(",", ""))
     ours: dict[tuple[int, bool], bytes] = {}
-    for number, said in enumerate(begun(name, b"GET ")):
+    for number, sent in enumerate(begun(name, b"GET ")):
         assert LAYER.transforms
         made, ends = LAYER.transforms(LayerOptions()), Counter[Direction]()
-        for at, (way, data) in enumerate(said):
+        for at, (way, data) in enumerate(sent):
             found = made[way].feed(Chunk(at, at, "t.pcap", ends[way], data))
             key = number, way is Direction.ORIGINATOR
             ours[key] = ours.get(key, b"") + plain(found)

@@ -1,6 +1,6 @@
-"""Decoder.skip: a hole within a body costs the bytes it swallowed, and framing goes on behind it.
+"""Decoder.skip: a gap within a body costs its bytes, and framing goes on after it.
 
-The same for any frames and holes is a law of test_properties.py.
+The same for any frames and gaps is a law of test_properties.py.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ MSG = b"MSG a 1 5\r\n"
 HMSG = b"HMSG a 1 12 15\r\n"
 
 
-def skipping(before: bytes, hole: int, after: bytes, *, payloads: bool = True) -> list[object]:
-    """What is read of `before`, a hole and `after`: frames, then sizes."""
+def skipping(before: bytes, gap: int, after: bytes, *, payloads: bool = True) -> list[object]:
+    """What is read of `before`, a gap and `after`: frames, then sizes."""
     decoder = Decoder(Role.SERVER, payloads=payloads)
     decoder.feed(before)
     assert decoder.read() == []
-    decoder.skip(hole)
+    decoder.skip(gap)
     frames = decoder.read()
     decoder.feed(after)
     for more in drain(decoder):
@@ -35,7 +35,7 @@ def skipping(before: bytes, hole: int, after: bytes, *, payloads: bool = True) -
 
 @pytest.mark.parametrize("payloads", [True, False], ids=["payloads", "no payloads"])
 @pytest.mark.parametrize(
-    "before, hole, after, missing, payload",
+    "before, gap, after, missing, payload",
     [
         (MSG, 0, b"hello\r\n", 0, b"hello"),
         (MSG, 5, b"\r\n", 5, b""),
@@ -47,17 +47,17 @@ def skipping(before: bytes, hole: int, after: bytes, *, payloads: bool = True) -
         (MSG + b"hello\r", 1, b"", 0, b"hello"),
     ],
 )
-def test_a_hole_in_a_payload(
-    before: bytes, hole: int, after: bytes, missing: int, payload: bytes, payloads: bool
+def test_a_gap_in_a_payload(
+    before: bytes, gap: int, after: bytes, missing: int, payload: bytes, payloads: bool
 ) -> None:
     kept = payload if payloads else b""
-    got = skipping(before, hole, after + b"PING\r\n", payloads=payloads)
+    got = skipping(before, gap, after + b"PING\r\n", payloads=payloads)
     assert got == [Msg(b"a", b"1", payload=kept), 0, 5, missing]
 
 
 @pytest.mark.parametrize("payloads", [True, False], ids=["payloads", "no payloads"])
 @pytest.mark.parametrize(
-    "before, hole, after, missing, headers, payload",
+    "before, gap, after, missing, headers, payload",
     [
         (HMSG, 12, b"abc\r\n", 0, b"", b"abc"),
         (HMSG + H12[:4], 4, H12[8:] + b"abc\r\n", 0, b"", b"abc"),
@@ -67,9 +67,9 @@ def test_a_hole_in_a_payload(
         (HMSG + H12 + b"a", 4, b"", 2, H12, b"a"),
     ],
 )
-def test_a_hole_in_a_header_block(
+def test_a_gap_in_a_header_block(
     before: bytes,
-    hole: int,
+    gap: int,
     after: bytes,
     missing: int,
     headers: bytes,
@@ -77,11 +77,11 @@ def test_a_hole_in_a_header_block(
     payloads: bool,
 ) -> None:
     kept = payload if payloads else b""
-    got = skipping(before, hole, after + b"PING\r\n", payloads=payloads)
+    got = skipping(before, gap, after + b"PING\r\n", payloads=payloads)
     assert got == [HMsg(b"a", b"1", headers=headers, payload=kept), 12, 3, missing]
 
 
-def test_two_holes_in_one_body() -> None:
+def test_two_gaps_in_one_body() -> None:
     decoder = Decoder(Role.SERVER)
     decoder.feed(b"MSG a 1 9\r\n1")
     decoder.read()
@@ -95,7 +95,7 @@ def test_two_holes_in_one_body() -> None:
 
 
 @pytest.mark.parametrize("fed", [b"", b"PI", b"PING\r\n", b"MSG a 1", b"MSG a 1 5\r\nhello\r\n"])
-def test_a_hole_outside_a_body_cannot_be_skipped(fed: bytes) -> None:
+def test_a_gap_outside_a_body_cannot_be_skipped(fed: bytes) -> None:
     decoder = Decoder(Role.SERVER)
     decoder.feed(fed)
     decoder.read()
@@ -104,7 +104,7 @@ def test_a_hole_outside_a_body_cannot_be_skipped(fed: bytes) -> None:
 
 
 @pytest.mark.parametrize("size", [-1, 8])
-def test_a_hole_must_fit_into_the_body(size: int) -> None:
+def test_a_gap_must_fit_into_the_body(size: int) -> None:
     decoder = Decoder(Role.SERVER)
     decoder.feed(MSG)
     decoder.read()
@@ -118,7 +118,7 @@ def test_a_hole_must_fit_into_the_body(size: int) -> None:
     assert len(decoder.read()) == 1
 
 
-def test_bytes_behind_a_hole_are_still_checked() -> None:
+def test_bytes_after_a_gap_are_still_checked() -> None:
     decoder = Decoder(Role.SERVER)
     decoder.feed(MSG)
     decoder.read()
@@ -128,7 +128,7 @@ def test_bytes_behind_a_hole_are_still_checked() -> None:
         decoder.read()
 
 
-def test_an_error_waits_until_what_a_hole_completed_is_read() -> None:
+def test_an_error_waits_until_what_a_gap_completed_is_read() -> None:
     decoder = Decoder(Role.SERVER)
     decoder.feed(MSG)
     decoder.read()
