@@ -1,4 +1,4 @@
-"""How a flow is followed: what is fed, what is skipped, which frames reach the session, and what is left out."""
+"""How a flow is followed: what is fed, what is skipped, which frames reach its session, what is left out."""
 
 from __future__ import annotations
 
