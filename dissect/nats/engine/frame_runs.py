@@ -145,13 +145,14 @@ class RunMaker:
         return labels
 
     def _facts(self, batch: Batch, number: int) -> dict[int, FrameFacts]:
-        facts = _NO_FACTS
-        for at, frame in enumerate(batch.frames, number):
-            if frame.__class__ in _TEXTS:
-                facts = {**facts, at: self._texts(frame)}
+        facts = {
+            at: self._texts(frame)
+            for at, frame in enumerate(batch.frames, number)
+            if frame.__class__ in _TEXTS
+        }
         if batch.gap:
             known = facts.get(number, FrameFacts())
-            facts = {**facts, number: known._replace(gaps=(batch.gap.value,))}
+            facts[number] = known._replace(gaps=(batch.gap.value,))
         return facts
 
     def _texts(self, frame: Frame) -> FrameFacts:
@@ -174,13 +175,19 @@ def marked(runs: Sequence[FrameRun], notes: Iterable[Note]) -> list[FrameRun]:
         for index, run in enumerate(runs)
         for at, frame in enumerate(run.frames)
     }
-    found = list(runs)
+    facts: dict[int, dict[int, FrameFacts]] = (
+        {}
+    )  # by run; copied once, because runs may share theirs
     for note in notes:
         place = places.get((note.direction.value, note.offset))
         if place and note.length:
             index, number = place
-            run = found[index]
-            known = run.facts.get(number, FrameFacts())
-            facts = known._replace(anomalies=(*known.anomalies, note.anomaly.value))
-            found[index] = run._replace(facts={**run.facts, number: facts})
-    return found
+            if index not in facts:
+                facts[index] = dict(runs[index].facts)
+            known = facts[index].get(number, FrameFacts())
+            marks = (*known.anomalies, note.anomaly.value)
+            facts[index][number] = known._replace(anomalies=marks)
+    return [
+        run._replace(facts=facts[index]) if index in facts else run
+        for index, run in enumerate(runs)
+    ]
