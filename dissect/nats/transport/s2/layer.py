@@ -28,6 +28,10 @@ _HEAD_BYTES, _CHECKSUM_BYTES = 4, 4
 # (google/snappy: MaxCompressedLength).
 _MOST_CHUNK_BYTES = _CHECKSUM_BYTES + 32 + MOST_PLAIN_BYTES * 7 // 6
 
+# How many bytes may be decoded in vain, by the bytes of the stream before them: the next identifier is sought
+# inside of a false chunk, and hostile bytes may have one every 18 bytes, each before a chunk of megabytes.
+_FREE_VAIN_BYTES, _MOST_VAIN = 16 << 20, 4
+
 
 class S2Transform:
     """Decompresses one direction.
@@ -48,6 +52,7 @@ class S2Transform:
         self._is_proven = False  # whether a checksum was right since the identifier
         self._expansion = Expansion()
         self._is_exhausted = False  # whether it has expanded too much
+        self._vain_bytes = 0  # of chunks that could not be decoded
 
     def feed(self, item: Item) -> list[Item]:
         """Returns a chunk of plaintext for each block that `item` completes."""
@@ -126,9 +131,9 @@ class S2Transform:
         try:
             plain = decode_block(block) if kind == _COMPRESSED else block
         except BlockError as error:
-            return self._fail(str(error))
+            return self._fail(str(error), self._passed_over(size))
         if masked_checksum(plain) != checksum:
-            return self._fail("the checksum is wrong")
+            return self._fail("the checksum is wrong", self._passed_over(size))
         self._is_proven = True
         if not self._expansion.add(size, len(plain)):
             self._is_exhausted = True
@@ -142,13 +147,20 @@ class S2Transform:
         self._plain.carry(plain, len(block))
         return True
 
-    def _fail(self, text: str) -> bool:
-        """The held bytes are not a chunk: another identifier is sought after their first byte. An identifier
-        that no valid chunk follows was none, and is worth no anomaly."""
+    def _passed_over(self, size: int) -> int:
+        """How many bytes to pass over after a chunk that could not be decoded: one, or the whole chunk if too
+        many bytes were decoded in vain."""
+        self._vain_bytes += size
+        before = self.counts.carried + self.counts.overhead + self.counts.skipped
+        return 1 if self._vain_bytes <= _FREE_VAIN_BYTES + _MOST_VAIN * before else size
+
+    def _fail(self, text: str, size: int = 1) -> bool:
+        """The held bytes are not a chunk: another identifier is sought after the first `size` bytes. An
+        identifier that no valid chunk follows was none, and is worth no anomaly."""
         if self._is_proven:
             self._plain.note(Anomaly.DECOMPRESSION_ERROR, text)
         self._in_step = False
-        self._skip(1)
+        self._skip(size)
         return self._find()
 
     def _skip(self, size: int) -> None:

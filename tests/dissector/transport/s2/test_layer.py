@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissect.nats.transport.layer import Heads
+from dissect.nats.transport.s2 import layer as s2_layer
 from dissect.nats.transport.s2.codec import masked_checksum
 from dissect.nats.transport.s2.layer import IDENTIFIER, LAYER, SNAPPY_IDENTIFIER, S2Transform
 from dissect.nats.types import Chunk, Gap, Item, Oddity
@@ -156,3 +157,24 @@ def test_any_bytes_are_accounted_for(data: bytes, dice: random.Random) -> None:
     assert sum(length for name, length, _ in noted(found) if name == "skipped") == (
         transform.counts.skipped
     )
+
+
+@pytest.mark.parametrize("size", [1500, 1 << 20])
+def test_false_chunks_inside_of_false_chunks_are_decoded_up_to_a_limit(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    decoded = 0
+
+    def counted(block: bytes) -> int:
+        nonlocal decoded
+        decoded += len(block)
+        return masked_checksum(block)
+
+    monkeypatch.setattr(s2_layer, "masked_checksum", counted)
+    false = IDENTIFIER + b"\x01" + (250_000).to_bytes(3, "little") + bytes(4)
+    wire = false * (1_000_000 // len(false)) + bytes(250_000) + stored(b"true")
+    pieces = [chunk(at, wire[at : at + size]) for at in range(0, len(wire), size)]
+    transform, found = played(*pieces)
+    assert plain(found) == b"true"
+    assert transform.counts.span == len(wire)
+    assert decoded < 5 * len(wire) + (17 << 20)
