@@ -161,6 +161,7 @@ class Deliveries:
         row = self._unacked.pop(key)
         row.anomalies = [*(row.anomalies or ()), Anomaly.FORGOTTEN.value]
         self._held.remove(row.payload)
+        self._confirming.discard(key)
         return row
 
     def _put(self, key: str, row: DeliveryRecord) -> list[Record]:
@@ -179,7 +180,7 @@ class Deliveries:
     ) -> tuple[DeliveryRecord | None, list[Record]]:
         """An ack goes out, `ack_of` its payload: the row of its delivery, None if that is out already or this
         is no ack, and rows that are done."""
-        key = frame.subject or ""
+        key, done = frame.subject or "", list[Record]()
         row = self._waiting(key)
         if row is None:
             said = ack_subject(key)
@@ -190,13 +191,13 @@ class Deliveries:
             if row is None:
                 if key in self._emitted:
                     return None, []
-                row = self._unacked[key] = _row(frame, said)
+                row = _row(frame, said)
                 row.anomalies = [_NOT_SEEN]
+                done += self._put(key, row)
         row.acks += 1
         _read_ack(row, frame, ack)
         if frame.reply and row.ack != "next":
             self._confirming.add(key)
-        done: list[Record] = []
         if row.ack != "progress" and key in self._unacked:
             before = self._settled.pop(key, None)
             if before:  # the same delivery, seen twice

@@ -41,8 +41,7 @@ _NO_RESPONDERS = 503
 _PUBLICATIONS = 16_384  # stan.go lets as many wait for their acks
 _SUBSCRIPTIONS = 8192
 _DELIVERIES = 16_384
-_CANDIDATES = 1024
-_CLIENTS = 4096
+_CANDIDATES, _CLIENTS = 1024, 4096
 _SECOND_NS = 10**9
 # First bytes of messages that no subject explains: their field 1 (protobuf), a number or a text.
 _BEGINNINGS = (b"\x08", b"\x0a")
@@ -174,7 +173,8 @@ class Streaming:
         return self._exchanges.ask(frame.reply or "", question)
 
     def _meet(self, request: ConnectRequest, row: StreamingRecord) -> None:
-        if len(self._clients) < _CLIENTS:
+        # Clients of older versions have no connection id: many of them have the same one, which is empty.
+        if max(len(self._clients), len(self._heartbeats)) < _CLIENTS:
             self._clients[request.conn_id] = printable(request.client_id)
             self._heartbeats[request.heartbeat_inbox] = row
 

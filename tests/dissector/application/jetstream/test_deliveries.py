@@ -151,3 +151,15 @@ def test_a_delivery_that_is_captured_twice_is_two_rows() -> None:
         session.msg("orders", b"abc", reply(7))
         session.pub(reply(7), b"+ACK")
     assert values(delivered(session), "number", "ack") == [(1, "ack"), (3, "ack")]
+
+
+def test_progress_of_deliveries_that_were_not_seen_waits_up_to_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deliveries, "_UNACKED", 3)
+    session = ScriptedSession(JetStream())
+    for seq in range(10):
+        session.pub(reply(seq), b"+WPI", f"_INBOX.{seq}")
+    rows = delivered(session)
+    given_up = [Anomaly.DELIVERY_NOT_SEEN.value, Anomaly.FORGOTTEN.value]
+    assert [getattr(row, "anomalies") for row in rows] == [given_up] * 7 + [given_up[:1]] * 3

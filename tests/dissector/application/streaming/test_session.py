@@ -229,3 +229,16 @@ def test_payloads_that_are_shown_take_bounded_memory(monkeypatch: pytest.MonkeyP
         ("g3", "1234", None),
         ("g4", "1234", None),
     ]
+
+
+def test_clients_without_a_connection_id_are_known_up_to_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streaming_session, "_CLIENTS", 2)
+    session = ScriptedSession(Streaming())
+    for number in range(5):
+        request = ConnectRequest(f"client{number}", f"_INBOX.hb{number}")
+        session.pub("_STAN.discover.c1", request.to_bytes(), f"_INBOX.{number}")
+        session.msg(f"_INBOX.hb{number}", b"", f"_INBOX.h{number}")
+    rows = [row for row in rows_of(session) if getattr(row, "op") == "heartbeat"]
+    assert values(rows, "client_id") == [("client0",), ("client1",)]
