@@ -10,10 +10,11 @@ describes is a subscription that a service's connection makes after those to `$S
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from operator import attrgetter
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from natsync.protocol import matches
 
@@ -34,6 +35,7 @@ _OPEN = 8192  # requests of one side that wait for replies
 _SUBJECTS = 4096  # subjects of a session whose requests are counted
 _INSTANCES = 1024
 _ENDPOINTS = 256  # of an instance
+_WILD = 1024  # endpoints with wildcards, each of which is compared with every subject
 
 
 @dataclass(slots=True, kw_only=True)
@@ -109,6 +111,40 @@ class _Open:
     traffic: _Traffic | None
 
 
+class _Known(NamedTuple):
+    """An endpoint of the instance with this id. `place` is its place among all endpoints."""
+
+    place: int
+    key: str
+    instance: _Instance
+    endpoint: _Endpoint
+
+
+class _Described:
+    """The endpoints of all instances by subject."""
+
+    def __init__(self, instances: Mapping[str, _Instance]) -> None:
+        self._by_subject: dict[str, list[_Known]] = {}
+        self._wild: list[tuple[bytes, _Known]] = []
+        place = count()
+        for key, instance in instances.items():
+            for pattern, endpoint in instance.endpoints.items():
+                known = _Known(next(place), key, instance, endpoint)
+                self._by_subject.setdefault(pattern, []).append(known)
+                if ("*" in pattern or ">" in pattern) and len(self._wild) < _WILD:
+                    self._wild.append((pattern.encode("utf-8", "replace"), known))
+
+    def by(self, subject: str) -> list[_Known]:
+        """The endpoints that say they serve a subject, in order."""
+        wire = subject.encode("utf-8", "replace")
+        found = [
+            known
+            for pattern, known in self._wild
+            if known.endpoint.subject != subject and matches(pattern, wire)
+        ]
+        return sorted((*found, *self._by_subject.get(subject, ())), key=attrgetter("place"))
+
+
 class Services:
     """One session."""
 
@@ -144,8 +180,9 @@ class Services:
         for traffic in self._served.values():
             self._describe(traffic.row)
             yield self._done(traffic)
+        described = _Described(self._instances)
         for subject, traffic in self._asked.items():
-            known = self._described(subject)
+            known = described.by(subject)
             if known or traffic.row.last_error or traffic.row.last_error_code:
                 yield self._done(self._named(traffic, known))
 
@@ -234,19 +271,6 @@ class Services:
                     group = text(said, "queue_group")
                     instance.endpoints[subject] = _Endpoint(text(said, "name"), subject, group)
 
-    def _described(self, subject: str) -> list[tuple[str, _Instance, _Endpoint]]:
-        """The endpoints that say they serve a subject."""
-        found = []
-        wire = subject.encode("utf-8", "replace")
-        for key, instance in self._instances.items():
-            for pattern, endpoint in instance.endpoints.items():
-                wild = "*" in pattern or ">" in pattern
-                if pattern == subject or (
-                    wild and matches(pattern.encode("utf-8", "replace"), wire)
-                ):
-                    found.append((key, instance, endpoint))
-        return found
-
     def _describe(self, row: ServiceRecord) -> None:
         """Completes an endpoint of this connection: of the instance that says it has it, where one does."""
         says = [key for key in self._own if row.subject in self._instances[key].endpoints]
@@ -257,15 +281,15 @@ class Services:
         described = instance.endpoints.get(row.subject)
         row.endpoint = described.name or None if described else None
 
-    def _named(self, traffic: _Traffic, known: list[tuple[str, _Instance, _Endpoint]]) -> _Traffic:
+    def _named(self, traffic: _Traffic, known: list[_Known]) -> _Traffic:
         """Requests with the name of the service that they go to, if all that know it agree."""
         row = traffic.row
-        services = {instance.service for _, instance, _ in known}
+        services = {each.instance.service for each in known}
         if len(services) == 1:
-            _, instance, endpoint = known[-1]
+            instance, endpoint = known[-1].instance, known[-1].endpoint
             row.service, row.version = instance.service, instance.version or None
             row.endpoint, row.queue_group = endpoint.name or None, endpoint.queue_group or None
-            row.instances = len({key for key, _, _ in known})
+            row.instances = len({each.key for each in known})
         return traffic
 
     def _done(self, traffic: _Traffic) -> ServiceRecord:

@@ -55,5 +55,5 @@ def _sent_on(hops: Sequence[Hop], reached: set[str], facts: Facts) -> Iterator[H
         if not sent:
             return
         yield from sent
-        waiting = [hop for hop in waiting if hop not in sent]
+        waiting = [hop for hop in waiting if (facts.sender(hop) or "") not in known]
         known.update(server for hop in sent if (server := facts.receiver(hop)))

@@ -15,9 +15,11 @@ A delivery of JetStream says stream and sequence, as the PubAck of its publicati
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import attrgetter
 
 from ...schema.declaration import Group, Item
 from .clocks import Clocks
@@ -43,6 +45,7 @@ from .items import (
 from .mapping import mapped
 
 Lines = dict[Line, list[Hop]]
+_number = attrgetter("number")
 
 
 def asked(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
@@ -226,11 +229,17 @@ def matches_of(
 
 
 def _within(piece: Piece, publications: list[Hop], line: list[Hop]) -> tuple[list[Hop], list[Hop]]:
+    """The publications and hops of a piece; both lists are in order of their numbers."""
     start, stop = piece.start, piece.stop
     return (
-        [one for one in publications if start.published < one.number < stop.published],
-        [hop for hop in line if start.carried < hop.number < stop.carried],
+        _between(publications, start.published, stop.published),
+        _between(line, start.carried, stop.carried),
     )
+
+
+def _between(hops: list[Hop], start: int, stop: int) -> list[Hop]:
+    """Those with numbers between the two. By bisection, because a line may have thousands of pieces."""
+    return hops[bisect_right(hops, start, key=_number) : bisect_left(hops, stop, key=_number)]
 
 
 def _by_time(
