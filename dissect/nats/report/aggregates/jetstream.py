@@ -137,7 +137,7 @@ class JetStream:
         elif isinstance(row, PullRecord):
             self.pull_ends[row.end or "open"] += 1
         elif isinstance(row, ApiRecord):
-            self.calls[row.api] += 1
+            _count(self.calls, row.api)
             self._note_error(row, row.api)
         elif isinstance(row, StreamRecord):
             self._add_stream(row)
@@ -167,9 +167,9 @@ class JetStream:
         )
 
     def _note_error(self, row: ApiRecord | PublishRecord, call: str) -> None:
-        if row.code is not None and row.code >= 400 and len(self.errors) < NAMED:
+        if row.code is not None and row.code >= 400:
             number = f" ({row.err_code})" if row.err_code else ""
-            self.errors[f"{call}: {row.code} {row.error or ''}{number}"] += 1
+            _count(self.errors, f"{call}: {row.code} {row.error or ''}{number}")
 
     def _add_delivery(self, row: DeliveryRecord) -> None:
         name = row.domain or "", row.stream or "", row.consumer or ""
@@ -193,3 +193,8 @@ class JetStream:
         seen.pending = row.last_pending if row.last_pending is not None else row.num_pending
         seen.ack_pending, seen.said_ns = row.num_ack_pending, row.last_ns
         self.consumers[row.domain or "", row.stream, row.consumer].merge(seen)
+
+
+def _count(counts: Counter[str], name: str) -> None:
+    """Counts one by its name, or among the others if there are too many names."""
+    counts[name if name in counts or len(counts) < NAMED else OTHERS[1]] += 1

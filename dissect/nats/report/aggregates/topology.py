@@ -13,7 +13,8 @@ from ...schema.records import Record, SessionRecord
 from .connections import server_of, who
 
 _SESSIONS = 50
-_LIMIT = 2000
+_LIMIT = 2000  # servers, and clients
+_LINKS = 20_000
 
 
 @dataclass(slots=True)
@@ -83,14 +84,17 @@ class Topology:
         if not isinstance(row, SessionRecord):
             return
         server = server_of(row)
-        if len(self.servers) >= _LIMIT and server not in self.servers:
+        if not self._has_room(server):
             self.dropped += 1
             return
         self._learn(server, row.cluster, row.server_version)
         if row.kind in ("route", "gateway", "leafnode"):
             remote = row.remote_name or row.originator
-            self._learn(remote, row.remote_cluster, row.client_version)
             link = Link(min(server, remote), max(server, remote), row.kind)
+            if not self._has_room(remote) or link not in self.links and len(self.links) >= _LINKS:
+                self.dropped += 1
+                return
+            self._learn(remote, row.remote_cluster, row.client_version)
             self.links.setdefault(link, Group()).add(row)
         else:
             client = Client(server, who(row) if row.kind == "client" else "unknown")
@@ -107,6 +111,10 @@ class Topology:
         for client, group in other.clients.items():
             self.clients.setdefault(client, Group()).merge(group)
         self.dropped += other.dropped
+
+    def _has_room(self, server: str) -> bool:
+        """Whether a server is known, or one more may be."""
+        return server in self.servers or len(self.servers) < _LIMIT
 
     def _learn(self, name: str, cluster: str | None, version: str | None) -> None:
         known = self.servers.setdefault(name, Server())

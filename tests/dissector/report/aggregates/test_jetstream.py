@@ -73,3 +73,16 @@ def test_parts_add_up() -> None:
     assert one.streams.items() == whole.streams.items()
     assert one.consumers.items() == whole.consumers.items()
     assert (one.calls, one.errors) == (whole.calls, whole.errors)
+
+
+def test_calls_and_errors_have_names_up_to_a_limit_and_all_are_counted() -> None:
+    found = JetStream()
+    for number in (*range(400), 0):
+        row = ApiRecord(
+            session="s", number=1, ts_ns=1, kind="client", api=f"A{number}", subject="x"
+        )
+        row.code, row.error = 400, "no"
+        found.add(row)
+    assert len(found.calls) == len(found.errors) == 301
+    assert (found.calls["A0"], found.errors["A0: 400 no"]) == (2, 2)
+    assert (found.calls["(others)"], found.errors["(others)"]) == (100, 100)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
+from dissect.nats.report.aggregates import topology
 from dissect.nats.report.aggregates.topology import Client, Link, Topology
 from dissect.nats.schema.records import SessionRecord
 
@@ -48,3 +53,20 @@ def test_parts_add_up() -> None:
     both, _ = of("gateway-2.15.1.pcap", "leafcluster-2.15.1.pcap")
     one.merge(other)
     assert (one.servers, one.links, one.clients) == (both.servers, both.links, both.clients)
+
+
+def test_servers_and_links_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, (row, *_) = of("cluster-2.15.1.pcap")
+    routes = [
+        replace(row, kind="route", server_name=f"n{one}", remote_name=f"n{other}")
+        for one in range(6)
+        for other in range(6)
+    ]
+    for limit, servers, links in (("_LIMIT", 3, 6), ("_LINKS", 6, 3)):
+        monkeypatch.setattr(topology, limit, 3)
+        found = Topology()
+        for each in routes:
+            found.add(each)
+        assert (len(found.servers), len(found.links)) == (servers, links)
+        assert sum(group.count for group in found.links.values()) + found.dropped == 36
+        monkeypatch.undo()
