@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
+from shlex import quote
 from typing import TYPE_CHECKING, cast
 
 from ...output.arrow.types import pyarrow
@@ -86,11 +87,12 @@ def found(query: Query, rows: Iterable[Row]) -> Iterator[Finding]:
             fields=json.dumps(shown | query.facts, ensure_ascii=False, sort_keys=True),
             capture=capture,
             packet=packet,
-            follow=None if session is None else f"nats-dissect follow {session} {_file(capture)}",
+            follow=None if session is None else _follow(session, capture),
             false_positives=list(rule.false_positives),
             remedy=rule.remedy or None,
         )
 
 
-def _file(capture: str | None) -> str:
-    return "CAPTURE..." if capture is None else capture
+def _follow(session: str, capture: str | None) -> str:
+    """The command that shows a session. People paste it into a shell, and a file may have any name."""
+    return f"nats-dissect follow {quote(session)} {'CAPTURE...' if capture is None else quote(capture)}"

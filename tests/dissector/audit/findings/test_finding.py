@@ -17,6 +17,12 @@ def test_a_finding_has_the_values_of_its_row_and_its_rule() -> None:
     assert (finding.remedy, finding.false_positives, finding.suppressed) == ("Do.", ["x"], None)
 
 
+def test_the_command_that_shows_the_evidence_can_be_pasted_into_a_shell() -> None:
+    row = frame(3, capture="a b; rm $(x).pcap")
+    (finding,) = findings(detection_text("  selection: {op: PUB}"), [row])
+    assert finding.follow == f"nats-dissect follow {row.session} 'a b; rm $(x).pcap'"
+
+
 def test_a_finding_without_a_session_cannot_be_followed() -> None:
     from dissect.nats.application.servers import ServerRecord
 
