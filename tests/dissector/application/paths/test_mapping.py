@@ -73,4 +73,4 @@ def test_a_message_to_many_readers_takes_linear_time() -> None:
         return process_time() - start
 
     # Those that were found were looked for one by one: 16 times as many took 256 times as long.
-    assert min(taken(8000) for _ in range(2)) < 64 * min(taken(500) for _ in range(3))
+    assert min(taken(8000) for _ in range(2)) < 100 * min(taken(500) for _ in range(3))
