@@ -171,14 +171,15 @@ class Servers:
                 return None
             server = self._servers[key] = _Server(frame.ts_ns, frame.ts_ns)
         if frame.sender not in connection.ends:
+            server.connections += key not in connection.ends.values()
             connection.ends[frame.sender] = key
-            server.connections += 1
         server.learn(frame.ts_ns, values)
         return server
 
     def _link(self, connection: _Connection, kind: str) -> None:
-        """Notes the link between the two ends, once both are known."""
-        if kind in LINKS and len(connection.ends) == 2:
+        """Notes the link between the two ends, once both are known. A server that finds its own address among
+        its `routes` dials itself, notices and closes (nats-server: route.go processRouteInfo): no link."""
+        if kind in LINKS and len({*connection.ends.values()}) == 2:
             for sender, other in (("originator", "responder"), ("responder", "originator")):
                 server = self._servers[connection.ends[sender]]
                 server.links.add((kind, connection.ends[other]))

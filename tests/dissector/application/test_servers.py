@@ -97,6 +97,16 @@ def test_what_announces_another_server_says_nothing_of_its_sender() -> None:
     assert (row.server_id, row.server_name, row.last_ns) == ("A", "a", 0)
 
 
+def test_a_server_that_dials_its_own_address_is_not_linked_to_itself() -> None:
+    """Operators list all servers of a cluster in each `routes`; a server closes the connection to itself."""
+    state = Servers()
+    state.add(said(("originator", "route", "CONNECT", {"name": "A"})))
+    state.add(said(("responder", "route", "INFO", {"server_id": "A", "server_name": "a"}), 2))
+    (row,) = state.finish()
+    assert isinstance(row, ServerRecord)
+    assert (row.server_name, row.links, row.connections) == ("a", None, 1)
+
+
 def test_what_cannot_be_read_is_left_out() -> None:
     state = Servers()
     for values in ([], {"server_id": 7}, {"server_id": "A", "connect_urls": [1, "u", None]}):

@@ -172,7 +172,9 @@ def _traffic_lines(report: CaptureReport, found: Traffic) -> Iterator[tuple[str,
 
 
 def _block(lines: Iterator[tuple[str, str]]) -> str:
-    return "".join(f"  {name:<{_KEY_WIDTH}}{text}\n" for name, text in lines if text)
+    shown = [(name, text) for name, text in lines if text]
+    width = max([_KEY_WIDTH, *(len(name) + 2 for name, _ in shown)])
+    return "".join(f"  {name:<{width}}{text}\n" for name, text in shown)
 
 
 def _counts(counts: Fact) -> str:

@@ -89,6 +89,8 @@ class Topology:
             return
         self._learn(server, row.cluster, row.server_version)
         if row.kind in ("route", "gateway", "leafnode"):
+            if row.remote_name and row.remote_name == row.server_id:
+                return  # a server that dialled its own address, and noticed
             remote = row.remote_name or row.originator
             link = Link(min(server, remote), max(server, remote), row.kind)
             if not self._has_room(remote) or link not in self.links and len(self.links) >= _LINKS:

@@ -36,6 +36,14 @@ def test_what_no_tcp_is_is_counted() -> None:
     assert "  TCP connections     none\n" in text and "  NATS sessions       none\n" in text
 
 
+def test_long_names_of_anomalies_stay_apart_from_their_numbers() -> None:
+    found = Traffic()
+    found.anomalies.update(max_payload_exceeded=3, lost=2)
+    lines = [line for line in info_text(CaptureReport(), found)][-1].splitlines()
+    assert "  ! max_payload_exceeded  3" in lines
+    assert "  ! lost                  2" in lines
+
+
 def test_what_is_lost_and_damaged_is_reported() -> None:
     file = FileReport("a\x1b.pcapng", "a", format="pcapng", packets=2, captured_bytes=80)
     file.wire_bytes, file.cut_packets = 2000, 1

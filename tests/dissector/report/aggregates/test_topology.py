@@ -47,6 +47,14 @@ def test_routes_of_a_cluster() -> None:
     }
 
 
+def test_a_server_that_dials_its_own_address_is_one_server() -> None:
+    """Its CONNECT on a route has its id alone, and no INFO with its name follows."""
+    _, (row, *_) = of("cluster-2.15.1.pcap")
+    found = Topology()
+    found.add(replace(row, remote_name=row.server_id))
+    assert [*found.servers] == [row.server_name] and not found.links
+
+
 def test_parts_add_up() -> None:
     one, _ = of("gateway-2.15.1.pcap")
     other, _ = of("leafcluster-2.15.1.pcap")
