@@ -178,7 +178,8 @@ class Servers:
 
     def _link(self, connection: _Connection, kind: str) -> None:
         """Notes the link between the two ends, once both are known. A server that finds its own address among
-        its `routes` dials itself, notices and closes (nats-server: route.go processRouteInfo): no link."""
+        its `routes` dials itself, notices and closes (nats-server: route.go processRouteInfo): no link.
+        """
         if kind in LINKS and len({*connection.ends.values()}) == 2:
             for sender, other in (("originator", "responder"), ("responder", "originator")):
                 server = self._servers[connection.ends[sender]]
