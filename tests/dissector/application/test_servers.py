@@ -100,8 +100,8 @@ def test_what_announces_another_server_says_nothing_of_its_sender() -> None:
 def test_a_server_that_dials_its_own_address_is_not_linked_to_itself() -> None:
     """Operators list all servers of a cluster in each `routes`; a server closes the connection to itself."""
     state = Servers()
-    state.add(said(("originator", "route", "CONNECT", {"name": "A"})))
-    state.add(said(("responder", "route", "INFO", {"server_id": "A", "server_name": "a"}), 2))
+    state.add(info_frame(("originator", "route", "CONNECT", {"name": "A"})))
+    state.add(info_frame(("responder", "route", "INFO", {"server_id": "A", "server_name": "a"}), 2))
     (row,) = state.finish()
     assert isinstance(row, ServerRecord)
     assert (row.server_name, row.links, row.connections) == ("a", None, 1)
