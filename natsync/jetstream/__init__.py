@@ -35,6 +35,7 @@ from .consume_errors import (
     PullRefusedError,
     SequenceGapError,
     ServerShutdownError,
+    StreamReplacedError,
 )
 from .consumer import Consumer
 from .consuming import ConsumeContext
@@ -191,6 +192,7 @@ __all__ = [
     "StreamInfo",
     "StreamNameInUseError",
     "StreamNotFoundError",
+    "StreamReplacedError",
     "StreamSealedError",
     "StreamSource",
     "StreamSourceInfo",

@@ -22,6 +22,7 @@ __all__ = [
     "PullRefusedError",
     "SequenceGapError",
     "ServerShutdownError",
+    "StreamReplacedError",
 ]
 
 
@@ -159,6 +160,13 @@ class PullRefusedError(ConsumingError):
             f"consumer {self.consumer} of stream {self.stream} refused a pull request: "
             f"{self.status} {self.text}"
         )
+
+
+class StreamReplacedError(ConsumingError):
+    """The stream of an ordered reader is not the one that it has read: it was deleted and created again, and is
+    read from its beginning; or it has lost its last messages, and those that follow are read."""
+
+    _problem = "is not what it was: it was created again, or has lost its last messages"
 
 
 # Tracebacks and pickles name the place where users import these from.

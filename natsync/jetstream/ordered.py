@@ -31,6 +31,7 @@ from .consume_errors import (
     MessagesClosedError,
     NoHeartbeatError,
     SequenceGapError,
+    StreamReplacedError,
 )
 from .errors import InsufficientResourcesError, JetStreamNotEnabledError, JetStreamUnavailableError
 from .message import NO_ORIGIN, JetStreamMsg, origin_of, parse_sequences
@@ -55,11 +56,13 @@ _RETRIED = (
 
 class Made(NamedTuple):
     """A consumer that was created. It begins after the stream sequence `before`, which is None if
-    it begins at several places; `num_pending` messages matched when it was created."""
+    it begins at several places; `num_pending` messages matched when it was created. `replaced`: it could
+    not begin where it was to, as the stream is another one, or shorter."""
 
     source: PullSource
     before: int | None
     num_pending: int
+    replaced: bool = False
 
 
 Make = Callable[["int | None", float], Made]
@@ -105,6 +108,8 @@ class OrderedMessages:
         self._draining = False
         self.num_pending = 0
         """The number of matching messages when the first consumer was created."""
+        self.replaced = 0
+        """How often the stream was another one, or shorter, than the reader knew it."""
 
         self._begin(patience)
 
@@ -291,9 +296,10 @@ class OrderedMessages:
             self._backoff.failed(monotonic(), False)
             return
         if self._first:
-            self._first = False
             self.num_pending = made.num_pending
+        if self._first or made.replaced:
             self._last = made.before
+        self._first = False
         self._source = made.source
         self._expected = 1
         self._open.forget()
@@ -302,6 +308,9 @@ class OrderedMessages:
             self._close()
             return
         self._ask()
+        if made.replaced:
+            self.replaced += 1
+            report(StreamReplacedError(self._stream, self._name), self._on_error)
 
     def _ask(self) -> None:
         if self._open.is_low and self._inbox and self._inbox.connected and not self._draining:

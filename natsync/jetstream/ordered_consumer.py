@@ -8,17 +8,20 @@ nobody reads (ADR-17).
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from time import monotonic
 from typing import TYPE_CHECKING, TypedDict
 
 from .._checks import check_call, check_count, check_seconds
-from ..errors import NextMsgTimeoutError, OptionError
+from ..errors import NextMsgTimeoutError, OptionError, PermissionsViolationError
 from .api import API, TIMEOUT, Timeout
-from .configs import ConsumerConfig
+from .configs import ConsumerConfig, DeliverPolicy
 from .consumer import pull_source
 from .consumers import create_consumer
 from .consuming import ConsumeContext, JetStreamHandler, check_handler
+from .errors import JetStreamNotEnabledError
 from .fetch import MessageBatch
+from .infos import StreamInfo
 from .message import JetStreamMsg
 from .messages import OnError
 from .names import check_stream_name
@@ -172,24 +175,52 @@ class _Maker:
         self._config = config
         self._prefix = api.core.new_inbox().rpartition(".")[2]
         self._made = 0
+        self._since: datetime | None = None  # the stream is at least as old
 
     def make(self, start_seq: int | None, timeout: float) -> Made:
-        self._made += 1
-        config = replace(self._config, name=f"{self._prefix}_{self._made}")
+        until = monotonic() + timeout
+        config, replaced = self._config, False
         if start_seq is not None:
-            config = replace(
-                config,
-                deliver_policy="by_start_sequence",
-                opt_start_seq=max(1, start_seq),
-                opt_start_time=None,
-            )
-        info = create_consumer(self._api, self._stream, config, timeout=timeout)
+            config, replaced = self._going_on(start_seq, timeout)
+        self._made += 1
+        config = replace(config, name=f"{self._prefix}_{self._made}")
+        left = max(0.1, until - monotonic()) if start_seq is not None else timeout
+        info = create_consumer(self._api, self._stream, config, timeout=left)
+        self._since = self._since or info.created
         start = info.delivered.stream_seq
         # Where the last message of each subject is wanted, what comes first says nothing of the
         # others; but if there is none, all that follow are wanted.
         scattered = config.deliver_policy == "last_per_subject" and info.num_pending > 0
         before = None if scattered else start
-        return Made(pull_source(self._api, info), before, info.num_pending)
+        return Made(pull_source(self._api, info), before, info.num_pending, replaced)
+
+    def _going_on(self, start_seq: int, timeout: float) -> tuple[ConsumerConfig, bool]:
+        """Returns where the next consumer begins, and whether that is not at `start_seq`: a server (2.15.1)
+        sends a consumer nothing before the stream has that sequence, so that a reader of a stream which was
+        created again would hear nothing of all that comes before."""
+        call = f"STREAM.INFO.{self._stream}"
+        first = start_seq
+        try:
+            info = StreamInfo.from_json(self._api.request(call, timeout=timeout), call)
+        except (JetStreamNotEnabledError, PermissionsViolationError):
+            pass  # who may only read cannot ask
+        else:
+            if self._since and info.created and info.created > self._since:
+                last_of_each = self._config.deliver_policy == "last_per_subject"
+                policy: DeliverPolicy = "last_per_subject" if last_of_each else "all"
+                new = replace(
+                    self._config, deliver_policy=policy, opt_start_seq=0, opt_start_time=None
+                )
+                self._since = info.created
+                return new, True
+            first = min(start_seq, info.state.last_seq + 1)
+        config = replace(
+            self._config,
+            deliver_policy="by_start_sequence",
+            opt_start_seq=max(1, first),
+            opt_start_time=None,
+        )
+        return config, first < start_seq
 
     def delete(self, name: str) -> None:
         # No reply: where it fails, the server removes the consumer after `inactive_threshold`.

@@ -73,6 +73,7 @@ class Watch(ABC, Generic[_T]):
         self._initial = 0 if updates_only else messages.num_pending
         self._replaced = False  # messages of the beginning, by later ones
         self._last = 0  # the stream sequence of the last message
+        self._replacements = messages.replaced  # of the stream by another one
         self._recounted = False
         self._marked = False
 
@@ -95,6 +96,8 @@ class Watch(ABC, Generic[_T]):
             if msg is None:
                 break
             origin = msg.metadata
+            if self._replacements != self._messages.replaced:  # sequences begin anew
+                self._replacements, self._last = self._messages.replaced, 0
             again = origin.stream_seq <= self._last
             self._replaced = self._replaced or again
             if not self._marked:

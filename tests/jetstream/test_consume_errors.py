@@ -19,6 +19,7 @@ from natsync.jetstream import (
     NotJSMessageError,
     PullRefusedError,
     SequenceGapError,
+    StreamReplacedError,
 )
 
 
@@ -38,6 +39,11 @@ from natsync.jetstream import (
         (
             SequenceGapError("S", "c", 5, 7),
             "consumer c of stream S is at sequence 7 where 5 was expected",
+        ),
+        (
+            StreamReplacedError("S", "c"),
+            "consumer c of stream S is not what it was: "
+            "it was created again, or has lost its last messages",
         ),
         (
             PullRefusedError("S", "c", 409, "Exceeded MaxWaiting"),

@@ -15,8 +15,11 @@ from natsync.jetstream import (
     ConsumerConfig,
     InvalidStreamNameError,
     JetStream,
+    OrderedMessages,
     StreamConfig,
+    StreamReplacedError,
 )
+from natsync.jetstream.configs import DeliverPolicy
 
 from tests.jetstream.streams import (
     TIMEOUT,
@@ -131,3 +134,68 @@ def test_a_consumer_is_waited_for_as_long_as_the_context_says(
             assert monotonic() - began < 3
         finally:
             server.signal(SIGCONT)
+
+
+def all_of(messages: OrderedMessages, count: int) -> list[bytes]:
+    return [messages.next(TIMEOUT).data for _ in range(count)]
+
+
+@pytest.mark.parametrize("policy", ["all", "new", "last_per_subject"])
+def test_a_stream_that_is_created_again_is_read_from_its_beginning(
+    js: JetStream, stream_name: str, policy: DeliverPolicy
+) -> None:
+    """A server sends a consumer nothing before the sequence that it begins at: so the reader heard nothing
+    until the new stream had as many messages as the old one."""
+    errors: list[natsync.Error] = []
+    config = StreamConfig(stream_name)
+    js.create_stream(config)
+    with js.ordered_consumer(stream_name, ConsumerConfig(deliver_policy=policy)) as ordered:
+        messages = ordered.messages(on_error=errors.append)
+        for number in range(5):
+            js.publish(stream_name, b"%d" % number)
+        assert all_of(messages, 5) == [b"0", b"1", b"2", b"3", b"4"]
+        js.delete_stream(stream_name)
+        js.create_stream(config)
+        js.publish(stream_name, b"new")
+        assert all_of(messages, 1) == [b"new"]
+        js.publish(stream_name, b"newer")
+        assert all_of(messages, 1) == [b"newer"]
+        assert StreamReplacedError in map(type, errors)
+        again = ordered.messages()
+        js.publish(stream_name, b"newest")
+        assert all_of(again, 1) == [b"newest"] and again.replaced == 0
+
+
+def test_a_stream_that_has_lost_its_last_messages_is_read_on(
+    js: JetStream, stream_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a crash of the machine: the stream is as old as before, and its sequence is lower."""
+    js.create_stream(StreamConfig(stream_name))
+    with js.ordered_consumer(stream_name) as ordered:
+        messages = ordered.messages()
+        for number in range(5):
+            js.publish(stream_name, b"%d" % number)
+        all_of(messages, 5)
+        monkeypatch.setattr(ordered._maker, "_since", None)
+        js.delete_stream(stream_name)
+        js.create_stream(StreamConfig(stream_name))
+        js.publish(stream_name, b"kept")
+        with pytest.raises(NextMsgTimeoutError):
+            messages.next(0.5)
+        js.publish(stream_name, b"new")
+        assert all_of(messages, 1) == [b"new"] and messages.last_seq == 2
+
+
+def test_a_user_who_may_not_ask_for_streams_reads_on(start_server: StartServer) -> None:
+    user = '{ user: u, password: p, permissions: { publish: { deny: "$JS.API.STREAM.INFO.>" } } }'
+    server = start_server(JETSTREAM + f"authorization {{ users: [ {user} ] }}\n")
+    with natsync.connect(server.url, user="u", password="p", on_error=lambda error: None) as nc:
+        js = nc.jetstream()
+        js.create_stream(StreamConfig("s"))
+        js.publish("s", b"1")
+        with js.ordered_consumer("s") as ordered:
+            messages = ordered.messages()
+            assert all_of(messages, 1) == [b"1"]
+            messages.restart()
+            js.publish("s", b"2")
+            assert all_of(messages, 1) == [b"2"]

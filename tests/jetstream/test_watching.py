@@ -72,6 +72,7 @@ class Sent:
 
     consumer = "c"
     num_pending = 3
+    replaced = 0
 
     def __init__(self, *sent: tuple[int, int]) -> None:
         self._sent = list(sent)

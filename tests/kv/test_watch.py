@@ -249,3 +249,18 @@ def test_changes_during_an_outage_all_come_after_an_empty_beginning(
             assert entry
             found.append(entry.value)
         assert found == [b"1", b"2", b"3"]
+
+
+def test_a_bucket_that_is_created_again(js: JetStream, kv: KeyValue) -> None:
+    for number in range(5):
+        kv.put("a", b"%d" % number)
+    with kv.watch() as watcher:
+        assert [entry.revision for entry in watcher.initial(5)] == [5]
+        js.delete_key_value(kv.bucket)
+        kv = js.create_key_value(kv.bucket)
+        kv.put("a", b"new")
+        entry = watcher.next(5)
+        assert entry and (entry.value, entry.revision) == (b"new", 1)
+        kv.put("b", b"newer")
+        entry = watcher.next(5)
+        assert entry and (entry.key, entry.revision) == ("b", 2)
