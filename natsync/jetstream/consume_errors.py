@@ -163,8 +163,9 @@ class PullRefusedError(ConsumingError):
 
 
 class StreamReplacedError(ConsumingError):
-    """The stream of an ordered reader is not the one that it has read: it was deleted and created again, and is
-    read from its beginning; or it has lost its last messages, and those that follow are read."""
+    """The stream of an ordered reader is not the one that it has read: it was deleted and created again,
+    and is read from its beginning; or it has lost its last messages, and those that follow are read.
+    """
 
     _problem = "is not what it was: it was created again, or has lost its last messages"
 
