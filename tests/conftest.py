@@ -19,6 +19,7 @@ pytest_plugins = [
     "tests.support.jetstream",
     "tests.support.spark",
     "tests.support.streaming_servers",
+    "tests.support.worker_processes",
     "tests.support.workers",
 ]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from multiprocessing import resource_tracker
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,9 @@ from tests.support.conversations import INFO
 from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import Conversation, pcap_file
 
+pytestmark = pytest.mark.usefixtures("worker_processes")
+
 CORE = str(CAPTURES / "core-2.15.1.pcap")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _tracker() -> None:
-    """multiprocessing keeps one process and its pipe until the end of the program."""
-    resource_tracker.ensure_running()
 
 
 def run(*args: str) -> Result:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from functools import cache
-from multiprocessing import resource_tracker
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,9 @@ from dissect.nats.cli import cli
 from tests.support.audit import detection_text
 from tests.support.paths import CAPTURES, ROOT
 
+pytestmark = pytest.mark.usefixtures("worker_processes")
+
 AUTH = str(CAPTURES / "auth-2.15.1.pcap")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _tracker() -> None:
-    """multiprocessing keeps one process and its pipe until the end of the program."""
-    resource_tracker.ensure_running()
 
 
 def audit(*args: str) -> Result:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from multiprocessing import resource_tracker
 
 import pytest
 
@@ -13,14 +12,10 @@ from dissect.nats.options import Options
 
 from tests.support.paths import CAPTURES
 
+pytestmark = pytest.mark.usefixtures("worker_processes")
+
 TABLES = ["frames", "sessions", "servers"]
 PATHS = [str(CAPTURES / name) for name in ("auth-2.15.1.pcap", "core-2.15.1.pcap")]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _tracker() -> None:
-    """multiprocessing keeps one process and its pipe until the end of the program."""
-    resource_tracker.ensure_running()
 
 
 def rows(options: Options, jobs: int, report: CaptureReport) -> Counter[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from multiprocessing import resource_tracker
 from pathlib import Path
 
 import pytest
@@ -21,14 +20,10 @@ from dissect.nats.output.writer import Layout, OutputFormat
 from tests.support.paths import CAPTURES
 from tests.support.requirements import missing
 
+pytestmark = pytest.mark.usefixtures("worker_processes")
+
 CORE = str(CAPTURES / "core-2.15.1.pcap")
 ALL = CommandOptions(captures=(CORE,))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _tracker() -> None:
-    """multiprocessing keeps one process and its pipe until the end of the program."""
-    resource_tracker.ensure_running()
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from multiprocessing import resource_tracker
 from pathlib import Path
 
 import pytest
@@ -31,13 +30,9 @@ try:
 except ImportError as lack:
     missing("duckdb or pyarrow", str(lack))
 
+pytestmark = pytest.mark.usefixtures("worker_processes")
+
 CORE = str(CAPTURES / "core-2.15.1.pcap")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _tracker() -> None:
-    """multiprocessing keeps one process and its pipe until the end of the program."""
-    resource_tracker.ensure_running()
 
 
 def run(*args: str, data: bytes | None = None) -> Result:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from multiprocessing import active_children, resource_tracker
+from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
@@ -32,13 +32,9 @@ from tests.support.damage import drop, duplicate, pcap_bytes, read_pcap, swap
 from tests.support.paths import CAPTURES, ROOT
 from tests.support.requirements import missing
 
+pytestmark = pytest.mark.usefixtures("worker_processes")
+
 NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _tracker() -> None:
-    """multiprocessing keeps one process and its pipe until the end of the program."""
-    resource_tracker.ensure_running()
 
 
 # Tables whose rows need one session at a time, so that several processes can share the work.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from multiprocessing import resource_tracker
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,13 +18,9 @@ from dissect.nats.tables import TABLE_OF, TABLES
 from tests.dissector.samples.rows import rows
 from tests.support.paths import CAPTURES
 
+pytestmark = pytest.mark.usefixtures("worker_processes")
+
 CORE = CAPTURES / "core-2.15.1.pcap"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _tracker() -> None:
-    """multiprocessing keeps one process and its pipe until the end of the program."""
-    resource_tracker.ensure_running()
 
 
 def run(*arguments: str | Path) -> Result:

@@ -6,7 +6,6 @@ import json
 from base64 import b64decode
 from dataclasses import replace
 from hashlib import sha256
-from multiprocessing import resource_tracker
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,8 @@ from dissect.nats.tables import TABLES
 from tests.support.damage import pcap_bytes, read_pcap, snap
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.usefixtures("worker_processes")
+
 CAPTURES = ROOT / "samples" / "captures"
 ORDERS = str(CAPTURES / "orders-2.15.1.pcap")
 STORES = str(CAPTURES / "stores-2.15.1.pcap")
@@ -31,12 +32,6 @@ SAMPLES = [
     ("streaming", str(CAPTURES / "streaming-2.15.1.pcap"), "payload_bytes", 40),
 ]
 Shown = dict[tuple[object, object, object], tuple[str | None, str | None]]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _tracker() -> None:
-    """multiprocessing keeps one process and its pipe until the end of the program."""
-    resource_tracker.ensure_running()
 
 
 def run(*args: str) -> Result:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from functools import partial
-from multiprocessing import resource_tracker
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -46,17 +45,13 @@ try:
 except ImportError as lack:
     missing("pyarrow or pyspark", str(lack))
 
+pytestmark = pytest.mark.usefixtures("worker_processes")
+
 RULES = 40
 CORRELATIONS = 8
 FOUND = {"password-in-clear", "repeated-authentication-failures", "permission-violation"}
 RUN = FOUND | {"transfer-above-baseline", "objects-exported", "backlog-growing"}
 CAPTURED = [str(CAPTURES / f"{name}.pcap") for name in ("auth-2.15.1", "leafnode-2.15.1")]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _tracker() -> None:
-    """multiprocessing keeps one process and its pipe until the end of the program."""
-    resource_tracker.ensure_running()
 
 
 def write(folder: Path, table: str, written: list[Record]) -> None:

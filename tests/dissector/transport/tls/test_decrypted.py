@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from multiprocessing import resource_tracker
 from pathlib import Path
 
 import pytest
@@ -38,6 +37,8 @@ from tests.support.pcapwriter import Record as Packet
 from tests.support.pcapwriter import pcapng_file, with_secrets
 from tests.support.requirements import missing
 
+pytestmark = pytest.mark.usefixtures("worker_processes")
+
 NAME = "tls-keys-2.15.1.pcap"
 KEYS = str(CAPTURES / "tls-keys-2.15.1.keylog")
 OPTIONS = Options(key_logs=[KEYS])
@@ -47,12 +48,6 @@ SERVER_PORTS = (4222, 4223, 8443)
 LINKS, LINK_PORTS = "tls-links.pcapng", (6221, 7221, 7222, 7422)
 
 Content = tuple[object, ...]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _tracker() -> None:
-    """multiprocessing keeps one process and its pipe until the end of the program."""
-    resource_tracker.ensure_running()
 
 
 def rows(path: Path | str, options: Options = OPTIONS) -> list[Record]:
