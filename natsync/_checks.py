@@ -17,40 +17,40 @@ def check_data(data: object) -> None:
         raise TypeError(f"data must be bytes, bytearray or memoryview, not {_kind(data)}")
 
 
-def check_text(**given: object) -> None:
+def check_text(**arguments: object) -> None:
     """Checks subjects and names."""
-    for what, value in given.items():
+    for what, value in arguments.items():
         if not isinstance(value, str):
             raise TypeError(f"{what} must be str, not {_kind(value)}")
 
 
-def check_seconds(**given: object) -> None:
+def check_seconds(**arguments: object) -> None:
     """Checks times. A negative time is as good as 0: the deadline has just passed."""
-    for what, value in given.items():
+    for what, value in arguments.items():
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise TypeError(f"{what} must be a number of seconds, not {_kind(value)}")
         if value != value:
             raise OptionError(what, "must be a number of seconds, not NaN")
 
 
-def check_count(**given: object) -> None:
+def check_count(**arguments: object) -> None:
     """Checks whole numbers."""
-    for what, value in given.items():
+    for what, value in arguments.items():
         if not isinstance(value, int) or isinstance(value, bool):
             raise TypeError(f"{what} must be int, not {_kind(value)}")
 
 
-def check_kind(kind: type, **given: object) -> None:
+def check_kind(kind: type, **arguments: object) -> None:
     """Checks configurations."""
-    for what, value in given.items():
+    for what, value in arguments.items():
         if not isinstance(value, kind):
             raise TypeError(f"{what} must be {kind.__name__}, not {_kind(value)}")
 
 
-def check_call(**given: object) -> None:
+def check_call(**arguments: object) -> None:
     """Checks functions, which may be None. Refuses async functions, since nothing here would await
     their results."""
-    for what, value in given.items():
+    for what, value in arguments.items():
         if value is None:
             continue
         if not callable(value):

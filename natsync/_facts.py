@@ -39,10 +39,10 @@ class Facts(Error):
 
     def __init__(self, *values: object, **named: object) -> None:
         names, cls = self._names, type(self)
-        given = {**dict(zip(names, values)), **named}
+        arguments = {**dict(zip(names, values)), **named}
         defaults = {name: getattr(cls, name) for name in names if hasattr(cls, name)}
-        facts = {**defaults, **given}
-        if len(given) < len(values) + len(named) or facts.keys() != {*names}:
+        facts = {**defaults, **arguments}
+        if len(arguments) < len(values) + len(named) or facts.keys() != {*names}:
             raise TypeError(f"{cls.__name__} takes {', '.join(names) or 'no arguments'}")
         self.__dict__.update(facts)
 
@@ -50,5 +50,5 @@ class Facts(Error):
         return type(self), tuple(getattr(self, name) for name in self._names)
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._names)
-        return f"{type(self).__name__}({told})"
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._names)
+        return f"{type(self).__name__}({shown})"

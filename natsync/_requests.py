@@ -213,7 +213,7 @@ class Requests:
             raise
 
     def _observe(self, ask: Ask[_T]) -> Ask[_T]:
-        """`ask`, of which the instrumentation is told, if there is one."""
+        """`ask`, with calls of the instrumentation, if there is one."""
         return ask
 
     def _open_mux(self) -> ReplyMux:

@@ -64,10 +64,10 @@ class Login(Struct, frozen=True, kw_only=True):
             return True
         return not callable(self.credentials) and _is_path(self.credentials)
 
-    def _check_type(self, name: str, types: type | tuple[type, ...], told: str) -> None:
+    def _check_type(self, name: str, types: type | tuple[type, ...], expected: str) -> None:
         value = getattr(self, name)
         if not (isinstance(value, types) or callable(value)):
-            raise TypeError(f"{name} must be {told}, or callable, not {type(value).__name__}")
+            raise TypeError(f"{name} must be {expected}, or callable, not {type(value).__name__}")
 
     def _check_conflicts(self) -> None:
         if self.token and (self.user or self.password):

@@ -1,4 +1,4 @@
-"""Instrumentation: an object of the program that is told of the messages that a client sends and handles.
+"""Instrumentation: an object of the program that is called with the messages that a client sends and handles.
 
 For tracing and metrics. `natsync.otel` is one for OpenTelemetry; samples/prometheus_metrics.py is another
 one. A client without instrumentation is not slowed down: the calls are wrapped for one client only if it
@@ -91,7 +91,7 @@ def instrument(client: Client, hook: Instrumentation) -> None:
 def instrumented(
     client: Client, hook: Instrumentation, operation: str, send: _Send
 ) -> Callable[..., object]:
-    """Returns `send`, of which `hook` is told."""
+    """Returns `send`, with calls of `hook`."""
 
     @wraps(send)
     def call(
@@ -126,7 +126,7 @@ def instrumented(
 def _observed_ask(
     client: Client, hook: Instrumentation, ask: Callable[..., object]
 ) -> Callable[..., object]:
-    """Returns `ask`, which sends a request of a window, of which `hook` is told."""
+    """Returns `ask`, which sends a request of a window, with calls of `hook`."""
 
     def send(subject: str, data: Data, *, headers: HeadersLike | None, **options: object) -> object:
         return ask(subject, data, headers, options["timeout"])

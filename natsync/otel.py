@@ -150,7 +150,7 @@ def _context_of(msg: Msg) -> Context:
     """The sender's context. Header names are compared without case, since some clients write them as in
     HTTP."""
     try:
-        told = {name.lower(): values for name, values in msg.headers.to_dict().items()}
+        headers = {name.lower(): values for name, values in msg.headers.to_dict().items()}
     except ProtocolError:
-        told = {}
-    return propagate.extract(told)
+        headers = {}
+    return propagate.extract(headers)

@@ -129,14 +129,14 @@ class TLS(Struct, frozen=True, kw_only=True):
             context.load_cert_chain(self.cert_file, key_file, password)
         except (ssl.SSLError, ValueError) as error:  # ValueError: a password of over 1024 bytes
             if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
-                told = f"{os.fspath(key_file)!r} is not the key of cert_file"
-                raise OptionError(key_option, told) from error
+                reason = f"{os.fspath(key_file)!r} is not the key of cert_file"
+                raise OptionError(key_option, reason) from error
             if asked and self.key_password:
-                told = f"does not open {os.fspath(key_file)!r}"
-                raise OptionError("key_password", told) from error
+                reason = f"does not open {os.fspath(key_file)!r}"
+                raise OptionError("key_password", reason) from error
             if asked:
-                told = f"{os.fspath(key_file)!r} is encrypted, and key_password is not given"
-                raise OptionError(key_option, told) from error
+                reason = f"{os.fspath(key_file)!r} is encrypted, and key_password is not given"
+                raise OptionError(key_option, reason) from error
             raise _unusable(key_option, key_file, error) from error
 
 

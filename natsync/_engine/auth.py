@@ -22,7 +22,7 @@ from ..protocol.structs import Struct, field
 __all__ = ["Resolved", "connect_options", "resolve"]
 
 _T = TypeVar("_T")
-_Given = TypeVar("_Given", str, "str | bytes", Source)
+_Value = TypeVar("_Value", str, "str | bytes", Source)
 
 _SIGNATURE_BYTES = 64
 
@@ -113,12 +113,12 @@ def _ask_nkey(login: Login) -> tuple[str, Callable[[bytes], bytes]]:
 
 
 def _ask(
-    option: str, given: _Given | Callable[[], _Given], kind: type | tuple[type, ...]
-) -> _Given:
+    option: str, value_or_call: _Value | Callable[[], _Value], kind: type | tuple[type, ...]
+) -> _Value:
     """Returns a value, or the result of a callable."""
-    if not callable(given):
-        return given
-    value = _call(option, given)
+    if not callable(value_or_call):
+        return value_or_call
+    value = _call(option, value_or_call)
     if not isinstance(value, kind):
         raise CredentialsError(option, f"the callable returned {type(value).__name__}")
     return value

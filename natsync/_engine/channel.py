@@ -183,7 +183,7 @@ class Channel:
         return mine if mine < other else other
 
     @property
-    def is_behind(self) -> bool:
+    def has_unsent(self) -> bool:
         """Whether the network has not taken everything yet."""
         return bool(self._unsent)
 
@@ -195,11 +195,11 @@ class Channel:
     def leaves_work(self, until: float) -> bool:
         """Prepares for the I/O thread to wait for the connection up to the time `until`; returns whether it
         has something to do before. For a guest that leaves."""
-        loop, behind, full = self._loop, bool(self._unsent), self._router.full
-        if behind or full or loop.mask != READABLE or not self._calls:  # else it is
+        loop, unsent, full = self._loop, bool(self._unsent), self._router.full
+        if unsent or full or loop.mask != READABLE or not self._calls:  # else it is
             # A thread that looks soon anyway need not hear that the network has room.
-            loop.watch(behind and not loop.aloof, not full)
-        return bool(self._outbound.items) and not behind or self.deadline < until
+            loop.watch(unsent and not loop.aloof, not full)
+        return bool(self._outbound.items) and not unsent or self.deadline < until
 
     @property
     def unconfirmed(self) -> int:
@@ -247,7 +247,7 @@ class Channel:
         self._taken = []
 
     def _gather_all(self, items: list[Item]) -> None:
-        """Collects `items` behind what the engine has to send."""
+        """Collects `items` after what the engine has to send."""
         engine = self.engine
         own = engine.out[:]
         parts: list[Item] = [SubscriptionOps(b"".join(own))] if own else []

@@ -204,7 +204,7 @@ class Engine:
                 frames = decoder.read() if decoder.has_more else []
             if self.phase is _SECURING:
                 if not self._decoder.idle:
-                    raise ProtocolError("bytes behind an INFO that demands TLS", 0)
+                    raise ProtocolError("bytes after an INFO that demands TLS", 0)
                 events.append(Secure(self._info))
         except ProtocolError as error:
             self._lose(error, events)
@@ -281,7 +281,7 @@ class Engine:
         self.is_changing = True
         match self.phase, frame:
             case Phase.SECURING, Frame() if not isinstance(frame, Err):
-                raise ProtocolError(f"{frame.op} behind an INFO that demands TLS", frame.offset)
+                raise ProtocolError(f"{frame.op} after an INFO that demands TLS", frame.offset)
             case _, Ping():
                 self._answer(events)
             case _, Ok():
@@ -361,16 +361,16 @@ _AUTHORIZATION = {
 
 def read_error(text: bytes, server: str) -> tuple[Error, bool]:
     """Returns the error of an -ERR of `server`, and whether the server closes the connection after it."""
-    told = text.decode("utf-8", "replace")
-    lower = told.lower()
+    message = text.decode("utf-8", "replace")
+    lower = message.lower()
     if lower in _AUTHORIZATION:
-        return AuthorizationError(told, server), closes(text)
+        return AuthorizationError(message, server), closes(text)
     if lower == "stale connection":
-        return StaleConnectionError(told), closes(text)
+        return StaleConnectionError(message), closes(text)
     violation = read_violation(text)
     if violation:
         subject, queue = (
             name.decode("utf-8", "surrogateescape") for name in (violation.subject, violation.queue)
         )
-        return PermissionsViolationError(told, violation.operation, subject, queue), closes(text)
-    return ServerError(told), closes(text)
+        return PermissionsViolationError(message, violation.operation, subject, queue), closes(text)
+    return ServerError(message), closes(text)

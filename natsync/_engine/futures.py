@@ -26,7 +26,7 @@ __all__ = ["ReplyFuture", "RequestContext", "RequestFuture", "WindowContext", "W
 _PENDING = object()
 _new = object.__new__
 _T = TypeVar("_T")
-_FINISHED = "FINISHED"  # of a Future whose callbacks are told, which is before `_over`
+_FINISHED = "FINISHED"  # of a Future whose callbacks are called, which is before `_over`
 
 if sys.version_info >= (3, 11):
     _LateError = TimeoutError
@@ -151,7 +151,7 @@ class ReplyFuture(Future[_T]):
                 self._outcome = outcome
         self._over = True
         self._leave()
-        if self._flag:  # looked at behind that; `_wait` does it the other way round
+        if self._flag:  # read after that; `_wait` does it the other way round
             self._flag.set()
 
     def _set(self, outcome: _T | Exception) -> None:

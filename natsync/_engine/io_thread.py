@@ -82,9 +82,9 @@ class IOThread:
                 seat.loop.calm()
             # Items that arrived during the last turn have woken no thread.
             waiting = seat.outbound.is_full if much else seat.outbound.items
-            due = waiting and not channel.is_behind or seat.forced or seat.broken
+            due = waiting and not channel.has_unsent or seat.forced or seat.broken
             until = 0.0 if due else min(channel.deadline, seat.close_by)
-            until = seat.wait_idle(until, channel.is_behind, not self._router.full, much)
+            until = seat.wait_idle(until, channel.has_unsent, not self._router.full, much)
             if seat.broken:
                 raise seat.broken
             if channel.is_torn:

@@ -35,10 +35,10 @@ class Overflow(Enum):
     BLOCK = "block"
 
 
-def read_overflow(given: Overflow | str) -> Overflow:
+def read_overflow(overflow: Overflow | str) -> Overflow:
     """Returns the policy, also from its name. Raises OptionError."""
     try:
-        return Overflow(given)
+        return Overflow(overflow)
     except ValueError:
         names = ", ".join(item.value for item in Overflow)
         raise OptionError("overflow", f"is one of {names}") from None
@@ -153,7 +153,7 @@ class PendingQueue:
     def take(self, until: float, refusal: bool, thread: int | None = None) -> Delivered | None:
         """As `next`, but waits until the time `until`. Raises the reason if there will be no more
         messages; with `refusal` also if the server refused the subscription."""
-        changed = self._is_told if refusal else self._has_more
+        changed = self._has_more_or_refusal if refusal else self._has_more
         while True:
             frame = self.next(thread)
             if frame is not None:
@@ -335,7 +335,7 @@ class PendingQueue:
     def _has_more(self) -> bool:
         return bool(self._frames or self.end or self._marks)
 
-    def _is_told(self) -> bool:
+    def _has_more_or_refusal(self) -> bool:
         return bool(self._frames or self.end or self.refused or self._marks)
 
 

@@ -145,11 +145,11 @@ class Router:
         at = self._server
         if not self._discovers or not info.connect_urls or not at:
             return
-        told = [
+        announced = [
             at.replace(host=server.host, port=server.port, tls_name=at.tls_name or at.host)
             for server in parse_servers(info.connect_urls)
         ]
-        new = self._pool.discover(told)
+        new = self._pool.discover(announced)
         if new and not quiet:
             self._dispatcher.discovered([str(server) for server in new])
 

@@ -159,13 +159,13 @@ class ServerPool:
         entry.refusal = str(error) if isinstance(error, AuthorizationError) else ""
         self._entries.append(entry)
 
-    def discover(self, told: Iterable[Server]) -> list[Server]:
+    def discover(self, announced: Iterable[Server]) -> list[Server]:
         """Adds the servers that the current server names in INFO; returns the new ones.
 
         Discovered servers that it no longer names are removed, except the current one (nats.go:
         processInfo). An empty list changes nothing.
         """
-        places = {(server.host, server.port): server for server in told}
+        places = {(server.host, server.port): server for server in announced}
         if not places:
             return []
         current = self._entries[:1]

@@ -212,8 +212,8 @@ class SubscriptionSink:
         """Yields messages until none arrives for `timeout` seconds, after `limit` messages, or until
         the end. With `refusal` it raises the reason of the end, unless the program has asked for the
         end."""
-        given = 0
-        while limit is None or given < limit:
+        delivered = 0
+        while limit is None or delivered < limit:
             try:
                 frame = self.take(timeout, refusal=refusal, thread=thread)
             except Error as error:
@@ -222,7 +222,7 @@ class SubscriptionSink:
                 raise
             if frame is None:
                 return
-            given += 1
+            delivered += 1
             yield frame
 
     def next(self, thread: int) -> Delivered | None:

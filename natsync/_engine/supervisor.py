@@ -204,12 +204,12 @@ class Supervisor:
                 self.loop.drop()
                 self.io.check_closing()
                 refused = isinstance(error, Error) and self.pool.refused_again(error)
-                told = pool.failed(server, self._step, error)
-                self._note_outage(str(told))
+                failure = pool.failed(server, self._step, error)
+                self._note_outage(str(failure))
                 if self._connected:
-                    self._dispatcher.attempt_failed(told)
+                    self._dispatcher.attempt_failed(failure)
                 if refused and not self._options.ignore_auth_errors:
-                    raise told
+                    raise failure
 
     def _connect(self, server: Server, deadline: float) -> None:
         """Connects to one server, step by step."""
@@ -381,8 +381,8 @@ class Supervisor:
         left = [*map(length, self.outbound.take_all())]
         self.unconfirmed += len(left)
         if left and self._connected:
-            told = "connection closed with %d messages, %d bytes not sent"
-            self._dispatcher.log("warning", told, len(left), sum(left))
+            message = "connection closed with %d messages, %d bytes not sent"
+            self._dispatcher.log("warning", message, len(left), sum(left))
         if channel:
             tokens += channel.engine.abandon()
             self._add_up(channel)

@@ -206,7 +206,7 @@ class Transport:
     def write(self, data: memoryview) -> int:
         """Sends what fits now of `data`; returns how many bytes that is.
 
-        After 0 the same bytes must come again first, with more behind them or not: TLS may have
+        After 0 the same bytes must come again first, with more after them or not: TLS may have
         encrypted them already.
         """
         try:

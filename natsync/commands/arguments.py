@@ -79,12 +79,14 @@ class Commands:
     ) -> argparse.ArgumentParser:
         """Adds a command that calls `run`. A command that `listens` goes on when the connection is lost."""
         added = self._add(name, text)
-        told = (
+        meaning = (
             "exit when no message arrives for SECONDS"
             if listens
             else f"time limit of each operation ({timeout:g})"
         )
-        added.add_argument("--timeout", type=seconds, default=timeout, metavar="SECONDS", help=told)
+        added.add_argument(
+            "--timeout", type=seconds, default=timeout, metavar="SECONDS", help=meaning
+        )
         added.set_defaults(command=run, listens=listens, header=[], form="text")
         return added
 

@@ -130,7 +130,7 @@ class _Clock:
 
 def _text(figures: Figures) -> str:
     """One line of it, for people."""
-    told = [
+    parts = [
         f"{figures['bench']}: {figures['messages']} messages of {figures['data_bytes']} bytes",
         f"{float(figures['seconds']):.3f} s",
         f"{float(figures['messages_per_second']):,.0f}/s",
@@ -139,10 +139,10 @@ def _text(figures: Figures) -> str:
     ]
     if "latency_median_ns" in figures:
         named = (f"{name} {_micro(figures, name)}" for name in ("min", "median", "p99", "max"))
-        told.append("latency " + " ".join(named) + " us")
+        parts.append("latency " + " ".join(named) + " us")
     if figures.get("dropped"):
-        told.append(f"{figures['dropped']} dropped")
-    return ", ".join(told)
+        parts.append(f"{figures['dropped']} dropped")
+    return ", ".join(parts)
 
 
 def _micro(figures: Figures, name: str) -> str:

@@ -60,18 +60,18 @@ def add_bucket_options(
 
 def read_bucket_options(args: argparse.Namespace, config: _C) -> _C:
     """`config`, changed by the options of the command line. Raises OptionError for what makes no sense."""
-    given = {
+    changes = {
         item.name: getattr(args, item.name)
         for item in fields(config)[1:]
         if getattr(args, item.name, None) is not None
     }
-    if "mirror" in given:
-        given["mirror"] = StreamSource(given["mirror"])
-    if "sources" in given:
-        given["sources"] = [StreamSource(name) for name in given["sources"].split(",")]
-    if "metadata" in given:
-        given["metadata"] = dict(given["metadata"])
-    return replace(config, **given)
+    if "mirror" in changes:
+        changes["mirror"] = StreamSource(changes["mirror"])
+    if "sources" in changes:
+        changes["sources"] = [StreamSource(name) for name in changes["sources"].split(",")]
+    if "metadata" in changes:
+        changes["metadata"] = dict(changes["metadata"])
+    return replace(config, **changes)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -57,12 +57,12 @@ def read_config(args: argparse.Namespace, config: _C) -> _C:
             config = type(config).from_json(known)
         except InvalidResponseError as error:
             raise OptionError("config", f"file {args.config!r}: {error.reason}") from error
-    given = {
+    changes = {
         item.name: getattr(args, item.name)
         for item in fields(config)
         if getattr(args, item.name, None) is not None and item.name not in _identity(config)
     }
-    return replace(config, **given)
+    return replace(config, **changes)
 
 
 def _identity(config: JSONObject) -> dict[str, object]:

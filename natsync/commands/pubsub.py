@@ -116,10 +116,10 @@ def _listen(
     return FAILED if lost or reporter.failed else DONE
 
 
-def read_data(given: str) -> bytes:
+def read_data(argument: str) -> bytes:
     """The payload that the command line names: its bytes, or standard input for `-`."""
-    if given != "-":
-        return given.encode("utf-8", "surrogateescape")
+    if argument != "-":
+        return argument.encode("utf-8", "surrogateescape")
     return sys.stdin.buffer.read() if sys.stdin else b""
 
 

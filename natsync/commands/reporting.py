@@ -85,7 +85,7 @@ class Reporter:
         self.refused = False
         self.failed = False
         self.interrupted = False
-        self._told: dict[str, object] = {}
+        self._reported: dict[str, object] = {}
         self._lost_at = 0.0
         self._attempts: set[str] = set()  # why they failed, since the connection was lost
 
@@ -125,7 +125,7 @@ class Reporter:
         elif isinstance(error, CredentialsError) and error.option in _FLAGS:
             text = f"no credentials from {_FLAGS[error.option]}: {error.reason}"
         mine = object()
-        if self._told.setdefault(text, mine) is mine:  # atomic: two threads may be here
+        if self._reported.setdefault(text, mine) is mine:  # atomic: two threads may be here
             self.tell(text)
 
     def reported(self, error: Error) -> None:
@@ -168,22 +168,22 @@ def opened(args: argparse.Namespace, reporter: Reporter) -> Iterator[Client]:
 
     Commands that listen go on when the connection is lost; others fail, for nobody waits for them.
     """
-    given = _with_environment(args, os.environ)
+    setting = _with_environment(args, os.environ)
     listens: bool = args.listens
     logger = logging.getLogger("natsync")
     mute = logging.NullHandler()  # without one, Python would print what the reporter tells
     logger.addHandler(mute)
     try:
         with connect(
-            given("server") or DEFAULT_URL,
+            setting("server") or DEFAULT_URL,
             name="natsync-cli",
-            user=given("user"),
-            password=given("password"),
-            token=given("token"),
-            credentials=os.path.expanduser(given("creds")),
-            nkey=_seed_of(given("nkey")),
-            tls=_tls(args, given),
-            http_proxy=given("http_proxy") or None,
+            user=setting("user"),
+            password=setting("password"),
+            token=setting("token"),
+            credentials=os.path.expanduser(setting("creds")),
+            nkey=_seed_of(setting("nkey")),
+            tls=_tls(args, setting),
+            http_proxy=setting("http_proxy") or None,
             connect_timeout=CONNECT_TIMEOUT if listens or not args.timeout else args.timeout,
             reconnect=listens,
             on_error=reporter.reported,
@@ -202,23 +202,25 @@ def _with_environment(
     logins = [names for names in _LOGINS if any(getattr(args, name) for name in names)]
     passed = {name for names in _LOGINS if logins and names not in logins for name in names}
 
-    def given(name: str) -> str:
+    def setting(name: str) -> str:
         value: str | None = getattr(args, name, None)
         if value is None and name not in passed:
             value = environment.get(ENVIRONMENT[name])
         return value or ""
 
-    return given
+    return setting
 
 
-def _tls(args: argparse.Namespace, given: Callable[[str], str]) -> TLS | bool:
-    if not (args.tls or args.tls_first or given("tls_ca") or given("tls_cert") or given("tls_key")):
+def _tls(args: argparse.Namespace, setting: Callable[[str], str]) -> TLS | bool:
+    if not (
+        args.tls or args.tls_first or setting("tls_ca") or setting("tls_cert") or setting("tls_key")
+    ):
         return False
     return TLS(
-        ca_file=given("tls_ca"),
-        cert_file=given("tls_cert"),
-        key_file=given("tls_key"),
-        key_password=given("tls_key_password") if given("tls_cert") else "",
+        ca_file=setting("tls_ca"),
+        cert_file=setting("tls_cert"),
+        key_file=setting("tls_key"),
+        key_password=setting("tls_key_password") if setting("tls_cert") else "",
         handshake_first=args.tls_first,
     )
 

@@ -83,7 +83,7 @@ class Fetch:
     _got: MessageBatch = field(default_factory=MessageBatch)
     _size: int = 0
     _request: PullRequest | None = None
-    _heard: float = 0.0
+    _received_at: float = 0.0
     _over: bool = False
     _error: Error | None = None
     _backoff: Backoff = field(default_factory=Backoff)
@@ -102,7 +102,7 @@ class Fetch:
             elif isinstance(item, PullStatus):
                 self._react(item)
             else:
-                self._heard = monotonic()
+                self._received_at = monotonic()
                 self._take(item)
                 self._take_more()
         return self._finish()
@@ -130,7 +130,7 @@ class Fetch:
             expires,
             self.source.pin.id if plan.group else "",
         )
-        self._heard = now
+        self._received_at = now
         self.inbox.pull(self._request)
 
     def _wake(self) -> float:
@@ -140,9 +140,9 @@ class Fetch:
             return min(self.until, pause if self.inbox.connected else monotonic() + LOOK)
         wake = self.until + _SLACK
         if self.until == _NEVER:
-            wake = self._heard + _LONGEST + _SLACK
+            wake = self._received_at + _LONGEST + _SLACK
         if self._request.heartbeat:
-            wake = min(wake, self._heard + ALARM * self._request.heartbeat)
+            wake = min(wake, self._received_at + ALARM * self._request.heartbeat)
         return wake
 
     def _look(self, now: float) -> None:
@@ -154,7 +154,7 @@ class Fetch:
                 self._check()  # a server before 2.10 does not answer for a consumer that is gone
         elif self._request is not None and now >= self._wake():
             self.clean = False
-            silence = now - self._heard
+            silence = now - self._received_at
             self._error = NoHeartbeatError(self.source.stream, self.source.consumer, silence)
             self._request = None
             self._check()
@@ -170,7 +170,7 @@ class Fetch:
     def _react(self, status: PullStatus) -> None:
         """Acts on a status."""
         now = monotonic()
-        self._heard = now
+        self._received_at = now
         if status.meaning is Meaning.HEARTBEAT:
             self._error = None
             return

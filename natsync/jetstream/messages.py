@@ -93,7 +93,7 @@ class Messages:
         # Whether there is more to look at in a message than its place in the queue.
         self._is_counted = bool(plan.max_bytes or plan.group)
         self._backoff = Backoff()
-        self._heard = monotonic()
+        self._received_at = monotonic()
         self._silence = Silence()
         self._taken = 0  # messages: a sign of life that needs no look at the clock
         self._error: Error | None = None
@@ -168,7 +168,7 @@ class Messages:
             elif self._open.is_low:
                 wake = min(wake, self._backoff.until)
             else:
-                wake = min(wake, max(self._heard, started) + ALARM * self._plan.beat)
+                wake = min(wake, max(self._received_at, started) + ALARM * self._plan.beat)
         return self._take(wake - now)
 
     def _take(self, timeout: float) -> JetStreamMsg | PullStatus | None:
@@ -199,7 +199,7 @@ class Messages:
                 return  # the end of the outage is a status, which leads here again
             self._backoff.until = 0.0
             if not self._open.msgs:
-                self._heard = monotonic()
+                self._received_at = monotonic()
             request = self._open.ask(self._source.pin.id if self._plan.group else "")
         self._inbox.pull(request)
 
@@ -207,7 +207,7 @@ class Messages:
         """Acts on a status."""
         error = status.error
         with self._lock:
-            self._heard = now = monotonic()
+            self._received_at = now = monotonic()
             whole = self._plan.max_bytes
             if status.meaning is Meaning.HEARTBEAT:
                 self._backoff.worked()
@@ -239,11 +239,11 @@ class Messages:
             silent = (
                 self._open.msgs > 0
                 and not self._stopping
-                and now >= max(self._heard, started) + silence
+                and now >= max(self._received_at, started) + silence
                 and self._inbox.connected  # without one, nothing can arrive
             )
             if silent:
-                self._heard = now
+                self._received_at = now
                 self._open.forget()
                 self._backoff.until = 0.0
         if silent:

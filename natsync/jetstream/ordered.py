@@ -100,7 +100,7 @@ class OrderedMessages:
         self._origin = NO_ORIGIN  # of the last message
         self._open = OpenPulls(plan)
         self._backoff = Backoff()
-        self._heard = 0.0
+        self._received_at = 0.0
         self._silence = Silence()
         self._source: PullSource | None = None
         self._inbox: PullInbox | None = None
@@ -156,12 +156,12 @@ class OrderedMessages:
             return None
         silence = ALARM * self._plan.beat
         now = monotonic()
-        wake = max(self._heard, started) + silence if inbox.connected else now + LOOK
+        wake = max(self._received_at, started) + silence if inbox.connected else now + LOOK
         msg = self._take(min(until, wake) - now)
         if msg is None and inbox is self._inbox and not self._draining and inbox.connected:
             if not self._open.msgs:  # there was no connection to ask on
                 self._ask()
-            elif monotonic() >= max(self._heard, started) + silence:
+            elif monotonic() >= max(self._received_at, started) + silence:
                 self._reset(NoHeartbeatError(self._stream, self._name, silence))
         return msg
 
@@ -227,7 +227,7 @@ class OrderedMessages:
 
     def _react(self, status: PullStatus) -> None:
         """Acts on a status."""
-        self._heard = monotonic()
+        self._received_at = monotonic()
         self._open.status(status)
         match status.meaning:
             case Meaning.HEARTBEAT:
@@ -314,7 +314,7 @@ class OrderedMessages:
 
     def _ask(self) -> None:
         if self._open.is_low and self._inbox and self._inbox.connected and not self._draining:
-            self._heard = monotonic()
+            self._received_at = monotonic()
             self._inbox.pull(self._open.ask())
 
     def stop(self) -> int:

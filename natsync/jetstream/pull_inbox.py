@@ -114,7 +114,7 @@ class PullInbox:
 
     def _note(self, outage: Error | None) -> PullStatus | None:
         """Notes an outage or its end, and returns its status; None for the end of one that this inbox
-        began in, when `connected` has told of that, and a request may have been sent since."""
+        began in, when `connected` has reported that, and a request may have been sent since."""
         known = not (outage or self._away or self._began_away)
         self._began_away = False
         self._away = outage is not None

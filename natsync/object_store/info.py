@@ -155,7 +155,7 @@ def read_info(
 
 
 def _name_in(subject: str) -> str:
-    """The name that a subject stands for, to be told in an error."""
+    """The name that a subject stands for, for the text of an error."""
     encoded = subject.rpartition(".")[2]
     try:
         return base64.urlsafe_b64decode(encoded).decode("utf-8", "replace")

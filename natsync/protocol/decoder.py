@@ -81,9 +81,9 @@ class Decoder:
             self._start, self.has_more = 0, True
 
     def skip(self, size: int) -> None:
-        """Skips the next `size` bytes of the stream, which never arrive: a hole in a capture.
+        """Skips the next `size` bytes of the stream, which never arrive: a gap in a capture.
 
-        The hole must lie within the body in progress (`size <= body_left`), after everything fed was read;
+        The gap must lie within the body in progress (`size <= body_left`), after everything fed was read;
         the frame then has `missing_bytes`. Raises ValueError anywhere else.
         """
         if self._unread or not self._body or not 0 <= size <= self._body.left:

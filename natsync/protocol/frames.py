@@ -73,7 +73,7 @@ class Message(Frame):
 
     The sizes are those in the control line, also where the decoder does not keep payloads (`payload` is
     empty then) and where bytes never arrived: `missing_bytes` counts those of the payload, which holds the
-    others. A header block with a hole is not kept: `headers` is empty, `header_bytes` is not.
+    others. A header block with a gap is not kept: `headers` is empty, `header_bytes` is not.
     """
 
     payload_bytes: int = field(default=0, init=False)

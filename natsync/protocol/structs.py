@@ -82,8 +82,8 @@ class StructType(type):
         for each, annotation in annotations.items():
             if annotation.startswith("ClassVar"):
                 continue
-            given = namespace.pop(each, REQUIRED)
-            made = given if isinstance(given, Field) else Field(given, None, True, True)
+            default = namespace.pop(each, REQUIRED)
+            made = default if isinstance(default, Field) else Field(default, None, True, True)
             made.annotation, made.kw_only = annotation, kw_only
             own[each] = made
         declared = {**getattr(bases[0], "_declared", {}), **own} if bases else own
@@ -112,8 +112,8 @@ class Struct(metaclass=StructType):
 
     def replace(self: _S, **changes: object) -> _S:
         """Returns a copy with other values for these arguments."""
-        given = {name: getattr(self, name) for name in self._arguments}
-        return type(self)(**{**given, **changes})
+        arguments = {name: getattr(self, name) for name in self._arguments}
+        return type(self)(**{**arguments, **changes})
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

@@ -53,17 +53,17 @@ class Liveness:
             self._thread.join(timeout)
 
     def _run(self, session: Session, lose: Lose) -> None:
-        told = session.subjects
-        pings = bool(told.ping_requests and told.ping_interval > 0)
+        subjects = session.subjects
+        pings = bool(subjects.ping_requests and subjects.ping_interval > 0)
         ping = Ping(session.conn_id).to_bytes()
-        due = monotonic() + told.ping_interval
+        due = monotonic() + subjects.ping_interval
         while True:
             try:
                 msg = self._inbox.next_msg(max(0.0, due - monotonic()) if pings else None)
                 lost = self._receive(msg)
             except NextMsgTimeoutError:
-                due += told.ping_interval
-                lost = self._ping(told.ping_requests, ping, told.ping_max_out)
+                due += subjects.ping_interval
+                lost = self._ping(subjects.ping_requests, ping, subjects.ping_max_out)
             except Error as error:  # closed by us, or with the NATS connection; or refused
                 lost = str(error)
             if lost:

@@ -91,12 +91,12 @@ def test_what_did_not_reach_the_network_is_known_to_the_message() -> None:
     for item in (b"0123456789", SubscriptionOps(b"SUB"), b"abcdef", RequestBytes(b"ask")):
         outbound.put(item, len(item))
     channel.turn(0.0)
-    assert channel.is_behind
+    assert channel.has_unsent
     assert channel.unsent() == [SubscriptionOps(b"SUB"), b"abcdef", RequestBytes(b"ask")]
     assert channel.unconfirmed == 1
     loop.room = 20_000
     channel.turn(0.0)
-    assert not channel.is_behind and channel.unsent() == [] and channel.unconfirmed == 3
+    assert not channel.has_unsent and channel.unsent() == [] and channel.unconfirmed == 3
 
 
 def test_many_messages_are_followed_by_a_ping_of_our_own() -> None:
@@ -342,5 +342,5 @@ def test_a_ping_that_was_not_sent_is_no_message_for_the_next_connection() -> Non
     outbound.put(b"def", 3)
     outbound.flush(Waiter[bool](idle))
     channel.turn(0.0)
-    assert channel.is_behind and (channel.sent, channel.unconfirmed) == (1, 1)
+    assert channel.has_unsent and (channel.sent, channel.unconfirmed) == (1, 1)
     assert outbound.detach(channel.unsent()) == [] and outbound.items == [b"def"]

@@ -41,11 +41,11 @@ class AuditOptions(CommandOptions):
 
 
 def _values(
-    context: click.Context, parameter: click.Parameter, given: tuple[str, ...]
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, list[str]]:
     """`NAME=VALUE`, repeatable: the values by name."""
     found: dict[str, list[str]] = {}
-    for each in given:
+    for each in values:
         name, equals, value = each.partition("=")
         if not (name and equals and value):
             raise click.BadParameter(f"{each!r} is not NAME=VALUE, such as known_clusters=east")

@@ -229,7 +229,7 @@ _DISSECTION = (
 _BOUNDS = "Limits of time and memory: what they drop is counted"
 _LIMITS = (
     option(
-        "--hole-seconds",
+        "--gap-seconds",
         group=_BOUNDS,
         type=click.FloatRange(min=0, max=1e9),
         metavar="S",

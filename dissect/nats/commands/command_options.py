@@ -38,7 +38,7 @@ class CommandOptions:
     kinds: tuple[str, ...] = ()
     separate: bool = False
     sort: str | None = None
-    hole_seconds: float = _STREAMS.patience_ns / 1e9
+    gap_seconds: float = _STREAMS.patience_ns / 1e9
     max_stream_bytes: int = _STREAMS.held_bytes
     max_held_bytes: int = _FLOWS.held_bytes
     max_flows: int = _FLOWS.max_flows
@@ -85,7 +85,7 @@ class CommandOptions:
             redact=not self.no_redact,
             stream_limits=Limits(
                 held_bytes=self.max_stream_bytes,
-                patience_ns=round(self.hole_seconds * 1e9),
+                patience_ns=round(self.gap_seconds * 1e9),
             ),
             flow_limits=FlowLimits(
                 max_flows=self.max_flows,

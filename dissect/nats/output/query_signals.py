@@ -23,24 +23,24 @@ def interruptible(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are the business of the main thread
         return
-    heard, tells = os.pipe()
-    os.set_blocking(tells, False)
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
     signals: list[int] = []
 
     def interrupt() -> None:
-        while number := os.read(heard, 1):
+        while number := os.read(read_end, 1):
             signals.extend(number)
             connection.interrupt()
 
     def stop() -> None:
         signal.set_wakeup_fd(before)
-        os.close(tells)
-        watch.join()  # it has heard of all signals then
-        os.close(heard)
+        os.close(write_end)
+        watch.join()  # it has read all signals then
+        os.close(read_end)
 
     watch = threading.Thread(target=interrupt, name="nats-dissect signals", daemon=True)
     watch.start()
-    before = signal.set_wakeup_fd(tells, warn_on_full_buffer=False)
+    before = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
     try:
         yield
     except BaseException as error:

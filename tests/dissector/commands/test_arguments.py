@@ -44,7 +44,7 @@ def test_what_is_given_reaches_the_dissector() -> None:
         "--port=1=route",
         "--no-redact",
         "--payload=text",
-        "--hole-seconds=0.25",
+        "--gap-seconds=0.25",
         "--max-stream-bytes=5000",
         "--max-held-bytes=6000",
         "--max-flows=7",

@@ -55,8 +55,10 @@ def sniffing(interface: str) -> Iterator[tuple[bytes, int]]:
 def _reason(program: str, said: bytes) -> str:
     """The first line that says what is wrong: the rest is advice."""
     lines = said.decode("utf-8", "replace").splitlines()
-    told = [line.strip() for line in lines if line.strip() and not line.startswith("Capturing on")]
-    return told[0].removeprefix(f"{program}: ") if told else "it ended without a packet"
+    messages = [
+        line.strip() for line in lines if line.strip() and not line.startswith("Capturing on")
+    ]
+    return messages[0].removeprefix(f"{program}: ") if messages else "it ended without a packet"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -62,7 +62,7 @@ def _of_connections(found: Aggregate) -> Iterator[Problem]:
         yield Problem(WARNING, f"{count_text(pings, 'PING')} had no PONG.", "sessions")
     if links.sums["lame_duck"]:
         sessions = count_text(links.sums["lame_duck"], "session")
-        yield Problem(WARNING, f"{sessions} heard that their server shuts down.", "sessions")
+        yield Problem(WARNING, f"The server announced its shutdown to {sessions}.", "sessions")
     if links.stopped.seen:
         connections = count_text(links.stopped.seen, "connection")
         longest = next(iter(links.stopped))

@@ -124,7 +124,9 @@ def _of_report(found: Aggregate, capture: CaptureReport | None) -> Iterator[Unse
             "nats-dissect sql counts them all.",
         )
     if found.requests.subjects.merged:
-        yield Unseen(f"Latency is told apart for {requests.SUBJECTS} subjects; others are summed.")
+        yield Unseen(
+            f"Latency is kept separately for {requests.SUBJECTS} subjects; others are summed."
+        )
     if found.topology.dropped:
         yield Unseen(f"{count_text(found.topology.dropped, 'session')} are not in the topology.")
     if capture is None:

@@ -28,9 +28,9 @@ from .arrow_tasks import (
     Batches,
     Decoded,
     Function,
-    inputs,
     reduce_garbage_collection,
     result_row,
+    states_by_partition,
     write_tables,
 )
 from .grouped import ITEMS, GroupedWork, item_batches, made_of_groups
@@ -52,14 +52,14 @@ def layer_of(table: str) -> ApplicationLayer | None:
     return TABLES[table].layer
 
 
-def wanted_frames(spec: JobSpec, given: Inputs) -> Function:
+def wanted_frames(spec: JobSpec, inputs: Inputs) -> Function:
     """Takes rows `partition, kind, flow, body`, in order; returns the frames that layers read (`FRAMES`)."""
 
     def run(batches: Batches) -> Batches:
         reduce_garbage_collection()
-        for number, states, continuing in inputs(batches):
+        for number, states, continuing in states_by_partition(batches):
             waiting: list[LayerFrame] = []
-            for rows in decode(spec, given, number, states, continuing, Counter()):
+            for rows in decode(spec, inputs, number, states, continuing, Counter()):
                 waiting += (row for row in rows.records if isinstance(row, LayerFrame))
                 if len(waiting) >= _PICKLED:
                     yield _batch(waiting)

@@ -157,20 +157,22 @@ def _flow_chunks(batches: Batches) -> Iterator[tuple[int, FlowChunk]]:
             yield share, FlowChunk(*chunk)
 
 
-def writing(spec: JobSpec, given: Inputs, wanted: Sequence[str], new_writer: NewWriter) -> Function:
+def writing(
+    spec: JobSpec, inputs: Inputs, wanted: Sequence[str], new_writer: NewWriter
+) -> Function:
     """Takes rows `partition, kind, flow, body`, in order; writes the tables, and returns a row with a
     `Decoded` per partition."""
 
     def one(number: int, states: list[State], continuing: set[bytes]) -> Decoded:
         done = Decoded()
-        rows = decode(spec, given, number, states, continuing, done.passed_over)
+        rows = decode(spec, inputs, number, states, continuing, done.passed_over)
         writer = new_writer(number, wanted)
         write_tables(rows, spec.tables, writer, wanted, done)
         return done
 
     def do(batches: Batches) -> Batches:
         reduce_garbage_collection()
-        for number, states, continuing in inputs(batches):
+        for number, states, continuing in states_by_partition(batches):
             yield result_row(number, _result_or_error(lambda: one(number, states, continuing)))
 
     return do
@@ -199,13 +201,13 @@ def write_tables(
     done.written += writer.written
 
 
-def reading(spec: JobSpec, given: Inputs, table: str) -> Function:
+def reading(spec: JobSpec, inputs: Inputs, table: str) -> Function:
     """Takes rows `partition, kind, flow, body`, in order; returns the rows of a table."""
 
     def run(batches: Batches) -> Batches:
         reduce_garbage_collection()
-        for number, states, continuing in inputs(batches):
-            rows = decode(spec, given, number, states, continuing, Counter())
+        for number, states, continuing in states_by_partition(batches):
+            rows = decode(spec, inputs, number, states, continuing, Counter())
             yield from batches_of(table, rows)
 
     return run
@@ -232,7 +234,7 @@ def _result_or_error(function: Callable[[], _Out]) -> _Out | DissectError:
         return error
 
 
-def inputs(batches: Batches) -> Iterator[tuple[int, list[State], set[bytes]]]:
+def states_by_partition(batches: Batches) -> Iterator[tuple[int, list[State], set[bytes]]]:
     """Partitions with the states of flows that reach them, and the flows that continue after them."""
     for number, group in groupby(_rows(batches), key=lambda row: row[0]):
         states: list[State] = []

@@ -21,7 +21,7 @@ _REQUEST = re.compile(rb"[A-Z]{3,7} ([^ \r\n]{1,8000}) HTTP/1\.[01]\r\n")
 _RESPONSE = re.compile(rb"HTTP/1\.[01] ([1-5][0-9][0-9][^\r\n]{0,200})\r\n")
 _WANTS_WEBSOCKET = re.compile(rb"\r\nSec-WebSocket-Version:", re.IGNORECASE)
 _WANTS_TLS = b"Client sent an HTTP request to an HTTPS server"  # net/http of Go
-_MOST_BODY = 120  # characters of a refusal's body that are told
+_MOST_BODY = 120  # characters of a refusal's body that are shown
 
 
 def is_refusal(request: bytes, response: bytes) -> bool:
