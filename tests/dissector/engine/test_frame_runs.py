@@ -92,8 +92,8 @@ def test_anomalies_of_frames_come_once_and_the_reason_of_a_gap_first() -> None:
 
 def test_time_is_linear_in_the_frames_of_a_packet() -> None:
     def taken(count: int) -> float:
-        said = Said().client().say(ORIGINATOR, b"PUB * 0\r\n\r\n" * count)
-        *_, batch = said.batches(ORIGINATOR)
+        conversation = FramedConversation().client().say(ORIGINATOR, b"PUB * 0\r\n\r\n" * count)
+        *_, batch = conversation.batches(ORIGINATOR)
         offsets = [frame.offset for frame in batch.frames]
         notes = [
             Note(ORIGINATOR, 1, 1, "t.pcap", Anomaly.INVALID_SUBJECT, offset, 9)
