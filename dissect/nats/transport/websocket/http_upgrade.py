@@ -1,7 +1,7 @@
 """The HTTP request and response that begin a WebSocket: what they say, and why a server refuses.
 
 RFC 6455 (4), RFC 9110, and server/websocket.go (`wsUpgrade`). Cookies and query strings may hold secrets, so
-only their names are kept.
+only their names are kept; addresses are shown without passwords and fragments.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from ipaddress import ip_address
 
 from ...schema.records import Value, text_of
-from ...secrets.redact import MASK
+from ...secrets.redact import MASK, masked_text
 
 HEAD_BYTES = 16 << 10  # of a request or a response, at most
 HEAD_END = b"\r\n\r\n"
@@ -21,6 +21,7 @@ _REQUEST = re.compile(rb"[A-Z]{3,7} ([^ \r\n]{1,8000}) HTTP/1\.[01]\r\n")
 _RESPONSE = re.compile(rb"HTTP/1\.[01] ([1-5][0-9][0-9][^\r\n]{0,200})\r\n")
 _WANTS_WEBSOCKET = re.compile(rb"\r\nSec-WebSocket-Version:", re.IGNORECASE)
 _WANTS_TLS = b"Client sent an HTTP request to an HTTPS server"  # net/http of Go
+_FRAGMENT = re.compile(r"#.*", re.DOTALL)
 _MOST_BODY = 120  # characters of a refusal's body that are shown
 
 
@@ -38,21 +39,21 @@ def refusal_text(response: bytes) -> str:
     head, _, body = response.partition(HEAD_END)
     status = _RESPONSE.match(response)
     text = text_of(status[1]) if status else ""
-    location = _header(head, b"Location").partition(b"?")[0]
+    location = _address(_header(head, b"Location")).partition("?")[0]
     if location:
-        return f"{text}, to {text_of(location)}"
-    line = text_of(body.strip().partition(b"\n")[0])[:_MOST_BODY].strip()
+        return f"{text}, to {location}"
+    line = masked_text(text_of(body.strip().partition(b"\n")[0]))[:_MOST_BODY].strip()
     return f"{text}: {line}" if line else text
 
 
 def request_facts(head: bytes) -> dict[str, Value]:
     """What the request says, by columns of `flows` and `sessions`."""
     found = _REQUEST.match(head)
-    path, question, query = (text_of(found[1]) if found else "").partition("?")
+    path, question, query = (_address(found[1]) if found else "").partition("?")
     return {
         "websocket_path": path + question + _masked(query, "&") or None,
-        "websocket_host": text_of(_header(head, b"Host")) or None,
-        "websocket_origin": text_of(_header(head, b"Origin")) or None,
+        "websocket_host": _address(_header(head, b"Host")) or None,
+        "websocket_origin": _address(_header(head, b"Origin")) or None,
         "websocket_cookies": _masked(text_of(_header(head, b"Cookie")), ";") or None,
         "proxied_for": _forwarded_for(_header(head, b"X-Forwarded-For")),
     }
@@ -70,6 +71,13 @@ def _header(head: bytes, name: bytes) -> bytes:
     """The value of a header; empty: there is none."""
     found = re.search(rb"\r\n%s:[ \t]*([^\r\n]*)" % name, head, re.IGNORECASE)
     return found[1].rstrip() if found else b""
+
+
+def _address(value: bytes) -> str:
+    """An address as columns show it: without a password and without its fragment, which may be a token. The
+    password is looked for first, because it may hold a `#` that nobody escaped."""
+    text = text_of(value)
+    return _FRAGMENT.sub("", text if text.startswith("/") else masked_text(text))
 
 
 def _masked(pairs: str, separator: str) -> str:

@@ -32,6 +32,22 @@ def test_the_facts_of_a_request_show_no_secret() -> None:
     assert set(request_facts(b"").values()) == {None}
 
 
+def test_addresses_in_a_request_show_no_password() -> None:
+    facts = request_facts(
+        b"GET http://bob:s3cret@b/leafnode?t=s3cret#s3cret HTTP/1.1\r\nHost: bob:s3cret@b:80\r\n"
+        b"Origin: https://bob:s3cret@shop.example\r\n\r\n"
+    )
+    assert facts["websocket_path"] == "http://bob:***@b/leafnode?t=***"
+    assert facts["websocket_host"] == "bob:***@b:80"
+    assert facts["websocket_origin"] == "https://bob:***@shop.example"
+    for path, shown in (
+        (b"/a#s3cret", "/a"),
+        (b"/a?t=bob:s3cret@b", "/a?t=***"),
+        (b"http://bob:s3#cret@b/a", "http://bob:***@b/a"),
+    ):
+        assert request_facts(b"GET %s HTTP/1.1\r\n\r\n" % path)["websocket_path"] == shown
+
+
 @pytest.mark.parametrize("value", [b"203.0.113.7, 10.0.0.1", b"unknown", b"\xff"])
 def test_servers_take_a_single_address_from_proxies(value: bytes) -> None:
     facts = request_facts(REQUEST.replace(b"203.0.113.7", value))
@@ -58,6 +74,16 @@ def test_what_both_sides_agreed_on() -> None:
             REQUEST,
             b"HTTP/1.1 302 Found\r\nLocation: https://b/?t=1\r\n\r\n",
             "302 Found, to https://b/",
+        ),
+        (
+            REQUEST,
+            b"HTTP/1.1 302 Found\r\nLocation: https://bob:s3cret@b/#access_token=s3cret\r\n\r\n",
+            "302 Found, to https://bob:***@b/",
+        ),
+        (
+            REQUEST,
+            b"HTTP/1.1 502 Bad Gateway\r\n\r\nno route to nats://bob:s3cret@b:4222\n",
+            "502 Bad Gateway: no route to nats://bob:***@b:4222",
         ),
         (REQUEST, b"HTTP/1.1 200 OK\r\n\r\n", "200 OK"),
         (b"GET / HTTP/1.1\r\n\r\n", WANTED, "400 Bad Request: websocket: no"),
