@@ -146,4 +146,4 @@ def _refuse(name: str) -> None:
 
 # Made once: `json.loads` and `json.dumps` make a new one in each call that has options.
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -151,7 +151,7 @@ def _no_constant(name: str) -> None:
 
 # Made once: `json.loads` and `json.dumps` make one each time.
 _JSON = json.JSONDecoder(parse_constant=_no_constant)
-_TEXT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_TEXT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def _masked(value: object, secrets: Secrets, is_url: bool = False) -> object:

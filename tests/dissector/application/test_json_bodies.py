@@ -46,6 +46,11 @@ def test_any_bytes_are_read_or_refused(content: bytes) -> None:
             json.loads(shown(found))
 
 
+def test_numbers_beyond_a_float_do_not_become_what_json_lacks() -> None:
+    found = read_object(b'{"rate": 1e999}')
+    assert found is not None and shown(found) == "***"
+
+
 def test_secrets_and_stored_contents_are_masked() -> None:
     text = shown(
         {

@@ -126,6 +126,10 @@ def test_what_the_codec_cannot_read_is_masked_whole(text: bytes) -> None:
     assert masked_json(text) == MASK
 
 
+def test_a_number_beyond_a_float_does_not_become_what_json_lacks() -> None:
+    assert masked_json(b'{"max_payload":-1e999}') == MASK
+
+
 def test_what_the_codec_can_read_is_shown() -> None:
     text = b'{"name":"\xff"}'
     assert ConnectOptions.parse(text).name == json.loads(masked_json(text))["name"]
