@@ -16,7 +16,7 @@ from ...options import Payload
 from ...schema.anomalies import Anomaly
 from ...schema.declaration import LayerFrame
 from ...schema.records import Record
-from ..json_bodies import decimal, header, member, text
+from ..json_bodies import decimal, header, member, number, text
 from .api import Call
 from .stored_message import GETS, asked_subject, stored_message
 
@@ -161,8 +161,7 @@ class KeyValue:
         found = stored_message(call)
         subject = asked_subject(call) or (found.subject if found else "")
         row.key = _key(subject)
-        seq = call.request.get("seq")
-        row.expected_revision = seq if type(seq) is int else None
+        row.expected_revision = number(call.request, "seq")
         if found is None:
             row.found = False if row.code is not None else None
             return row

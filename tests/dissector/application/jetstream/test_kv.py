@@ -95,6 +95,14 @@ def test_gets_in_json() -> None:
     ]
 
 
+def test_a_revision_that_is_no_integer_of_64_bits_is_left_out() -> None:
+    session = ScriptedSession(JetStream())
+    for seq in (10**300, True, "3"):
+        session.pub("$JS.API.DIRECT.GET.KV_b", {"seq": seq}, "_INBOX.1")
+        session.msg("_INBOX.1", status=404, text="Message Not Found")
+    assert values(operations(session), "expected_revision") == [(None,)] * 3
+
+
 def test_watches_and_status() -> None:
     session = ScriptedSession(JetStream())
     for name, config in (
