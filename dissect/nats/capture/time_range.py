@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from ..number_formats import time_of
@@ -96,9 +97,9 @@ class TimeRange:
             if all(inside):
                 yield run
                 continue
-            start = 0
-            while True in inside[start:]:
-                start = inside.index(True, start)
-                stop = inside.index(False, start) if False in inside[start:] else len(inside)
-                yield replace(run, first=run.first + start, places=run.places[start:stop])
-                start = stop
+            first = run.first
+            for is_inside, some in groupby(zip(inside, run.places), itemgetter(0)):
+                places = [place for _, place in some]
+                if is_inside:
+                    yield replace(run, first=first, places=places)
+                first += len(places)
