@@ -14,7 +14,7 @@ Records are made as you iterate: memory does not grow with the capture, unless r
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
@@ -35,13 +35,13 @@ from .schema.records import (
     SessionRecord,
     SubscriptionRecord,
 )
-from .tables import TABLE_OF
+from .tables import TABLE_OF, TABLES
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow as pa
 
-Path = str | os.PathLike[str]
+Path = str | bytes | os.PathLike[str]
 Paths = Path | Iterable[Path]
 """A capture, or several: files, folders, patterns, or `-` for standard input; together one timeline."""
 
@@ -163,18 +163,26 @@ def _frame_batches(
 
 def records(
     paths: Paths,
-    tables: Collection[str],
+    tables: Iterable[str] | str,
     options: Options = _DEFAULTS,
     report: CaptureReport | None = None,
     live: bool = False,
 ) -> Generator[Record, None, None]:
-    """The records of several tables in one pass over the captures. Each table is in order of time."""
-    return pipeline.records(_names(paths), tables, options, report, live)
+    """The records of several tables in one pass over the captures. Each table is in order of time.
+
+    `tables` has names from `TABLES`. Raises ValueError for another name, or if there are no `paths`, and
+    CaptureError if an input is not a capture.
+    """
+    wanted = [tables] if isinstance(tables, str) else list(tables)
+    for name in wanted:
+        if name not in TABLES:
+            raise ValueError(f"{name!r} is not a table; tables are {', '.join(TABLES)}")
+    return pipeline.records(_names(paths), wanted, options, report, live)
 
 
 def _names(paths: Paths) -> list[str]:
-    names = [paths] if isinstance(paths, (str, os.PathLike)) else paths
-    found = [os.fspath(name) for name in names]
+    names = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else paths
+    found = [os.fsdecode(name) for name in names]
     if not found:  # as of a pattern that the caller expanded
         raise ValueError("no capture is named")
     return found

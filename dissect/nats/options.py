@@ -29,7 +29,7 @@ class Options:
 
     Payloads, kinds and times may be texts, as on the command line: `payload="text"`, `kinds="route"`,
     `from_time="2026-11-21T02:01"` or, in seconds after the first packet, `"1.5"`. Raises ValueError for
-    a text without such a meaning.
+    a text without such a meaning, and TypeError for a time of another type.
     """
 
     hints: Mapping[int, Kind]
@@ -58,8 +58,7 @@ class Options:
         max_expanded: int | None = None,
         key_logs: Collection[str] | str = (),
     ) -> None:
-        begin = time_bound(from_time) if isinstance(from_time, str) else from_time
-        end = time_bound(until_time) if isinstance(until_time, str) else until_time
+        begin, end = _bound("from_time", from_time), _bound("until_time", until_time)
         check_bounds(begin, end)
         if isinstance(kinds, (str, Kind)):
             kinds = [kinds]
@@ -88,6 +87,16 @@ class Options:
             held_bytes=whole.held_bytes // processes,
         )
         return replace(self, flow_limits=limits)
+
+
+def _bound(name: str, time: TimeBound | str | None) -> TimeBound | None:
+    """The time of an option. Raises ValueError or TypeError, so that no dissection begins with a number or a
+    `datetime`, which does not say what it counts from or which zone it means."""
+    if isinstance(time, str):
+        return time_bound(time)
+    if time is None or isinstance(time, TimeBound):
+        return time
+    raise TypeError(f"{name} must be a text such as '2026-11-21T02:01:43Z' or '1.5', not {time!r}")
 
 
 def _kind(kind: Kind | str) -> Kind:

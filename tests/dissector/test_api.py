@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -28,7 +29,8 @@ except ImportError as lack:
 def test_a_capture_is_named_by_a_text_or_a_path() -> None:
     expected = list(unwrapped([str(CORE)], ["sessions"]))
     assert len(expected) == 7
-    for paths in (str(CORE), CORE, [str(CORE)], [CORE], (path for path in [CORE])):
+    raw = os.fsencode(CORE)
+    for paths in (str(CORE), CORE, [str(CORE)], [CORE], (path for path in [CORE]), raw, [raw]):
         assert list(sessions(paths)) == expected
         assert len(list(sessions([AUTH, str(CORE)]))) == 14
 
@@ -41,6 +43,16 @@ def test_one_that_is_missing_is_named() -> None:
 def test_several_tables_in_one_pass() -> None:
     found = {type(row).__name__ for row in records(CORE, ["sessions", "flows"])}
     assert found == {"SessionRecord", "FlowRecord"}
+
+
+def test_one_table_may_be_a_text_and_an_unknown_one_names_those_that_there_are() -> None:
+    assert list(records(CORE, "sessions")) == list(sessions(CORE))
+    assert list(records(CORE, iter(["sessions"]))) == list(sessions(CORE))
+    for wrong in ("messages", ["sessions", "messages"]):
+        with pytest.raises(
+            ValueError, match="^'messages' is not a table; tables are frames, sessions, "
+        ):
+            records(CORE, wrong)
 
 
 def test_rows_as_an_arrow_table() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
+from typing import Any
+
 import pytest
 
 from dissect.nats import Options, Payload
@@ -35,3 +38,11 @@ def test_one_kind_may_be_a_text_and_an_unknown_one_names_those_that_there_are() 
     for wrong in ({"kinds": ["x"]}, {"kinds": "x"}, {"hints": {4222: "x"}}):
         with pytest.raises(ValueError, match="one of client, route, gateway, leafnode, not 'x'$"):
             Options(**wrong)
+
+
+@pytest.mark.parametrize("wrong", [5, 1.5, datetime(2026, 11, 21), date(2026, 11, 21)])
+def test_a_time_is_a_text(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="^from_time must be a text such as .*, not "):
+        Options(from_time=wrong)
+    with pytest.raises(TypeError, match="^until_time must be a text such as .*, not "):
+        Options(until_time=wrong)
