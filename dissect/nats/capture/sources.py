@@ -44,7 +44,8 @@ _OTHERS = {
     b"snoop\0\0\0": ("a snoop capture", "convert it with editcap -F pcap"),
     b"GMBU": ("a Network Monitor capture", "convert it with editcap -F pcap"),
 }
-_REMEDY = "give pcap or pcapng, plain or compressed with gzip or zstd"
+_TAR_AT, _TAR = 257, b"ustar"
+_REMEDY = "give pcap or pcapng, plain or compressed with gzip, bzip2, xz or zstd"
 
 
 def read_runs(
@@ -333,4 +334,6 @@ def _format(path: str, blocks: Blocks) -> str:
     for magic, (what, remedy) in _OTHERS.items():
         if head.startswith(magic):
             raise CaptureError(path, f"the file is {what}", remedy)
+    if head.startswith(_TAR, _TAR_AT):
+        raise CaptureError(path, "the file is a tar archive", "unpack it first")
     raise CaptureError(path, f"not a capture: it begins with {head[:8]!r}", _REMEDY)

@@ -17,6 +17,7 @@ from ..number_formats import size_of
 from ..options import Payload
 from ..output.formats import FORMATS
 from ..tcp.limits import FlowLimits, Limits
+from .ranges import FloatRange
 
 DOT = "dot"
 """The format of `servers` for Graphviz, beside those of every table."""
@@ -151,7 +152,7 @@ def _jobs(default: str) -> Decorator:
     return option(
         "--jobs",
         group="Output",
-        type=click.IntRange(min=0),
+        type=click.IntRange(min=0, max=512),
         metavar="N",
         help="Share the work among N processes, 0 for all cores; the rows are the same."
         f"  [default: {default}]",
@@ -231,7 +232,7 @@ _LIMITS = (
     option(
         "--gap-seconds",
         group=_BOUNDS,
-        type=click.FloatRange(min=0, max=1e9),
+        type=FloatRange(min=0, max=1e9),
         metavar="S",
         default=_STREAMS.patience_ns / 1e9,
         show_default=True,
@@ -267,7 +268,7 @@ _LIMITS = (
     option(
         "--idle-seconds",
         group=_BOUNDS,
-        type=click.FloatRange(min=0, min_open=True, max=1e9),
+        type=FloatRange(min=0, min_open=True, max=1e9),
         metavar="S",
         default=_FLOWS.idle_ns // 10**9,
         show_default=True,

@@ -307,6 +307,7 @@ def test_a_named_pipe(tmp_path: Path, alone: bool) -> None:
         (b"\x28\xb5\x2f\xfd" + bytes(30), "the zstd data ends early"),
         (b"\x04\x22\x4d\x18" + bytes(30), "the file is compressed with lz4"),
         (b"PK\x03\x04" + bytes(30), "the file is a zip archive"),
+        (b"day/1.pcap".ljust(257, b"\0") + b"ustar", "the file is a tar archive"),
         (gzip.compress(b"", mtime=0), "the file is empty"),
         (gzip.compress(b"hello", mtime=0), "not a capture: it begins with b'hello'"),
         (gzip.compress(pcap_file(RECORDS), mtime=0)[:12], "the gzip data ends early"),

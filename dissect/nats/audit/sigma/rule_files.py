@@ -36,6 +36,8 @@ def load_rules(folders: Sequence[str] = ()) -> dict[str, Detection | Correlation
         added: set[str] = set()
         for rule in _of_folder(folder):
             _add(rules, rule, added)
+        if not added:
+            raise RuleError(folder, 0, "has no rules: nothing but blank lines and comments")
     _drop_uncounted(rules, package)
     return applied(rules)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ..arguments import INPUT, LIMIT, OUTPUT, SORT, Command, Decorator, format_option, option
+from ..ranges import FloatRange
 from .views import VIEWS
 
 
@@ -41,7 +42,7 @@ def top_options(command: Command) -> Command:
         option(
             "--interval",
             group="Output",
-            type=click.FloatRange(min=0.1, max=3600),
+            type=FloatRange(min=0.1, max=3600),
             metavar="S",
             default=1.0,
             show_default=True,

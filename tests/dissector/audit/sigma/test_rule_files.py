@@ -85,6 +85,8 @@ def test_one_folder_has_a_name_once(tmp_path: Path) -> None:
     [
         (b"\xff", "no text in UTF-8"),
         (b"a: [", "x.yml:1: "),
+        (b"", "x.yml: has no rules"),
+        (b"# title: later\n---\n", "x.yml: has no rules"),
         (b"#" * (1 << 20) + b"#", "too large for rules"),
     ],
 )
@@ -93,6 +95,14 @@ def test_a_file_that_has_no_rules(tmp_path: Path, data: bytes, reason: str) -> N
     file.write_bytes(data)
     with pytest.raises(RuleError, match=reason):
         load_rules([str(file)])
+
+
+def test_one_file_of_a_folder_may_be_commented_out(tmp_path: Path) -> None:
+    (tmp_path / "a.yml").write_text("# " + RULE.replace("\n", "\n# "), encoding="utf-8")
+    with pytest.raises(RuleError, match="has no rules"):
+        load_rules([str(tmp_path)])
+    (tmp_path / "b.yml").write_text(RULE, encoding="utf-8")
+    assert len(load_rules([str(tmp_path)])) == len(load_rules()) + 1
 
 
 def test_no_files(tmp_path: Path) -> None:
