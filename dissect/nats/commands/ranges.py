@@ -11,10 +11,10 @@ class FloatRange(click.FloatRange):
     """A number in a range. click alone accepts NaN, which no comparison finds outside."""
 
     def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+        self, value: float, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """The number; fails if it is none, or not in the range."""
-        number = float(super().convert(value, param, ctx))
+        number = super().convert(value, param, ctx)
         if isnan(number):
             self.fail(f"{value!r} is not a number", param, ctx)
         return number
