@@ -14,7 +14,7 @@ CORE = str(CAPTURES / "core-2.15.1.pcap")
 
 @pytest.mark.parametrize(
     ("command", "option"),
-    [("sessions", "--hole-seconds"), ("info", "--idle-seconds"), ("top", "--interval")],
+    [("sessions", "--gap-seconds"), ("info", "--idle-seconds"), ("top", "--interval")],
 )
 def test_what_is_not_a_number_is_refused(command: str, option: str) -> None:
     done = CliRunner().invoke(cli, [command, option, "nan", CORE])
@@ -23,7 +23,7 @@ def test_what_is_not_a_number_is_refused(command: str, option: str) -> None:
 
 
 def test_the_ends_of_a_range_are_checked() -> None:
-    done = CliRunner().invoke(cli, ["sessions", "--hole-seconds", "-0.5", CORE])
+    done = CliRunner().invoke(cli, ["sessions", "--gap-seconds", "-0.5", CORE])
     assert done.exit_code == 2 and "-0.5 is not in the range" in done.stderr
 
 
