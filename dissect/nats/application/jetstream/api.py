@@ -14,6 +14,7 @@ from typing import Annotated
 from ...schema.anomalies import Anomaly
 from ...schema.declaration import LayerFrame
 from ...schema.records import Record
+from ...secrets.redact import masked_text
 from ...sessions.advisories import trouble
 from ..json_bodies import (
     Object,
@@ -207,7 +208,7 @@ def advisory(frame: LayerFrame) -> tuple[ApiRecord, Object]:
         row.clock_ns = clock_ns(text(read, "timestamp"), frame.ts_ns)
         row.domain = text(read, "domain") or None
         row.account = row.account or text(read, "account") or None
-        row.error = text(read, "reason") or None
+        row.error = masked_text(text(read, "reason")) or None
     named = names if api.startswith((*_OF_CONSUMER, _OF_STREAM)) else []
     row.stream = text(read, "stream") or (named[0] if named else None)
     row.consumer = text(read, "consumer") or (

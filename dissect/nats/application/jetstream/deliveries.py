@@ -24,6 +24,7 @@ from ...options import Payload
 from ...schema.anomalies import Anomaly
 from ...schema.declaration import LayerFrame
 from ...schema.records import Record, text_of
+from ...secrets.redact import masked_text
 from ..held_payloads import HeldPayloads
 from .subjects import AckSubject, ack_subject
 
@@ -33,6 +34,7 @@ _SETTLED = 1024  # acked ones that wait for a confirmation
 _REPEATED = 16  # acked ones that wait for nothing but another ack
 _EMITTED = 4096  # keys of rows that are out: a late repetition of an ack is no new delivery
 _REASON = 256  # characters
+_READ = 8192  # bytes of a message that are searched for a reason
 _NOT_SEEN = Anomaly.DELIVERY_NOT_SEEN.value
 
 # The server compares these by their beginning, the others whole (server/consumer.go: processAck).
@@ -275,7 +277,8 @@ def _read_ack(row: DeliveryRecord, frame: LayerFrame, ack: str) -> None:
     if ack == "nak":
         row.nak_delay_ns = _delay(text_of(frame.content[4:]).strip())
     elif ack == "term":
-        row.term_reason = text_of(frame.content[5:]).strip()[:_REASON] or None
+        reason = masked_text(text_of(frame.content[5:_READ]))  # before it is cut between bob: and @
+        row.term_reason = reason.strip()[:_REASON] or None
 
 
 def _delay(said: str) -> int | None:

@@ -95,6 +95,15 @@ def test_between_servers_a_call_goes_either_way() -> None:
     assert values([row], "api", "account", "kind", "latency_ns") == [("INFO", "A", "route", MS)]
 
 
+def test_the_reason_in_an_advisory_shows_no_password() -> None:
+    session = ScriptedSession(JetStream())
+    body = {"type": "io.nats.jetstream.advisory.v1.terminated", "reason": "no pg://bob:s3cret@b"}
+    session.msg("$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.S.C", body)
+    (row,) = calls(session)
+    assert values([row], "error") == [("no pg://bob:***@b",)]
+    assert "s3cret" not in str(row)
+
+
 def test_advisories() -> None:
     session = ScriptedSession(JetStream())
     body = {

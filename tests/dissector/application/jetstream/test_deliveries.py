@@ -37,6 +37,8 @@ def delivered(session: ScriptedSession) -> list[Record]:
         (b"-NAK {", "nak", None, None),
         (b"+TERM", "term", None, None),
         (b"+TERM no customer", "term", None, "no customer"),
+        (b"+TERM no pg://bob:s3cret@b", "term", None, "no pg://bob:***@b"),
+        (b"+TERM pg://bob:" + b"s3cret" * 99 + b"@b", "term", None, "pg://bob:***@b"),
         (b"+WPI", "progress", None, None),
     ],
 )
