@@ -58,6 +58,19 @@ def test_the_newest_waits_longest(tmp_path: Path) -> None:
     assert journal.record([str(tmp_path)], changed_ns + minute_ns, minute_ns) is not None
 
 
+def test_a_file_that_grows_is_kept_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    whole = capture(path, START_NS)
+    journal = FileLog(StateStore(str(tmp_path / "state")), "")
+    content = path.read_bytes()
+    for size in range(len(content) + 1):
+        path.write_bytes(content[:size])
+        assert journal.record([str(tmp_path)], 0, 0) is None
+    assert len(journal._heads) == 1
+    assert journal.record([str(tmp_path)], 3 * NOW_NS, 0) == Entry((whole,))
+    assert not journal._heads
+
+
 def test_the_journal_of_another_stream(tmp_path: Path) -> None:
     store = StateStore(str(tmp_path / "state"))
     capture(tmp_path / "a.pcap", START_NS)

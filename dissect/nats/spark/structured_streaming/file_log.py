@@ -54,7 +54,8 @@ class FileLog:
         self._entries: list[Entry] = []
         self._taken: dict[str, LoggedFile] = {}
         self._latest_ns = -1
-        self._heads: dict[tuple[str, int], int | None] = {}
+        # Of files that were not taken yet: the size when a first packet was looked for, and its time.
+        self._heads: dict[str, tuple[int, int | None]] = {}
 
     def entries(self) -> Sequence[Entry]:
         """All entries. Raises SparkError if the log was written for a stream with other options or of
@@ -111,19 +112,21 @@ class FileLog:
 
     def _first_ns(self, path: str, size: int) -> int | None:
         """The time of the first packet; None without packets, or if the file is not a capture (yet)."""
-        if (path, size) not in self._heads:
+        known = self._heads.get(path)
+        if known is None or known[0] != size:
             first = None
             with suppress(CaptureError), closing(read_file(path, FileReport(path, ""))) as packets:
                 for run in packets:
                     first = run.places[0][0]
                     break
-            self._heads[path, size] = first
-        return self._heads[path, size]
+            known = self._heads[path] = size, first
+        return known[1]
 
     def _learn(self, entry: Entry) -> None:
         self._entries.append(entry)
         for one in (*entry.files, *entry.grown):
             self._taken[one.path] = one
+            self._heads.pop(one.path, None)
             self._latest_ns = max(self._latest_ns, one.first_ns)
 
 
