@@ -175,9 +175,8 @@ def marked(runs: Sequence[FrameRun], notes: Iterable[Note]) -> list[FrameRun]:
         for index, run in enumerate(runs)
         for at, frame in enumerate(run.frames)
     }
-    facts: dict[int, dict[int, FrameFacts]] = (
-        {}
-    )  # by run; copied once, because runs may share theirs
+    # By run; copied once, because runs may share theirs.
+    facts: dict[int, dict[int, FrameFacts]] = {}
     for note in notes:
         place = places.get((note.direction.value, note.offset))
         if place and note.length:

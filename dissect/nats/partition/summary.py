@@ -249,9 +249,8 @@ class FlowSummaryBuilder:
                     direction.first = None
                     return
                 frames = decoder.read() if decoder.has_more else []
-        except (
-            ProtocolError
-        ):  # the stitch reads these packets, because it knows the state before them
+        except ProtocolError:
+            # The stitch reads these packets, because it knows the state before them.
             self.give_up()
             return
         if direction.first is None:
@@ -388,9 +387,8 @@ def _continues(direction: DirectionBuilder, batch: Batch) -> bool:
     reader = direction.stream and direction.stream.decoder
     if not reader or reader.context is not direction.context:
         return False
-    return (
-        batch.frames[-1].__class__ not in _GREETINGS
-    )  # after an INFO or CONNECT, the context may change
+    # After an INFO or CONNECT, the context may change.
+    return batch.frames[-1].__class__ not in _GREETINGS
 
 
 def _became(piece: PacketBytes, chunk: Chunk | Gap) -> bool:

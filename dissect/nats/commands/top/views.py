@@ -293,13 +293,3 @@ def table_text(view: View, lines: Iterable[Line], look: Terminal, sort: str = ""
     if not sort:
         writer.close()
     return output.getvalue()
-
-
-def _stretched(columns: list[TextColumn], width: int) -> list[TextColumn]:
-    """The columns; where all of them fit, the one of long texts takes the rest of the line."""
-    rest = width - sum(column.usual + 2 for column in columns)
-    widest = max(columns, key=lambda column: column.usual)
-    return [
-        (column._replace(usual=column.usual + max(0, rest)) if column is widest else column)
-        for column in columns
-    ]

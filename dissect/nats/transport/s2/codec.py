@@ -174,10 +174,8 @@ def crc32c_in_python(data: bytes) -> int:
     number = int.from_bytes(data, "little") ^ 0xFFFFFFFF
     while size > _MOST_TABLE_BITS:
         scale = (size // _FOLD).bit_length() - 1
-        if (
-            scale and size - (_FOLD << scale) < _FOLD << scale - 1
-        ):  # then half of it takes more bits
-            scale -= 1
+        if scale and size - (_FOLD << scale) < _FOLD << scale - 1:
+            scale -= 1  # half of it takes more bits
         taken = min((_FOLD - _FOLD_TO[0]) << scale, size - (_FOLD << scale)) & ~7
         first = number & ((1 << taken) - 1)
         number >>= taken
