@@ -91,9 +91,10 @@ class Anomaly(Enum):
     SID_IN_USE = "sid_in_use"
     """A SUB whose sid already has a subscription; servers ignore it."""
     UNASKED_OK = "unasked_ok"
-    """More +OKs than operations that a verbose client waits for, in a session without gaps."""
+    """More +OKs than operations that a verbose client waits for, in a session without gaps of which both
+    directions were captured."""
     UNASKED_PONG = "unasked_pong"
-    """More PONGs than PINGs, in a session without gaps."""
+    """More PONGs than PINGs, in a session without gaps of which both directions were captured."""
     FORGOTTEN = "forgotten"
     """Subscriptions that the dissector dropped because there were too many; the text has their number.
     Later messages for them count as if the SUB had not been captured. In the tables above the frames: a

@@ -167,7 +167,7 @@ class Session:
         if self._is_over:
             return
         self._is_over = True
-        if handshake and not self._has_gaps:
+        if handshake and not self._has_gaps and self.originator.counts and self.responder.counts:
             self._check_answers()
         self.requests.finish()
         for endpoint in (self.originator, self.responder):

@@ -283,6 +283,12 @@ def test_more_answers_than_questions() -> None:
     assert row_after(quiet, (RESPONDER, Pong()), handshake=False).anomalies is None
 
 
+def test_a_capture_of_one_direction_says_nothing_about_answers() -> None:
+    """As of a tap or a mirror port that has one direction of the cable: its other side asked elsewhere."""
+    assert not notes_after((RESPONDER, Info(b"{}")), (RESPONDER, Ok()), (RESPONDER, Pong()))
+    assert not notes_after((ORIGINATOR, Connect(b"{}")), (ORIGINATOR, Pong()))
+
+
 def test_what_is_given_up_is_reported() -> None:
     subs: list[SentFrame] = [(ORIGINATOR, Sub(b"a", b"%d" % number)) for number in range(3)]
     assert notes_after(*subs, quota=EntryQuota(2)) == [

@@ -26,11 +26,13 @@ _KEY_WIDTH = 20
 
 @dataclass(slots=True)
 class Traffic:
-    """The traffic in all files. `no_tcp` counts packets, `protocols` TCP connections, `kinds` NATS
-    sessions; `anomalies` and `anomaly_bytes` are by name."""
+    """The traffic in all files. `no_tcp` counts packets, `protocols` TCP connections, `one_way` those that
+    have packets with bytes of one side and no packet of the other, `kinds` NATS sessions; `anomalies` and
+    `anomaly_bytes` are by name."""
 
     no_tcp: Counter[str] = field(default_factory=Counter)
     protocols: Counter[str] = field(default_factory=Counter)
+    one_way: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     messages: int = 0
     missing_bytes: int = 0
@@ -56,6 +58,7 @@ def traffic(paths: Sequence[str], options: Options, report: CaptureReport) -> Tr
 def _count(found: Traffic, record: object) -> None:
     if isinstance(record, FlowRecord):
         found.protocols[record.protocol] += 1
+        found.one_way += _is_one_way(record)
         found.missing_bytes += record.missing_originator + record.missing_responder
     elif isinstance(record, SessionRecord):
         found.kinds[record.kind] += 1
@@ -63,6 +66,11 @@ def _count(found: Traffic, record: object) -> None:
     elif isinstance(record, AnomalyRecord):
         found.anomalies[record.anomaly] += 1
         found.anomaly_bytes[record.anomaly] += record.bytes
+
+
+def _is_one_way(flow: FlowRecord) -> bool:
+    is_seen = flow.bytes_originator or flow.bytes_responder
+    return bool(is_seen and not (flow.packets_originator and flow.packets_responder))
 
 
 def file_facts(file: FileReport) -> dict[str, Fact]:
@@ -102,6 +110,7 @@ def total_facts(report: CaptureReport, found: Traffic) -> dict[str, Fact]:
         "dropped_packets": sum(file.dropped for file in files),
         "no_tcp": dict(found.no_tcp.most_common()),
         "flows": dict(found.protocols.most_common()),
+        "one_way_flows": found.one_way or None,
         "sessions": dict(found.kinds.most_common()),
         "messages": found.messages,
         "missing_bytes": found.missing_bytes,
@@ -161,6 +170,9 @@ def _traffic_lines(report: CaptureReport, found: Traffic) -> Iterator[tuple[str,
     yield "time", _span(*(item if isinstance(item, int) else None for item in (first, last)))
     yield "no TCP", _counts(found.no_tcp)
     yield "TCP connections", _counts(found.protocols) or "none"
+    yield "one direction", f"{found.one_way} TCP connections lack the packets of one side" * bool(
+        found.one_way
+    )
     yield "NATS sessions", _counts(found.kinds) or "none"
     yield "messages", str(found.messages or "")
     yield "missing", size_text(found.missing_bytes) if found.missing_bytes else ""

@@ -9,6 +9,7 @@ from dissect.nats import CaptureReport, Options
 from dissect.nats.capture.report import FileReport, InterfaceReport
 from dissect.nats.commands.captures.info import Traffic, file_facts, info_text, json_text, traffic
 
+from tests.support.damage import pcap_bytes, read_pcap
 from tests.support.paths import CAPTURES
 
 
@@ -34,6 +35,18 @@ def test_what_no_tcp_is_is_counted() -> None:
     text = "".join(info_text(CaptureReport(), found))
     assert "  no TCP              udp 3, arp 1\n" in text
     assert "  TCP connections     none\n" in text and "  NATS sessions       none\n" in text
+
+
+def test_connections_of_which_one_direction_was_captured_are_counted(tmp_path: Path) -> None:
+    """A tap or a mirror port may have one direction of the cable only: the other one is not counted as missing."""
+    both = read_pcap((CAPTURES / "core-2.15.1.pcap").read_bytes())
+    sent = [each for each in both.records if each.data[34:36] > each.data[36:38]]  # ports
+    path = tmp_path / "sent.pcap"
+    path.write_bytes(pcap_bytes(both.with_records(sent)))
+    found = traffic([str(path)], Options(), report := CaptureReport())
+    *_, total = (json.loads(line) for line in json_text(report, found))
+    assert total["one_way_flows"] == total["sessions"]["client"] == 7
+    assert "one direction       7 TCP connections lack" in "".join(info_text(report, found))
 
 
 def test_long_names_of_anomalies_stay_apart_from_their_numbers() -> None:
