@@ -38,7 +38,7 @@ def test_what_no_tcp_is_is_counted() -> None:
 
 
 def test_connections_of_which_one_direction_was_captured_are_counted(tmp_path: Path) -> None:
-    """A tap or a mirror port may have one direction of the cable only: the other one is not counted as missing."""
+    """A tap or a mirror port may have one direction of the cable only, which is not counted as missing."""
     both = read_pcap((CAPTURES / "core-2.15.1.pcap").read_bytes())
     sent = [each for each in both.records if each.data[34:36] > each.data[36:38]]  # ports
     path = tmp_path / "sent.pcap"
