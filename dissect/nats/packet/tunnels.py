@@ -1,7 +1,8 @@
 """Tunnels: datagrams that carry another packet.
 
-GRE (RFC 2784, 2890) with checksum, key and sequence number, around IP or Ethernet; VXLAN (RFC 7348) on its
-port and on the one that Linux had before; Geneve (RFC 8926); IP in IP. This is our own code, because dpkt
+GRE (RFC 2784, 2890) with checksum, key and sequence number, around IP or Ethernet; in it ERSPAN I to III,
+with which switches send what they mirror (draft-foschiano-erspan-03); VXLAN (RFC 7348) on its port and on the
+one that Linux had before; Geneve (RFC 8926); IP in IP. This is our own code, because dpkt
 reads the packet inside a GRE header of any version and flags, does not know Ethernet there, and parses all
 inner layers at once, however deep they are.
 """
@@ -15,6 +16,8 @@ from .ip import CUT_OFF, GRE, IPIP, IPV6, UDP, proto_name
 
 _IPV4_TYPE, _IPV6_TYPE, _BRIDGED = 0x0800, 0x86DD, 0x6558
 _CHECKSUM, _ROUTED, _KEY, _SEQUENCE, _VERSION = 0x8000, 0x4000, 0x2000, 0x1000, 0x0007
+_ERSPAN, _ERSPAN_III = 0x88BE, 0x22EB
+_ETHERNET_FRAME, _IP_FRAME = 0, 2
 _VXLAN_PORTS, _GENEVE_PORT = (4789, 8472), 6081
 _VXLAN_HEADER = 8
 
@@ -47,7 +50,26 @@ def _gre(data: bytes, start: int) -> Inside | str:
     if flags & (_ROUTED | _VERSION):
         return proto_name(GRE)
     size = 4 + 4 * sum(bool(flags & flag) for flag in (_CHECKSUM, _KEY, _SEQUENCE))
+    if kind == _ERSPAN and not flags & _SEQUENCE:  # type I has no header of its own
+        return Inside(start + size, True)
+    if kind in (_ERSPAN, _ERSPAN_III):
+        return _erspan(kind, data, start + size)
     return _typed(kind, start + size) or proto_name(GRE)
+
+
+def _erspan(kind: int, data: bytes, start: int) -> Inside | str:
+    """What a switch mirrored. Type III says whether that is Ethernet or IP, and may have one more header."""
+    size = 8 if kind == _ERSPAN else 12
+    if start + size > len(data):
+        return CUT_OFF
+    if data[start] >> 4 != (1 if kind == _ERSPAN else 2):
+        return proto_name(GRE)
+    if kind == _ERSPAN:
+        return Inside(start + size, True)
+    frame_type, has_platform = data[start + 10] >> 2 & 0x1F, data[start + 11] & 1
+    if frame_type not in (_ETHERNET_FRAME, _IP_FRAME):
+        return proto_name(GRE)
+    return Inside(start + size + 8 * has_platform, frame_type == _ETHERNET_FRAME)
 
 
 def _udp(data: bytes, start: int, end: int) -> Inside | str:

@@ -44,6 +44,15 @@ def gre(packet: bytes, kind: int, flags: int = 0) -> bytes:
     return struct.pack("!HH", flags, kind) + bytes(4 * fields) + packet
 
 
+def erspan(version: int, packet: bytes, last: int = 0) -> bytes:
+    """The header of ERSPAN II (version 1) or III (2); `last` are the last 16 bits of the latter."""
+    words = (
+        [version << 28 | 5 << 16 | 7, 0] if version == 1 else [version << 28 | 7, 123456789, last]
+    )
+    words += [0, 0] if last & 1 else []
+    return struct.pack(f"!{len(words)}I", *words) + packet
+
+
 def geneve(packet: bytes, kind: int, words: int) -> bytes:
     return struct.pack("!BBHI", words, 0, kind, 5 << 8) + bytes(4 * words) + packet
 
@@ -68,6 +77,11 @@ TUNNELS = {
     "gre with a key": (GRE, gre(INNER, 0x0800, 0x2000)),
     "gre with all": (GRE, gre(INNER, 0x0800, 0xB000)),
     "nvgre": (GRE, gre(link(INNER), 0x6558, 0x2000)),
+    "erspan I": (GRE, gre(link(INNER), 0x88BE)),
+    "erspan II": (GRE, gre(erspan(1, link(INNER)), 0x88BE, 0x1000)),
+    "erspan III": (GRE, gre(erspan(2, link(INNER)), 0x22EB, 0x1000)),
+    "erspan III with platform header": (GRE, gre(erspan(2, link(INNER), 1), 0x22EB, 0x1000)),
+    "erspan III around ip": (GRE, gre(erspan(2, INNER, 2 << 10), 0x22EB, 0x1000)),
     "nvgre with a vlan": (GRE, gre(link(INNER, ETHERNET, [(0x8100, 5)]), 0x6558, 0x2000)),
     "vxlan": (UDP, udp((50000, 4789), VXLAN + link(INNER))),
     "vxlan of old": (UDP, udp((50000, 8472), VXLAN + link(INNER))),
@@ -171,6 +185,15 @@ def test_tunnels_in_tunnels_end_somewhere() -> None:
         (GRE, gre(INNER, 0x880B, 0x2001), "gre"),  # PPTP
         (GRE, gre(INNER, 0x0800, 0x4000), "gre"),  # source routes
         (GRE, gre(INNER, 0x1234), "gre"),
+        (
+            GRE,
+            gre(erspan(2, link(INNER)), 0x88BE, 0x1000),
+            "gre",
+        ),  # a version that it does not have
+        (GRE, gre(erspan(1, link(INNER)), 0x22EB, 0x1000), "gre"),
+        (GRE, gre(erspan(2, INNER, 3 << 10), 0x22EB, 0x1000), "gre"),  # neither Ethernet nor IP
+        (GRE, gre(b"\x10", 0x88BE, 0x1000), "header cut off"),
+        (GRE, gre(erspan(2, b"")[:8], 0x22EB, 0x1000), "header cut off"),
         (GRE, b"", "header cut off"),
         (GRE, gre(b"", 0x0800), "header cut off"),
         (4, b"", "header cut off"),
