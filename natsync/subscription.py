@@ -12,6 +12,7 @@ from ._engine.reply_stream import ReplyStream
 from ._engine.sink import SubscriptionSink
 from ._finalizers import before_exit
 from .errors import (
+    ForkedError,
     NextMsgTimeoutError,
     NoRespondersError,
     OptionError,
@@ -196,8 +197,11 @@ class Subscription:
         With a handler, it returns when all messages are handled; if that takes longer than `timeout`
         seconds, it drops the rest and raises DrainTimeoutError. It does not wait for a handler that calls
         it. Without a handler, pending messages can still be taken, and iteration ends after them.
+        Raises ForkedError for a subscription of the parent process.
         """
         seconds = wait_time(timeout)
+        if isinstance(self._sink.pending.end, ForkedError):  # nobody would answer
+            raise ForkedError()
         self._sink.draining = True
         self._sink.host.drain(self._sink, seconds)
 

@@ -104,6 +104,16 @@ def test_the_child_gets_a_connection_of_its_own(child: str) -> None:
             ),
             "",
         ),
+        (
+            "\n    ".join(
+                [
+                    "try: sub.drain(60)",
+                    "except natsync.ForkedError: pass",
+                    "else: os._exit(1)",
+                ]
+            ),
+            "",
+        ),
     ],
 )
 def test_a_child_that_asks_for_nothing_opens_nothing(child: str, options: str) -> None:
