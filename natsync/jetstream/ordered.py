@@ -8,6 +8,7 @@ taken (ADR-17; nats.go `jetstream/ordered.go`).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
@@ -106,6 +107,7 @@ class OrderedMessages:
         self._inbox: PullInbox | None = None
         self._stopping = Event()
         self._draining = False
+        self._process = os.getpid()
         self.num_pending = 0
         """The number of matching messages when the first consumer was created."""
         self.replaced = 0
@@ -267,6 +269,10 @@ class OrderedMessages:
         inbox, self._inbox = self._inbox, None
         if inbox:
             inbox.abandon()
+            self._remove()
+
+    def _remove(self) -> None:
+        if os.getpid() == self._process:  # else the parent reads on
             with suppress(Error):  # without a connection; the server removes it in the end
                 self._delete(self._name)
 
@@ -325,8 +331,7 @@ class OrderedMessages:
         if inbox is None:
             return 0
         left = inbox.end()
-        with suppress(Error):
-            self._delete(self._name)
+        self._remove()
         return left
 
     def drain(self, timeout: float | None = DRAIN_TIMEOUT) -> int:

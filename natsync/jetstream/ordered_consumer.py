@@ -7,6 +7,7 @@ nobody reads (ADR-17).
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from datetime import datetime
 from time import monotonic
@@ -173,7 +174,8 @@ class _Maker:
         self._api = api
         self._stream = stream
         self._config = config
-        self._prefix = api.core.new_inbox().rpartition(".")[2]
+        self._process = 0
+        self._prefix = ""
         self._made = 0
         self._since: datetime | None = None  # the stream is at least as old
 
@@ -182,6 +184,9 @@ class _Maker:
         config, replaced = self._config, False
         if start_seq is not None:
             config, replaced = self._going_on(start_seq, timeout)
+        if self._process != os.getpid():  # a forked child must not take the names of its parent
+            self._process = os.getpid()
+            self._prefix = self._api.core.new_inbox().rpartition(".")[2]
         self._made += 1
         config = replace(config, name=f"{self._prefix}_{self._made}")
         left = max(0.1, until - monotonic()) if start_seq is not None else timeout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from signal import SIGCONT, SIGSTOP
 from time import monotonic
@@ -199,3 +200,28 @@ def test_a_user_who_may_not_ask_for_streams_reads_on(start_server: StartServer) 
             messages.restart()
             js.publish("s", b"2")
             assert all_of(messages, 1) == [b"2"]
+
+
+def test_a_forked_child_reads_for_itself_and_leaves_the_parents_consumer(
+    js: JetStream, stream_name: str
+) -> None:
+    stream = filled(js, stream_name, 3)
+    ordered = js.ordered_consumer(stream_name)
+    messages = ordered.messages()
+    assert all_of(messages, 1) == [b"0"]
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            messages.stop()
+            again = ordered.messages()
+            status = 0 if all_of(again, 2) == [b"1", b"2"] else 2
+            again.stop()
+            js.stream(stream_name)  # when this is answered, the server has done the rest, too
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert [*stream.consumer_names()] == [messages.consumer]
+    messages.restart()
+    assert all_of(messages, 2) == [b"1", b"2"]
+    messages.stop()
