@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -66,6 +67,7 @@ class StreamingConnection:
         # Both in single operations, which are atomic: a signal handler may close it at any place.
         self._subscriptions: dict[Subscription, None] = {}
         self._ends = [None]  # taken by whoever ends it
+        self._process = os.getpid()
         liveness.start(session, self._lose)
 
     @property
@@ -145,7 +147,8 @@ class StreamingConnection:
         """Ends it: the server forgets this client, but not its durables. Closing again does nothing.
 
         Acknowledgements of `publish_async` are waited for, `timeout` seconds at most; later calls raise
-        ConnectionClosedError. The NATS connection is closed where `connect` has made it.
+        ConnectionClosedError. The NATS connection is closed where `connect` has made it. In a forked child,
+        nothing of that is done to the connection of its parent.
 
         Raises RefusedError, ResponseError, NoRespondersError, RequestTimeoutError where the server does not
         say that it has dealt with it; then it keeps the client until that misses heartbeats.
@@ -153,6 +156,8 @@ class StreamingConnection:
         seconds = wait_time(timeout)
         if not self._end(ConnectionClosedError()):
             self._liveness.close(seconds)
+            return
+        if self._process != os.getpid():  # a forked child: the client is its parent's
             return
         try:
             self._publisher.wait(seconds)

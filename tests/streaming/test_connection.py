@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -222,3 +223,22 @@ def test_a_signal_handler_closes_it_while_it_subscribes(
             if not was_entered:
                 break
     assert line > 10
+
+
+def test_a_forked_child_does_not_close_its_parents_connection(
+    fake: FakeStreaming, server: NatsServer
+) -> None:
+    left: list[bytes] = []
+    fake.leave = lambda request: left.append(request) or b""
+    with streaming.connect("fake", "me", servers=server.url) as sc:
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                sc.close()
+                status = 0 if sc.closed else 2
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert sc.publish("a") and not left
+    assert len(left) == 1
