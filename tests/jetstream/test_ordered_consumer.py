@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from signal import SIGCONT, SIGSTOP
 from time import monotonic
 
 import pytest
@@ -16,6 +15,7 @@ from natsync.jetstream import (
     ConsumerConfig,
     InvalidStreamNameError,
     JetStream,
+    OrderedConsumer,
     OrderedMessages,
     StreamConfig,
     StreamReplacedError,
@@ -32,7 +32,8 @@ from tests.jetstream.streams import (
     until_no_consumer,
 )
 from tests.support.jetstream import JETSTREAM
-from tests.support.servers import StartServer
+from tests.support.proxy import Proxy
+from tests.support.servers import NatsServer, StartServer
 
 pytestmark = pytest.mark.server
 
@@ -115,26 +116,27 @@ def test_what_cannot_be_chosen(js: JetStream) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda js: js.ordered_consumer("s").messages(),
-        lambda js: js.ordered_consumer("s").next(timeout=0.1),
-        lambda js: js.ordered_consumer("s").fetch(timeout=0.1),
+        lambda ordered: ordered.messages(),
+        lambda ordered: ordered.next(timeout=0.1),
+        lambda ordered: ordered.fetch(timeout=0.1),
     ],
 )
 def test_a_consumer_is_waited_for_as_long_as_the_context_says(
-    start_server: StartServer, call: Callable[[JetStream], object]
+    js: JetStream,
+    js_server: NatsServer,
+    stream_name: str,
+    call: Callable[[OrderedConsumer], object],
 ) -> None:
-    """A server that stands still must not take longer: five seconds, it was."""
-    server = start_server(JETSTREAM)
-    with natsync.connect(server.url) as nc:
-        nc.jetstream().create_stream(StreamConfig("s"))
-        server.signal(SIGSTOP)
-        try:
+    """A server that does not answer must not take longer: five seconds, it was."""
+    js.create_stream(StreamConfig(stream_name))
+    with Proxy(js_server.host, js_server.port) as proxy:
+        with natsync.connect(proxy.url) as nc:
+            proxy.link().to_client.swallow()
             began = monotonic()
             with pytest.raises(RequestTimeoutError, match="within 0.3"):
-                call(nc.jetstream(timeout=0.3))
+                call(nc.jetstream(timeout=0.3).ordered_consumer(stream_name))
             assert monotonic() - began < 3
-        finally:
-            server.signal(SIGCONT)
+            proxy.cut()
 
 
 def all_of(messages: OrderedMessages, count: int) -> list[bytes]:
