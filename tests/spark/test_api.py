@@ -22,6 +22,7 @@ from dissect.nats.spark import api
 from dissect.nats.spark.api import Summary, dissect, plan, read
 from dissect.nats.spark.options.job_options import JobOptions
 from dissect.nats.spark.progress import Stages
+from dissect.nats.spark.tasks import task_runner
 
 from tests.support.arrow_rows import records_of
 from tests.support.damage import pcap_bytes, read_pcap
@@ -78,7 +79,10 @@ def test_all_samples_give_the_rows_of_the_command_line(
     assert set(summary.seconds) == {"walk", "survey", "stitch", "decode", "publish"}
 
 
-def test_payloads_and_secrets_as_they_were_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+def test_payloads_and_secrets_as_they_were_asked_for(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_runner, "_TASKS_A_CORE", 4)  # a task for each piece
     options = Options(payload=Payload.TEXT, redact=False)
     done(spark, [SAMPLE], tmp_path / "out", 8192, options)
     assert written(tmp_path / "out") == in_one([SAMPLE], options=options)

@@ -65,10 +65,12 @@ def submit_arguments() -> str:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session of two local workers."""
+    """A session of two local workers. As many tasks share small pieces of captures as there are workers, since
+    a task takes longer than what tests have it do; a test may set what programs have."""
     if lacking := lack():
         missing(*lacking)
     from dissect.nats.spark.submit import session
+    from dissect.nats.spark.tasks import task_runner
 
     folder = tmp_path_factory.mktemp("spark")
     conf = {
@@ -77,7 +79,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.memory": "1g",
     }
-    with session("local[2]", conf) as made:
+    with pytest.MonkeyPatch.context() as patch, session("local[2]", conf) as made:
+        patch.setattr(task_runner, "_TASKS_A_CORE", 1)
         # Makes the connections that stay: no test is to be told that it left them behind.
         made.sparkContext.parallelize([1], 1).map(str).collect()
         yield made

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dissect.nats.spark.tasks import task_runner
 from dissect.nats.spark.tasks.task_runner import TaskRunner, gathered
 
 if TYPE_CHECKING:
@@ -25,7 +26,10 @@ def test_values_come_back_in_order(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     "count, size, tasks", [(3, 1, 3), (100, 1, 8), (100, 64 << 20, 100), (0, 1, 1)]
 )
-def test_small_pieces_share_tasks(spark: SparkSession, count: int, size: int, tasks: int) -> None:
+def test_small_pieces_share_tasks(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, count: int, size: int, tasks: int
+) -> None:
+    monkeypatch.setattr(task_runner, "_TASKS_A_CORE", 4)
     assert TaskRunner(spark).tasks(count, size) == tasks
 
 
