@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
 
 from ...audit.engines.duckdb import over_folder, over_records
@@ -50,6 +51,11 @@ def rules() -> list[Query] | Findings:
         check_libraries()
     except MissingLibrary as error:
         return Findings(why_not=str(error))
+    return _queries()
+
+
+@cache
+def _queries() -> list[Query]:
     return queries_of(load_rules(), Dialect.DUCKDB)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
 from importlib import metadata
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
@@ -75,7 +76,6 @@ def page(
     plotly, script, style = _plotly(), _resource("report.js"), _resource("report.css")
     drawn = {name: json.loads(item.to_json()) for name, item in drawn_figures(found).items()}
     frames = _frame_numbers(found)
-    environment.filters["frame"] = lambda row: frames.get((row.session, row.reply, row.sent_ns))
     policy = "; ".join(
         [
             "default-src 'none'",
@@ -111,6 +111,7 @@ def page(
         tree=found.subjects.tree(),
         events=_events(found),
         figures=drawn,
+        frame_of=lambda row: frames.get((row.session, row.reply, row.sent_ns)),
         data=json_in_html({"figures": drawn, **ladder_data(found)}),
     )
 
@@ -180,7 +181,9 @@ def troubles(row: SessionRecord) -> str:
     return "; ".join(words)
 
 
+@cache
 def _environment() -> Environment:
+    """The templates, which are compiled once: that takes as long as to render them several times."""
     environment = Environment(
         loader=PackageLoader("dissect.nats.report.page"),
         autoescape=True,
