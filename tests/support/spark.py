@@ -65,8 +65,8 @@ def submit_arguments() -> str:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session of two local workers. As many tasks share small pieces of captures as there are workers, since
-    a task takes longer than what tests have it do; a test may set what programs have."""
+    """A session of two local workers. As many tasks share small pieces of captures as there are workers,
+    since a task takes longer than what tests have it do; a test may set what programs have."""
     if lacking := lack():
         missing(*lacking)
     from dissect.nats.spark.submit import session
