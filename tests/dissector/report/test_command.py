@@ -115,5 +115,5 @@ def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "dissect.nats.report.command", None)
     monkeypatch.setitem(sys.modules, "jinja2", None)
     monkeypatch.delitem(sys.modules, "dissect.nats.report.command")
-    monkeypatch.delitem(sys.modules, "dissect.nats.report.page.page")
+    monkeypatch.delitem(sys.modules, "dissect.nats.report.page.page", raising=False)
     refused(run(CORE, "-o", tmp_path / "a.html"), "pip install 'natsync[report]'")
