@@ -114,8 +114,8 @@ class KeyValue:
         check_key(key)
         if revision is None:
             entry = self._reader.last(key)
-        else:
-            entry = self._reader.at(key, _revision(revision))
+        else:  # 0 stands for a key without a value
+            entry = self._reader.at(key, revision) if _revision(revision) else None
         if entry is None:
             raise KeyNotFoundError(self.bucket, key)
         if entry.operation is not _PUT:
