@@ -7,6 +7,7 @@ from .errors import OptionError
 __all__ = ["check_call", "check_count", "check_data", "check_kind", "check_seconds", "check_text"]
 
 _COROUTINE = 0x80 | 0x200  # inspect.CO_COROUTINE, CO_ASYNC_GENERATOR
+_GENERATOR = 0x20  # inspect.CO_GENERATOR
 
 
 def check_data(data: object) -> None:
@@ -48,29 +49,34 @@ def check_kind(kind: type, **arguments: object) -> None:
 
 
 def check_call(**arguments: object) -> None:
-    """Checks functions, which may be None. Refuses async functions, since nothing here would await
-    their results."""
+    """Checks functions, which may be None. Refuses async functions and generators: a call of those runs
+    nothing of them, and nothing here awaits or iterates over their results."""
     for what, value in arguments.items():
         if value is None:
             continue
         if not callable(value):
             raise TypeError(f"{what} must be callable, not {_kind(value)}")
-        if _is_async(value):
+        flags = _flags(value)
+        if flags & _COROUTINE:
             raise TypeError(
                 f"{what} must be a plain function, not an async one: natsync calls it on a thread, "
                 "where no event loop awaits it"
             )
+        if flags & _GENERATOR:
+            raise TypeError(
+                f"{what} must be a plain function, not one with yield: a call would not run it"
+            )
 
 
-def _is_async(function: object) -> bool:
-    """Returns whether a call returns a coroutine; `inspect` does the same, but takes ten milliseconds
-    to import."""
+def _flags(function: object) -> int:
+    """Returns the flags that say what a call returns; `inspect` does the same, but takes ten
+    milliseconds to import."""
     while hasattr(function, "func") and hasattr(function, "keywords"):  # functools.partial
         function = function.func
     if not hasattr(function, "__code__") and not hasattr(function, "__func__"):
         function = getattr(type(function), "__call__", function)
     code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return code is not None and bool(code.co_flags & _COROUTINE)
+    return code.co_flags if code is not None else 0
 
 
 def _kind(value: object) -> str:

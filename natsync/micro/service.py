@@ -117,6 +117,8 @@ class Group:
         """
         check_name(name)
         check_queue_group(queue_group)
+        if handler is None:
+            raise TypeError("handler must be callable, not NoneType")
         check_call(handler=handler)
         whole = ".".join(filter(None, (self.prefix, name if subject is None else subject)))
         check_endpoint_subject(whole)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 
 import pytest
@@ -19,6 +20,10 @@ async def asynchronous() -> None: ...
 
 
 async def lines() -> AsyncIterator[int]:
+    yield 1
+
+
+def yielding() -> Iterator[int]:
     yield 1
 
 
@@ -43,6 +48,7 @@ GOOD: list[Callable[[], None]] = [
     lambda: check_call(
         handler=partial(print), on_close=Plain(), sentinel=Plain.called, on_error=int
     ),
+    lambda: check_call(handler_context=contextmanager(yielding)),
     lambda: check_data(memoryview(b"")),
 ]
 BAD: list[tuple[Callable[[], None], str]] = [
@@ -63,6 +69,13 @@ BAD: list[tuple[Callable[[], None], str]] = [
             Async().method,
             lines,
         )
+    ),
+    *(
+        (
+            partial(check_call, handler=function),
+            "handler must be a plain function, not one with yield",
+        )
+        for function in (yielding, partial(yielding))
     ),
     (lambda: check_data("a"), "data must be bytes, not str"),
     (lambda: check_data(None), "data must be bytes, bytearray or memoryview, not NoneType"),

@@ -150,6 +150,8 @@ def test_what_makes_no_endpoint_is_refused(nc: natsync.Client) -> None:
             service.add_group("all.>")
         with pytest.raises(TypeError, match="handler must be callable"):
             service.add_endpoint("a", b"echo")  # type: ignore[arg-type]  # a wrong call
+        with pytest.raises(TypeError, match="handler must be callable, not NoneType"):
+            service.add_endpoint("a", None)  # type: ignore[arg-type]  # a wrong call
         with pytest.raises(OptionError, match="workers"):
             service.add_endpoint("a", echo, workers=0)
         assert service.info().endpoints == ()
