@@ -227,8 +227,8 @@ def connect(
     """A connection to the NATS Streaming cluster `cluster_id`, as `client_id` (letters, digits, - and _).
 
     It uses the NATS connection `nc`, which stays open after it, or makes one of its own to `servers`, named
-    after the client, and closes it at the end. `connect_timeout` bounds each request but publishing, for
-    which `pub_ack_wait` does. `max_pub_acks_inflight` is the most that `publish_async` leaves without an
+    after the client, and closes it at the end. `connect_timeout` bounds making that connection, and each
+    request but publishing, for which `pub_ack_wait` does. `max_pub_acks_inflight` is the most that `publish_async` leaves without an
     acknowledgement. The server is pinged every `ping_interval` whole seconds, and the connection is lost
     when more than `ping_max_out` pings have no answer. `on_connection_lost` is called then with a
     ConnectionLostError, on a thread of natsync.
@@ -247,7 +247,8 @@ def connect(
         raise OptionError("discover_prefix", f"{discover_prefix!r} is not a subject")
     owned = None
     if nc is None:
-        nc = owned = connect_core(DEFAULT_URL if servers is None else servers, name=client_id)
+        urls = DEFAULT_URL if servers is None else servers
+        nc = owned = connect_core(urls, name=client_id, connect_timeout=connect_timeout)
     liveness = Liveness(nc)
     try:
         session = open_session(

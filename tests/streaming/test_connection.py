@@ -9,6 +9,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
+from time import monotonic
 
 import pytest
 
@@ -19,6 +20,7 @@ from natsync.streaming import StartPosition
 
 from tests.support.fake_streaming import FakeStreaming
 from tests.support.interrupts import entered_at
+from tests.support.proxy import Admission, Proxy
 from tests.support.servers import NatsServer
 from tests.support.streaming_servers import CLUSTER, StreamingServer
 
@@ -242,3 +244,13 @@ def test_a_forked_child_does_not_close_its_parents_connection(
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert sc.publish("a") and not left
     assert len(left) == 1
+
+
+def test_connecting_to_nats_takes_no_longer_than_its_timeout(server: NatsServer) -> None:
+    with Proxy(server.host, server.port) as proxy:
+        proxy.admit(Admission.SWALLOW)
+        began = monotonic()
+        with pytest.raises(natsync.ConnectError):
+            streaming.connect("fake", "me", servers=proxy.url, connect_timeout=0.1)
+        assert monotonic() - began < 1.5
+        proxy.cut()
