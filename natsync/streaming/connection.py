@@ -226,12 +226,12 @@ def connect(
 ) -> StreamingConnection:
     """A connection to the NATS Streaming cluster `cluster_id`, as `client_id` (letters, digits, - and _).
 
-    It uses the NATS connection `nc`, which stays open after it, or makes one of its own to `servers`, named
-    after the client, and closes it at the end. `connect_timeout` bounds making that connection, and each
-    request but publishing, for which `pub_ack_wait` does. `max_pub_acks_inflight` is the most that `publish_async` leaves without an
-    acknowledgement. The server is pinged every `ping_interval` whole seconds, and the connection is lost
-    when more than `ping_max_out` pings have no answer. `on_connection_lost` is called then with a
-    ConnectionLostError, on a thread of natsync.
+    It uses the NATS connection `nc`, which stays open after it, or makes one of its own to `servers`,
+    named after the client, and closes it at the end. `connect_timeout` bounds making that connection, and
+    each request but publishing, for which `pub_ack_wait` does. `max_pub_acks_inflight` is the most that
+    `publish_async` leaves without an acknowledgement. The server is pinged every `ping_interval` whole
+    seconds, and the connection is lost when more than `ping_max_out` pings have no answer.
+    `on_connection_lost` is called then with a ConnectionLostError, on a thread of natsync.
 
     Raises OptionError, UnknownClusterError, DuplicateClientError, RefusedError, ResponseError, and what
     `natsync.connect` does.
