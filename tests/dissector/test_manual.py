@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from dissect.nats.cli import cli
+from dissect.nats.output.formats import FORMATS
 from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.tables import TABLES
 
@@ -47,12 +48,18 @@ def tables() -> str:
 def anomalies() -> str:
     """The closed list, with what stands under each of its members."""
     source = (ROOT / "dissect" / "nats" / "schema" / "anomalies.py").read_text(encoding="utf-8")
-    said = dict(
+    meanings = dict(
         re.findall(r'^    [A-Z_]+ = "(\w+)"\n    """(.*?)"""', source, re.DOTALL | re.MULTILINE)
     )
-    assert said.keys() == {item.value for item in Anomaly}
-    rows = [f"| `{name}` | {' '.join(text.split())} |" for name, text in said.items()]
+    assert meanings.keys() == {item.value for item in Anomaly}
+    rows = [f"| `{name}` | {' '.join(text.split())} |" for name, text in meanings.items()]
     return "\n".join(["", "| anomaly | means |", "|---|---|", *rows]) + "\n"
+
+
+def test_the_manual_names_every_output_format() -> None:
+    names = "\\|".join(FORMATS)
+    line = f"| `--format {names}` |"
+    assert line in PAGES[0].read_text(encoding="utf-8"), "its line in the table of options"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
