@@ -11,10 +11,11 @@ import hashlib
 import io
 from collections.abc import Iterator
 
+from ..errors import fresh
 from ..jetstream import OrderedMessages
 from ..jetstream.api import API
 from ..jetstream.watching import next_if_any
-from .errors import DigestMismatchError, TruncatedObjectError
+from .errors import DigestMismatchError, ObjectStoreError, TruncatedObjectError
 from .info import ObjectInfo, read_digest
 from .naming import stream_name
 
@@ -43,6 +44,7 @@ class ObjectReader(io.RawIOBase):
         self._chunks = self._size = 0
         self._rest = memoryview(b"")
         self._done = False
+        self._failure: ObjectStoreError | None = None
 
     def chunks(self) -> Iterator[bytes]:
         """The content in the chunks that it was stored in: faster than `read`. Not after a `read`
@@ -75,6 +77,8 @@ class ObjectReader(io.RawIOBase):
         """The next chunk; empty at the end."""
         if self.closed:
             raise ValueError("read of a closed object")
+        if self._failure:  # a later read is not at the end either
+            raise fresh(self._failure)
         if self._done:
             return b""
         info = self.info
@@ -100,12 +104,14 @@ class ObjectReader(io.RawIOBase):
         self._stop()
         info = self.info
         if self._chunks < info.chunks or self._size < info.size:
-            raise TruncatedObjectError(
+            self._failure = TruncatedObjectError(
                 self._store, info.name, self._chunks, info.chunks, self._size, info.size
             )
         wrong = self._expected and self._sha256.digest() != self._expected
-        if wrong or self._size != info.size:
-            raise DigestMismatchError(self._store, info.name)
+        if not self._failure and (wrong or self._size != info.size):
+            self._failure = DigestMismatchError(self._store, info.name)
+        if self._failure:
+            raise fresh(self._failure)
 
     def _stop(self) -> None:
         messages, self._messages = self._messages, None

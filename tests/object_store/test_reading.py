@@ -114,6 +114,15 @@ def test_a_chunk_that_was_replaced_is_reported(js: JetStream, filled: ObjectStor
     assert given == DATA[:10_000]
 
 
+def test_a_reader_that_has_failed_is_not_at_the_end(js: JetStream, filled: ObjectStore) -> None:
+    """A program that tries again must not take the part that it has for the whole."""
+    erase(js, filled, 10)
+    with filled.get("o") as reader:
+        for read in (reader.readall, reader.readall, lambda: reader.read(1)):
+            with pytest.raises(TruncatedObjectError, match="10 of 11 chunks"):
+                read()
+
+
 def describe(js: JetStream, store: ObjectStore, **changes: object) -> None:
     """Changes the stored description of the object."""
     info = json.loads(store.info("o").to_json())
