@@ -128,9 +128,11 @@ class API:
                 raise InvalidResponseError(self.subject(call), f"{key} is not a list")
             for item in page:
                 yield read(item, self.subject(call))
-            offset += len(page)
+            missing = response.get("missing")  # streams and consumers without a leader
+            step = len(page) + (len(missing) if isinstance(missing, list) else 0)
+            offset += step
             total = response.get("total")
-            if not page or not isinstance(total, int) or offset >= total:
+            if not step or not isinstance(total, int) or offset >= total:
                 return
 
     def step_down(self, call: str, preferred: str) -> None:

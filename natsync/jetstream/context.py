@@ -113,7 +113,8 @@ class JetStream:
 
     def streams(self, subject: str = "") -> Iterator[StreamInfo]:
         """Every stream, or every one with a subject that overlaps with `subject`; asked for in pages, as
-        the iteration goes on."""
+        the iteration goes on. Those that have no leader at the moment are not among them, other than in
+        `stream_names`."""
         body = {"subject": subject} if subject else {}
         return self._api.pages("STREAM.LIST", "streams", StreamInfo.from_json, **body)
 

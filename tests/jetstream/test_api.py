@@ -67,6 +67,17 @@ def test_pages_end_where_the_list_does(api: API) -> None:
     shrunk = [{"total": 3, "names": ["a"]}, {"total": 3, "names": None}]
     with answering(api, *(json.dumps(page).encode() for page in shrunk)):
         assert list(api.pages("LIST", "names", lambda item, subject: item)) == ["a"]
+    leaderless = [
+        {"total": 4, "names": None, "missing": ["a", "b"]},
+        {"total": 4, "names": ["c", "d"]},
+    ]
+    with answering(api, *(json.dumps(page).encode() for page in leaderless)):
+        assert list(api.pages("LIST", "names", lambda item, subject: item)) == ["c", "d"]
+    last = {"total": 3, "names": ["b", "c"], "missing": ["a"]}
+    with answering(
+        api, json.dumps(last).encode()
+    ):  # asks for no other page, which would have c again
+        assert list(api.pages("LIST", "names", lambda item, subject: item)) == ["b", "c"]
     with answering(api, b'{"names": 7}'):
         with pytest.raises(InvalidResponseError, match="names is not a list"):
             list(api.pages("LIST", "names", lambda item, subject: item))
