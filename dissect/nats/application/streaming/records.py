@@ -86,3 +86,9 @@ def mark_unread(row: StreamingRecord, frame: LayerFrame) -> None:
     """Notes that the message of a frame could not be read: it is cut, or no protobuf."""
     cut = frame.captured_bytes is not None
     mark(row, Anomaly.TRUNCATED.value if cut else Anomaly.BAD_PROTOBUF.value)
+
+
+def show_payload(row: StreamingRecord, frame: LayerFrame, data: bytes) -> None:
+    """Sets the columns about the data of the message in a frame."""
+    row.payload_bytes = len(data)
+    row.payload, row.payload_sha256 = frame.shown.columns(data, frame.is_whole)

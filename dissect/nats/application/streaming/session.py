@@ -33,15 +33,16 @@ from ...schema.declaration import LayerFrame
 from ...schema.records import Record, printable
 from ..exchanges import Exchanges
 from ..held_payloads import HeldPayloads
+from .candidates import Candidates
 from .messages import is_plausible, parsed, start_text
-from .records import StreamingRecord, mark, mark_unread, new_row
+from .records import StreamingRecord, mark, mark_unread, new_row, show_payload
 from .subjects import Purpose, StreamingSubjects
 
 _NO_RESPONDERS = 503
 _PUBLICATIONS = 16_384  # stan.go lets as many wait for their acks
 _SUBSCRIPTIONS = 8192
 _DELIVERIES = 16_384
-_CANDIDATES, _CLIENTS = 1024, 4096
+_CLIENTS = 4096
 _SECOND_NS = 10**9
 # First bytes of messages that no subject explains: their field 1 (protobuf), a number or a text.
 _BEGINNINGS = (b"\x08", b"\x0a")
@@ -51,7 +52,7 @@ class _Request:
     """A request that waits for its answer: a `Question`."""
 
     __slots__ = ("sender", "row", "_read")
-    payload = None  # a request shows none
+    held_bytes = 0  # a request shows no payload
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class Streaming:
         self._subscriptions: dict[str, StreamingRecord] = {}  # by inbox
         self._acks: dict[str, StreamingRecord] = {}  # by ack inbox
         self._delivered = OrderedDict[tuple[str, int], int]()  # channel and sequence -> time
-        self._candidates: OrderedDict[str, tuple[StreamingRecord, MsgProto]] = OrderedDict()
+        self._candidates = Candidates()
         self._clients: dict[bytes, str] = {}  # connection id -> client id
         self._heartbeats: dict[str, StreamingRecord] = {}  # heartbeat inbox -> its connection
         self._has_begun = False
@@ -199,8 +200,7 @@ class Streaming:
         message = PubMsg.parse(frame.content)
         row.client_id = printable(message.client_id) or self._clients.get(message.conn_id)
         row.guid, row.channel = printable(message.guid) or None, printable(message.subject)
-        row.payload_bytes = len(message.data)
-        row.payload, row.payload_sha256 = frame.shown.columns(message.data, frame.is_whole)
+        show_payload(row, frame, message.data)
         # A capture that begins later proves it by channel and subject alone, so they have to agree.
         return purpose.evidence == "discovered" or (
             bool(message.guid) and message.subject == purpose.channel
@@ -310,13 +310,13 @@ class Streaming:
         if message is None:
             mark_unread(row, frame)
             return (row,)
-        row.payload, row.payload_sha256 = frame.shown.columns(message.data, frame.is_whole)
+        show_payload(row, frame, message.data)
         self._fill(row, message)
         return (row,)
 
     def _fill(self, row: StreamingRecord, message: MsgProto) -> None:
         row.channel, row.sequence = printable(message.subject), message.sequence
-        row.stored_ns, row.payload_bytes = message.timestamp, len(message.data)
+        row.stored_ns = message.timestamp
         row.redelivered = message.redelivered or None
         row.redelivery_count = message.redelivery_count or None
         if len(self._delivered) >= _DELIVERIES:
@@ -357,11 +357,8 @@ class Streaming:
         if message is None or not is_plausible(message, frame):
             return ()
         row = new_row(frame, "deliver", "shape")
-        row.payload, row.payload_sha256 = frame.shown.columns(message.data, frame.is_whole)
-        before = self._candidates.get(subject)
-        if before is None and len(self._candidates) >= _CANDIDATES:
-            self._candidates.popitem(last=False)
-        self._candidates[subject] = row, message
+        show_payload(row, frame, message.data)
+        before = self._candidates.put(subject, row, message)
         if before is None or before[1].subject != message.subject:
             return ()
         if message.sequence <= before[1].sequence and not message.redelivered:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dissect.nats.application import held_payloads
 from dissect.nats.application.messages import is_message
+from dissect.nats.application.streaming import candidates
 from dissect.nats.application.streaming import session as streaming_session
 from dissect.nats.application.streaming.records import StreamingRecord
 from dissect.nats.application.streaming.session import Streaming
@@ -112,9 +113,15 @@ def test_default_subjects_prove_what_agrees_with_its_payload() -> None:
     ]
 
 
-def deliver(session: ScriptedSession, inbox: str, sequence: int, subject: str = "orders") -> None:
+def deliver(
+    session: ScriptedSession,
+    inbox: str,
+    sequence: int,
+    subject: str = "orders",
+    data: bytes = b"",
+) -> None:
     frame = session.frame("responder", "MSG", inbox, b"", None, {})
-    frame.content = MsgProto(sequence, subject, timestamp=NOW).to_bytes()
+    frame.content = MsgProto(sequence, subject, timestamp=NOW, data=data).to_bytes()
     frame.ts_ns += NOW
     session.say(frame)
 
@@ -163,8 +170,9 @@ def test_nobody_and_silence() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit in ("_PUBLICATIONS", "_SUBSCRIPTIONS", "_DELIVERIES", "_CANDIDATES", "_CLIENTS"):
+    for limit in ("_PUBLICATIONS", "_SUBSCRIPTIONS", "_DELIVERIES", "_CLIENTS"):
         monkeypatch.setattr(streaming_session, limit, 2)
+    monkeypatch.setattr(candidates, "_INBOXES", 2)
     session, sizes = connected(), []
     for number in range(10, 30):
         message = PubMsg("me", f"g{number}", "a")
@@ -229,6 +237,17 @@ def test_payloads_that_are_shown_take_bounded_memory(monkeypatch: pytest.MonkeyP
         ("g3", "1234", None),
         ("g4", "1234", None),
     ]
+
+
+def test_messages_that_may_be_deliveries_take_bounded_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(held_payloads, "HELD_BYTES", 10)
+    session = ScriptedSession(Streaming(), shown=Payload.TEXT)
+    for sequence in (1, 2):
+        for number in range(4):
+            deliver(session, f"_INBOX.{number}", sequence, data=b"1234")
+    assert not session.rows, "the first message of each inbox was forgotten before its second one"
 
 
 def test_clients_without_a_connection_id_are_known_up_to_a_limit(
