@@ -15,7 +15,7 @@ from typing import Protocol
 from ..schema.anomalies import Anomaly
 from ..schema.declaration import LayerFrame
 from ..schema.records import Record
-from .held_payloads import HeldPayloads
+from . import held_payloads
 
 # nats.go lets 4000 publications wait for their acks (jetstream/publish.go); a program may have several such
 # contexts on one connection. An entry takes about 1 kB.
@@ -28,8 +28,8 @@ class Question(Protocol):
     sender: str
 
     @property
-    def payload(self) -> str | None:
-        """The payload that its row shows."""
+    def held_bytes(self) -> int:
+        """About how many bytes of messages it keeps: what its row shows, and bodies that it has read."""
 
     def answer(self, frame: LayerFrame) -> bool:
         """Takes an answer; returns whether more may come."""
@@ -43,35 +43,40 @@ class Exchanges:
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, Question] = OrderedDict()
-        self._held = HeldPayloads()
+        self._held_bytes = 0
 
     def ask(self, reply: str, question: Question) -> list[Record]:
         """Waits for answers on `reply`; returns the rows of the questions that this ends."""
-        waiting, payload = self._waiting, question.payload
+        waiting, size = self._waiting, question.held_bytes
         ended: list[Record] = []
         if reply in waiting:
             ended += self._taken(reply).close(None)
-        while len(waiting) >= _WAITING or (waiting and self._held.are_too_many_with(payload)):
+        while len(waiting) >= _WAITING or (
+            waiting and size and self._held_bytes + size > held_payloads.HELD_BYTES
+        ):
             ended += self._taken(next(iter(waiting))).close(Anomaly.FORGOTTEN.value)
         waiting[reply] = question
-        self._held.add(payload)
+        self._held_bytes += size
         return ended
 
     def _taken(self, reply: str) -> Question:
         question = self._waiting.pop(reply)
-        self._held.remove(question.payload)
+        self._held_bytes -= question.held_bytes
         return question
 
     def answered(self, frame: LayerFrame) -> Question | None:
         """The question that this message answers, if it is the last answer. `None` for everything else."""
         subject = frame.subject or ""
         found = self._waiting.get(subject)
-        if found is None or found.sender == frame.sender or found.answer(frame):
+        if found is None or found.sender == frame.sender:
             return None
-        return self._taken(subject)
+        before = found.held_bytes
+        is_open = found.answer(frame)
+        self._held_bytes += found.held_bytes - before
+        return None if is_open else self._taken(subject)
 
     def rest(self) -> list[Question]:
         """Ends the session: returns the open questions, in order."""
         waiting = list(self._waiting.values())
-        self._waiting, self._held = OrderedDict(), HeldPayloads()
+        self._waiting, self._held_bytes = OrderedDict(), 0
         return waiting

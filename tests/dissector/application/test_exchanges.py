@@ -6,6 +6,8 @@ import pytest
 
 from dissect.nats.application import exchanges, held_payloads
 from dissect.nats.application.exchanges import Exchanges
+from dissect.nats.application.jetstream.api import ApiRecord
+from dissect.nats.application.jetstream.layer import JetStream
 from dissect.nats.application.jetstream.publishes import Publication, PublishRecord
 from dissect.nats.options import Payload
 from dissect.nats.schema.anomalies import Anomaly
@@ -66,3 +68,30 @@ def test_the_oldest_question_is_given_up_where_payloads_would_take_too_much_memo
     assert waiting.answered(session.msg("_INBOX.3", {"stream": "S", "seq": 1})) is not None
     asked = session.pub("orders", b"1234", None, Nats_Msg_Id="5")
     assert list(waiting.ask("_INBOX.5", Publication(asked))) == [], "an answer frees its question"
+
+
+def test_the_oldest_call_is_given_up_where_bodies_would_take_too_much_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A body takes many times its size once it is read as JSON."""
+    monkeypatch.setattr(held_payloads, "HELD_BYTES", 1000)
+    session = ScriptedSession(JetStream())
+    for number in range(5):
+        session.pub(f"$JS.API.STREAM.CREATE.S{number}", {"a": "b" * 400}, f"_INBOX.{number}")
+    forgotten = [Anomaly.FORGOTTEN.value]
+    found = values(session.of(ApiRecord), "stream", "anomalies")
+    assert found == [(f"S{number}", forgotten) for number in range(3)]
+
+
+def test_messages_that_a_call_returns_count_as_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_payloads, "HELD_BYTES", 1000)
+    session = ScriptedSession(JetStream())
+    for number in range(4):
+        session.pub(f"$JS.API.DIRECT.GET.S{number}", {"batch": 9}, f"_INBOX.{number}")
+        for _ in range(3):
+            session.msg(f"_INBOX.{number}", b"x" * 450, Nats_Sequence="1")
+    found = values(session.of(ApiRecord), "stream", "anomalies")
+    assert found == [(f"S{number}", [Anomaly.FORGOTTEN.value]) for number in range(1)]
+    session.msg("_INBOX.2", b"", status=204)
+    session.pub("$JS.API.DIRECT.GET.S4", {"batch": 9}, "_INBOX.4")
+    assert values(session.of(ApiRecord), "stream")[-1] == ("S2",), "an answer frees its call"

@@ -81,8 +81,7 @@ class Call:
     """A request that waits for its answer: a `Question`. `request` and `response` are the bodies as read;
     `value` is the first answer's frame, `rest` the end of the subject."""
 
-    __slots__ = ("sender", "row", "request", "response", "value", "rest", "_certain", "_many")
-    payload = None
+    __slots__ = "sender row request response value rest held_bytes _certain _many".split()
 
     def __init__(self, frame: LayerFrame, asked: ApiSubject) -> None:
         self.sender = frame.sender
@@ -102,6 +101,7 @@ class Call:
         self.response: Object = {}
         self.value: LayerFrame | None = None
         self.rest = asked.rest
+        self.held_bytes = len(frame.content)
         if frame.content:
             read = read_object(frame.content)
             if read is None:
@@ -127,6 +127,7 @@ class Call:
         row.responses += 1
         if self.value is None:
             self.value = frame
+            self.held_bytes += len(frame.content)
             row.latency_ns = max(0, frame.ts_ns - row.ts_ns)
             row.reply_number = frame.number
             self._read(frame)

@@ -96,7 +96,7 @@ class Confirmation:
     """An ack that waits for its confirmation: a `Question`."""
 
     __slots__ = ("sender", "_row")
-    payload = None
+    held_bytes = 0
 
     def __init__(self, sender: str, row: DeliveryRecord) -> None:
         self.sender = sender

@@ -106,15 +106,15 @@ class Publication:
     if it was. `stored` is the row of the bucket or object store that it writes to, which the ack completes.
     """
 
-    __slots__ = ("sender", "row", "headers", "is_expected", "_stored")
+    __slots__ = ("sender", "row", "is_expected", "_stored")
 
     def __init__(self, frame: LayerFrame, stored: KvRecord | ObjectRecord | None = None) -> None:
         self._stored = stored
         self.sender = frame.sender
         subject = frame.subject or ""
-        self.headers: Headers = frame.headers or {}
+        headers: Headers = frame.headers or {}
         self.is_expected = (
-            stored is not None or not _ASKS.isdisjoint(self.headers) or subject.startswith(_STORES)
+            stored is not None or not _ASKS.isdisjoint(headers) or subject.startswith(_STORES)
         )
         self.row = PublishRecord(
             session=frame.session,
@@ -127,13 +127,13 @@ class Publication:
         )
         if frame.shown is not Payload.NONE:
             self.row.payload, self.row.payload_sha256 = frame.shown_payload()
-        if self.headers and not _READ.isdisjoint(self.headers):
-            self._read_headers()
+        if headers and not _READ.isdisjoint(headers):
+            self._read_headers(headers)
 
     @property
-    def payload(self) -> str | None:
-        """The payload that its row shows."""
-        return self.row.payload
+    def held_bytes(self) -> int:
+        """The size of the payload that its row shows."""
+        return len(self.row.payload or "")
 
     def answer(self, frame: LayerFrame) -> bool:
         """Takes the ack, or an answer that shows it is not a publication."""
@@ -169,9 +169,9 @@ class Publication:
             stored.code, stored.err_code = row.code, row.err_code
         return (row, stored)
 
-    def _read_headers(self) -> None:
+    def _read_headers(self, headers: Headers) -> None:
         row = self.row
-        said = {name: values[0] for name, values in self.headers.items() if values}.get
+        said = {name: values[0] for name, values in headers.items() if values}.get
         row.msg_id = said("Nats-Msg-Id")
         row.expected_stream = said("Nats-Expected-Stream")
         row.expected_last_seq = decimal(said("Nats-Expected-Last-Sequence"))
