@@ -1,4 +1,4 @@
-"""Messages that may be deliveries of NATS Streaming: the latest one to each inbox, until another proves it."""
+"""Messages that may be deliveries of NATS Streaming: the latest to each inbox, until another proves it."""
 
 from __future__ import annotations
 
