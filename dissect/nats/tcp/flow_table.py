@@ -142,7 +142,10 @@ class FlowTable:
         self._flows.add(flow, deadlines)
         self.next_expiry_ns = self._flows.next_ns
         self._set_routes(flow, self._routes if flow.closed_ns is None else self._closed)
-        self._weigh(flow, [])
+        for side in flow.sides:
+            if side.stream.held:  # if too many bytes wait now, the next segment relieves them
+                self._waiting[side] = flow, side.stream.held_bytes
+                self._waiting_bytes += side.stream.held_bytes
 
     def drop(self, flow: Flow) -> None:
         """Forgets a flow that another table continues."""

@@ -181,6 +181,25 @@ def test_who_holds_most_is_relieved_first() -> None:
     assert table._routes[key_of(1)][1].stream.held
 
 
+def test_what_waits_in_restored_flows_is_delivered_once_it_is_too_much() -> None:
+    """As where tasks save flows that together hold more than one process may."""
+    saved = []
+    for port in (1, 2, 3):
+        before = FlowTable(Stream)
+        before.add(segment(port, 1, 100, flags=SYN))
+        before.add(segment(port, 1, 102, b"b"))
+        saved.append(before.deadlines())
+    table = FlowTable(Stream, FlowLimits(held_bytes=0))
+    for flows in saved:
+        for flow, deadlines in flows.items():
+            table.restore(flow, deadlines)
+    assert table.relieved == 0 < table._waiting_bytes
+    delivered = table.add(segment(4, 2, 100, flags=SYN))
+    assert {flow.originator for flow, _, _ in delivered} == {f"10.0.0.1:{n}" for n in (1, 2, 3)}
+    assert sum(isinstance(item, Gap) for _, _, items in delivered for item in items) == 3
+    assert table._waiting_bytes == 0
+
+
 def test_what_no_longer_waits_is_not_counted() -> None:
     table = FlowTable(Stream, FlowLimits(idle_ns=SECOND))
     for port in (1, 2, 3):
