@@ -17,6 +17,7 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from . import pipeline
@@ -146,7 +147,7 @@ def rows_of(row: type[_R]) -> TableFunction[_R]:
         return Rows(table.name, lists, row, columns)
 
     rows.__name__ = rows.__qualname__ = table.name
-    rows.__doc__ = f"{table.summary} Arguments as in `TableFunction`."
+    rows.__doc__ = f"{table.summary}\n\n{cleandoc(TableFunction.__call__.__doc__ or '')}"
     return rows
 
 

@@ -45,6 +45,14 @@ def test_several_tables_in_one_pass() -> None:
     assert found == {"SessionRecord", "FlowRecord"}
 
 
+def test_help_says_what_the_arguments_mean() -> None:
+    text = frames.__doc__ or ""
+    assert text.startswith(
+        "List protocol operations, in time order.\n\nThe records, in order of time;"
+    )
+    assert "Raises CaptureError" in text
+
+
 def test_one_table_may_be_a_text_and_an_unknown_one_names_those_that_there_are() -> None:
     assert list(records(CORE, "sessions")) == list(sessions(CORE))
     assert list(records(CORE, iter(["sessions"]))) == list(sessions(CORE))
