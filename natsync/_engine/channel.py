@@ -39,9 +39,7 @@ _WHOLE = {bytes, RequestBytes}
 _MESSAGES = _WHOLE | _IN_PIECES
 _NOTHING = memoryview(b"")
 _PING = SubscriptionOps(PING)  # not for another connection either, whose PONGs it would shift
-# Bytes of one read: usually, into one buffer; under load without that copy (a fifth). New memory for
-# each read leaves holes: with 14 threads a process grew by 5 MB in three minutes, and now by 1 (glibc 2.36).
-_ROOM, _MOST_ROOM = 64 << 10, 1 << 20
+_ROOM = 64 << 10  # bytes of one read with TLS, which gives at most a record, or over WebSocket
 _CHECKPOINT = 1000
 """Messages after which a PING follows, so that about so many are unconfirmed if the connection is lost. With
 100 or a million a publish takes the same CPU time (CPython 3.11)."""
@@ -83,11 +81,10 @@ class Channel:
         self._sending = False  # bytes of `_unsent` may be on their way
         self._taken: list[Item] = []  # while they are being gathered
         self.busy = False  # see above; also where `engine.is_changing`
-        self._arrived: bytes | int | None = None  # read, and not passed on; a number: in `_buffer`
+        # Read, and not passed on; a number: so many bytes in the loop's buffer.
+        self._arrived: bytes | int | None = None
         self._before: tuple[int, int] | None = None  # the counts before, while it is being decoded
         self._flushes: list[Item] = []  # that were not sent at the end
-        self._room = _ROOM  # for the next read
-        self._buffer = memoryview(bytearray(_ROOM))  # for all reads of this size
         self._more = False  # whether the last read certainly left bytes
         self._calls: SystemCalls | None = None  # unless there is TLS
 
@@ -95,7 +92,7 @@ class Channel:
         """Acts on what came with the making of the transport."""
         if data:
             self._arrived = data
-            self._take_in(data)
+            self._take_in()
 
     def open(self) -> None:
         """Notes that the handshake is done, so that the transport stays as it is."""
@@ -326,15 +323,12 @@ class Channel:
         if self._arrived is None:  # else an interrupt has cut the last call short
             try:
                 # Between the system call and the note of what it returned there is no other call.
-                if self._calls and self._room == _ROOM:
-                    for self._arrived in map(self._calls.recv_into, (self._buffer,)):
-                        pass
-                elif self._calls:
-                    for self._arrived in map(self._calls.recv, (self._room,)):
+                if self._calls:
+                    for self._arrived in map(self._calls.recv_into, (self._loop.buffer.room,)):
                         pass
                 else:
                     self.busy = True
-                    self._arrived = self._loop.read(self._room)
+                    self._arrived = self._loop.read(_ROOM)
                     self.busy = False
             except (BlockingIOError, InterruptedError):
                 pass
@@ -342,25 +336,19 @@ class Channel:
                 if error.errno is None:
                     raise  # as above
                 raise self._hung_up(error) from error
-        data = self._arrived
-        if data is None:
+        if self._arrived is None:
             self._more = False
             return False
-        if not data:
+        if not self._arrived:
             raise self._hung_up(None)
-        data = bytes(self._buffer[:data]) if isinstance(data, int) else data
-        self._more = len(data) >= self._room
-        if self._more and self._room < _MOST_ROOM:
-            self._room *= 4
-        elif len(data) < self._room // 4:
-            self._room = _ROOM
-        self._take_in(data)
+        self._take_in()
         return True
 
-    def _take_in(self, data: bytes) -> None:
-        """Decodes `data`, which was read, and passes it on. After an interrupt in a step that can be done
-        again it is called again."""
-        engine = self.engine
+    def _take_in(self) -> None:
+        """Decodes what has arrived, and passes it on. After an interrupt in a step that can be done again it
+        is called again."""
+        engine, data = self.engine, self._arrived
+        assert data
         if self._before is None:
             if engine.offset != self.in_bytes:  # in the middle of a frame
                 self.busy = True
@@ -368,8 +356,16 @@ class Channel:
         else:
             self.in_bytes, self._router.in_msgs = self._before
             engine.rewind(self.in_bytes)
-        self.in_bytes += len(data)
-        self._pass_on(engine.receive(data, monotonic()))
+        if isinstance(data, bytes):
+            self.in_bytes += len(data)
+            self._more = len(data) >= _ROOM
+            events = engine.receive(data, monotonic())
+        else:
+            self.in_bytes += data
+            buffer = self._loop.buffer
+            self._more = data == buffer.size
+            events = engine.receive_from(buffer, data, monotonic())
+        self._pass_on(events)
         # From here on no call.
         del engine.pings[: engine.answered]
         engine.answered = 0

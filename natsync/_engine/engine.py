@@ -40,6 +40,7 @@ from ..protocol import (
     encode,
     read_violation,
 )
+from ..protocol.read_buffer import ReadBuffer
 from ..protocol.structs import Struct
 
 __all__ = [
@@ -185,6 +186,17 @@ class Engine:
         self.offset = offset
         self.answered = 0
 
+    def receive_from(self, buffer: ReadBuffer, size: int, now: float) -> list[EngineEvent]:
+        """As `receive` of the first `size` bytes of `buffer`."""
+        if buffer.room[0] == _PONG[0]:
+            return self.receive(buffer.first(size), now)
+        events: list[EngineEvent] = []
+        try:
+            self._take(self._decoder.receive_from(buffer, size), now, events)
+        except ProtocolError as error:
+            self._lose(error, events)
+        return events
+
     def receive(self, data: bytes, now: float) -> list[EngineEvent]:
         """Returns the events of `data`. `Lost` is the last event of a conversation."""
         events: list[EngineEvent] = []
@@ -197,15 +209,7 @@ class Engine:
                 self._pong(ping, events)
             return events
         try:
-            decoder = self._decoder
-            frames = decoder.receive(data)
-            while frames and self.phase is not _OVER:
-                self._read(frames, now, events)
-                frames = decoder.read() if decoder.has_more else []
-            if self.phase is _SECURING:
-                if not self._decoder.idle:
-                    raise ProtocolError("bytes after an INFO that demands TLS", 0)
-                events.append(Secure(self._info))
+            self._take(self._decoder.receive(data), now, events)
         except ProtocolError as error:
             self._lose(error, events)
         return events
@@ -244,6 +248,17 @@ class Engine:
         self.phase = Phase.OVER
         self.deadline = _NEVER
         return tokens
+
+    def _take(self, frames: list[Frame], now: float, events: list[EngineEvent]) -> None:
+        """Handles `frames`, and what else the decoder has read."""
+        decoder = self._decoder
+        while frames and self.phase is not _OVER:
+            self._read(frames, now, events)
+            frames = decoder.read() if decoder.has_more else []
+        if self.phase is _SECURING:
+            if not decoder.idle:
+                raise ProtocolError("bytes after an INFO that demands TLS", 0)
+            events.append(Secure(self._info))
 
     def _read(self, frames: list[Frame], now: float, events: list[EngineEvent]) -> None:
         self.offset = frames[-1].offset + frames[-1].total_bytes

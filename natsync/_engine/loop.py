@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from time import monotonic
 
+from ..protocol.read_buffer import ReadBuffer
 from .poller import READABLE, WRITABLE, Poller, gate, new_poller
 from .transport import Transport, WakePair
 from .waiter import Guest
@@ -23,6 +24,9 @@ _BURST = 0.0005
 that way, and 135 us if it wakes the I/O thread (CPython 3.11)."""
 _SOON = 0.05  # a guest that waits for longer can be evicted at once; that costs 3 us
 _UNKNOWN = -1
+_ROOM = 256 << 10
+"""Bytes of one read at most. With 64 KiB, or with a MiB, which no cache holds, a message of 16 KiB takes 1.3
+times as much CPU time (CPython 3.11)."""
 
 
 class Loop:
@@ -57,6 +61,10 @@ class Loop:
 
         self._nudged = 0.0
         self.transport: Transport | None = None
+        self.buffer = ReadBuffer(_ROOM)
+        """For the reads of all connections, so that they take no new memory: that left holes in it. With 14
+        threads a process grew by 3.9 MB from minute 10 to 25, and with this by 0.4 (glibc 2.36)."""
+
         self.mask = 0  # what the poller watches the transport for
         # Its descriptor there: after a failure to begin TLS, the transport may have none any more.
         self._watched = -1

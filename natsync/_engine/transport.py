@@ -53,7 +53,6 @@ class SystemCalls(NamedTuple):
 
     send: Callable[[memoryview], int]
     recv_into: Callable[[memoryview], int]
-    recv: Callable[[int], bytes]
 
 
 def resolve(host: str, port: int, *, numeric: bool = False) -> list[Address]:
@@ -201,7 +200,7 @@ class Transport:
         """The calls that `read` and `write` make; None with TLS, which makes others in between."""
         if self._secured:
             return None
-        return SystemCalls(self._socket.send, self._socket.recv_into, self._socket.recv)
+        return SystemCalls(self._socket.send, self._socket.recv_into)
 
     def write(self, data: memoryview) -> int:
         """Sends what fits now of `data`; returns how many bytes that is.

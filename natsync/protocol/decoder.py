@@ -7,9 +7,12 @@ in the bytes fed, memory bounded by the limits. No I/O, no clock, no threads; on
 
 from __future__ import annotations
 
+from io import BytesIO
+
 from .errors import ProtocolError
 from .frames import Connect, Context, Frame, HMsg, HPub, Info, Kind, LMsg, Message, RHMsg, Role
 from .grammar import Limits, grammar
+from .read_buffer import ReadBuffer
 from .scan import check_end, scan
 
 __all__ = ["Decoder"]
@@ -125,28 +128,45 @@ class Decoder:
             return self.read()
         return self._read(data, 0, [])
 
-    def _read(self, data: bytes, start: int, frames: list[Frame]) -> list[Frame]:
+    def receive_from(self, buffer: ReadBuffer, size: int) -> list[Frame]:
+        """As `receive` of the first `size` bytes of `buffer`, which are not needed any more after that."""
+        if self.has_more:
+            return self.receive(buffer.first(size))
+        return self._read(buffer.room[:size], 0, [], buffer.begin(size))
+
+    def _read(
+        self,
+        data: bytes | memoryview,
+        start: int,
+        frames: list[Frame],
+        stream: BytesIO | None = None,
+    ) -> list[Frame]:
+        """Adds the frames of `data[start:]` to `frames`; `stream` reads the same bytes, see `scan`."""
         self.has_more = False
         try:
             if self._body is not None or self._line:
-                start = self._continue(data, start, frames)
+                start = self._continue(data, start, frames, stream)
                 if start == len(data):
                     return frames
+            if stream is None:
+                stream = BytesIO(data)
             if not (frames and _paused(frames)):
                 grammar, base = self._grammar, self.offset - start
                 try:
-                    start = scan(data, start, base, grammar, self._payloads, frames)
+                    start = scan(stream, start, len(data), base, grammar, self._payloads, frames)
                 finally:
                     if frames:
                         last = frames[-1]
                         self.offset = last.offset + last.total_bytes
                 if start == len(data):
                     return frames
-            if _paused(frames):
+            if not _paused(frames):
+                self._continue(data, start, frames, stream)
+            elif isinstance(data, bytes):
                 # No copy: there may be a stop every few bytes.
                 self._unread, self._start, self.has_more = data, start, True
             else:
-                self._continue(data, start, frames)
+                self._unread, self._start, self.has_more = bytes(data[start:]), 0, True
         except ProtocolError as error:
             self._error = error
             self._unread, self._body, self.has_more = b"", None, True
@@ -155,11 +175,17 @@ class Decoder:
                 raise
         return frames
 
-    def _continue(self, data: bytes, start: int, frames: list[Frame]) -> int:
+    def _continue(
+        self,
+        data: bytes | memoryview,
+        start: int,
+        frames: list[Frame],
+        stream: BytesIO | None,
+    ) -> int:
         """Continues the frame in progress, or begins one; returns the index in `data` where it stopped."""
         body = self._body
         if body is None:
-            start = self._begin(data, start, frames)
+            start = self._begin(stream or BytesIO(data), start, len(data), frames)
             body = self._body
         if body is not None:
             start += body.feed(data, start)
@@ -167,14 +193,15 @@ class Decoder:
                 self._finish_body(body, frames)
         return start
 
-    def _begin(self, data: bytes, start: int, frames: list[Frame]) -> int:
-        """Reads the control line that ends in `data[start:]`, or keeps its beginning."""
-        end = data.find(b"\n", start) + 1
-        if not end:
-            self._line += data[start:]
+    def _begin(self, stream: BytesIO, start: int, stop: int, frames: list[Frame]) -> int:
+        """Reads the control line that ends between `start` and `stop` in `stream`, or keeps its beginning."""
+        stream.seek(start)
+        line = stream.readline()
+        end = start + len(line)
+        if end > stop or not line.endswith(b"\n"):
+            self._line += line[: stop - start]
             self._grammar.check_start(self._line, self.offset)
-            return len(data)
-        line = data[start:end]
+            return stop
         if self._line:
             line = bytes(self._line) + line
             self._line.clear()
@@ -228,7 +255,7 @@ class _Body:
         self._missing_headers = 0
         self.left = size + 2
 
-    def feed(self, data: bytes, start: int) -> int:
+    def feed(self, data: bytes | memoryview, start: int) -> int:
         """Takes the bytes of the body from `data[start:]`; returns their number."""
         left = self.left
         taken = len(data) - start

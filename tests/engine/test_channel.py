@@ -213,7 +213,7 @@ def test_a_link_that_is_not_busy_knows_what_was_sent_whenever_an_interrupt_came(
                 near.setblocking(False)
                 far.settimeout(10.0)
                 channel, _, outbound, _ = linked(10_000)
-                channel._calls = SystemCalls(near.send, near.recv_into, near.recv)
+                channel._calls = SystemCalls(near.send, near.recv_into)
                 begun = channel.out_bytes
                 outbound.put(data, len(data))
                 try:
@@ -270,7 +270,7 @@ def test_a_request_that_is_interrupted_anywhere_leaves_the_connection_whole() ->
             channel, _, outbound, _ = linked(10_000)
             router = Replying()
             channel._router = router
-            channel._calls = SystemCalls(near.send, near.recv_into, near.recv)
+            channel._calls = SystemCalls(near.send, near.recv_into)
             out_before, in_before = channel.out_bytes, channel.in_bytes
             (token, waiter), (_, other_waiter) = router.mux.open("a"), router.mux.open("b")
             for wire in (b"PUB a 0\r\n\r\n", b"PUB b 0\r\n\r\n"):
@@ -301,7 +301,7 @@ def test_a_flush_that_is_interrupted_anywhere_leaves_the_connection_whole() -> N
         step += 1
         with socket_pair() as (near, far):
             channel, _, outbound, seen = linked(10_000)
-            channel._calls = SystemCalls(near.send, near.recv_into, near.recv)
+            channel._calls = SystemCalls(near.send, near.recv_into)
             waiters: list[Waiter[bool]] = [Waiter(idle), Waiter(idle)]
             for waiter in waiters:
                 outbound.flush(waiter)

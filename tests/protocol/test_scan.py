@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
 import pytest
 
 from natsync.protocol import Context, Frame, Info, Kind, Limits, Msg, Ping, ProtocolError, Role
@@ -20,7 +22,8 @@ def scanned(
     data: bytes, start: int = 0, base: int = 0, keep: bool = True, context: Context = SERVER
 ) -> tuple[int, list[Frame]]:
     out: list[Frame] = []
-    return scan(data, start, base, grammar(context, Limits()), keep, out), out
+    words = grammar(context, Limits())
+    return scan(BytesIO(data), start, len(data), base, words, keep, out), out
 
 
 @pytest.mark.parametrize("keep", [True, False], ids=["kept", "not kept"])
@@ -29,6 +32,16 @@ def test_every_prefix_gives_its_whole_frames(keep: bool) -> None:
         end, frames = scanned(STREAM[:size], keep=keep)
         assert end == max(edge for edge in ENDS if edge <= size)
         assert [frame.offset for frame in frames] == ENDS[: len(frames)]
+
+
+@pytest.mark.parametrize("stale", [STREAM, STREAM[3:], b"\r\n" * 30, b"x" * 60])
+@pytest.mark.parametrize("keep", [True, False], ids=["kept", "not kept"])
+def test_what_lies_behind_the_end_is_not_read(stale: bytes, keep: bool) -> None:
+    for size in range(len(STREAM) + 1):
+        stream = BytesIO(STREAM[:size] + b"\n" + stale)
+        out: list[Frame] = []
+        end = scan(stream, 0, size, 0, Grammar(SERVER, Limits()), keep, out)
+        assert (end, out) == scanned(STREAM[:size], keep=keep)
 
 
 @pytest.mark.parametrize("start", ENDS)
@@ -57,7 +70,7 @@ def test_it_stops_after_what_may_change_the_rules(stop: bytes) -> None:
 def test_frames_before_an_error_are_given() -> None:
     out: list[Frame] = []
     with pytest.raises(ProtocolError, match="at byte 112: b'PIN!'"):
-        scan(b"PING\r\nPING\r\nPIN!\n", 0, 100, grammar(SERVER, Limits()), True, out)
+        scan(BytesIO(b"PING\r\nPING\r\nPIN!\n"), 0, 17, 100, grammar(SERVER, Limits()), True, out)
     assert out == [Ping(), Ping()]
 
 
@@ -108,7 +121,7 @@ def test_lines_that_never_repeat_give_the_same_frames(
     out: list[Frame] = []
     for at in range(0, len(wires), 100):
         data = b"".join(wires[at : at + 100])
-        assert scan(data, 0, 0, words, keep, out) == len(data)
+        assert scan(BytesIO(data), 0, len(data), 0, words, keep, out) == len(data)
     assert not words.seen.learning or b"\t" in form
     for number, frame in enumerate(out):
         line, body = wires[number].split(b"\n", 1)
@@ -134,9 +147,10 @@ def test_lines_that_never_repeat_give_the_same_frames(
 def test_a_bad_frame_among_lines_that_never_repeat(wire: bytes, message: str) -> None:
     words = Grammar(SERVER, Limits(100, 64))
     good = b"".join(b"MSG a.%d 1 2\r\nab\r\n" % number for number in range(2000))
-    scan(good, 0, 0, words, True, [])
+    scan(BytesIO(good), 0, len(good), 0, words, True, [])
     assert not words.seen.learning
     out: list[Frame] = []
+    data = b"MSG a 1 0\r\n\r\n" + wire
     with pytest.raises(ProtocolError, match=message):
-        scan(b"MSG a 1 0\r\n\r\n" + wire, 0, -13, words, True, out)
+        scan(BytesIO(data), 0, len(data), -13, words, True, out)
     assert out == [Msg(b"a", b"1")]

@@ -1,0 +1,85 @@
+"""A read buffer: what is read from it is what was read from the network, whatever was there before."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsync.protocol import Limits, Msg, ProtocolError, Role
+from natsync.protocol.decoder import Decoder
+from natsync.protocol.read_buffer import ReadBuffer
+
+from tests.protocol.feeding import Reading, cut, decoder_of, drain, read
+from tests.protocol.table import SERVER
+
+STREAM = (
+    b"INFO {}\r\nPING\r\nMSG a 1 2\r\nab\r\nHMSG a 1 12 13\r\nNATS/1.0\r\n\r\nx\r\n+OK\r\n"
+    b"MSG b 2 re.ply 40\r\n%b\r\nMSG a 1 0\r\n\r\nPONG\r\n" % (b"PING\r\n" * 6 + b"1234")
+)
+SIZE = 64
+
+
+def received(pieces: list[bytes], limits: Limits = Limits(), payloads: bool = True) -> Reading:
+    """What becomes of `pieces`, each put into the same buffer, as `feeding.read` says it."""
+    buffer = ReadBuffer(SIZE)
+    decoder = decoder_of(SERVER, limits, payloads=payloads)
+    reading = Reading()
+    try:
+        for piece in pieces:
+            while piece:
+                count = min(SIZE, len(piece))
+                buffer.room[:count], piece = piece[:count], piece[count:]
+                reading.add(decoder.receive_from(buffer, count))
+                for frames in drain(decoder):
+                    reading.add(frames)
+    except ProtocolError as error:
+        reading.refusal = (error.reason, error.offset, error.snippet)
+    reading.end = decoder.offset
+    return reading
+
+
+def test_a_stream_in_two_pieces() -> None:
+    for at in range(len(STREAM) + 1):
+        pieces = cut(STREAM, [at])
+        assert received(pieces) == read(pieces, SERVER)
+
+
+@given(
+    wire=st.one_of(
+        st.just(STREAM),
+        st.lists(
+            st.sampled_from(
+                [STREAM, b"\r\n", b"\n", b"MSG a 1 2\r\n", b"PIN", b"x", b"-ERR 'x'\r\n"]
+            )
+        ).map(b"".join),
+    ),
+    places=st.lists(st.integers(0, 400), max_size=12),
+    largest=st.sampled_from([39, 1000]),
+    payloads=st.booleans(),
+)
+def test_any_stream_in_any_pieces(
+    wire: bytes, places: list[int], largest: int, payloads: bool
+) -> None:
+    pieces, limits = cut(wire, places), Limits(50, largest)
+    assert received(pieces, limits, payloads) == read(pieces, SERVER, limits, payloads=payloads)
+
+
+def test_after_what_may_change_the_rules_the_rest_is_kept() -> None:
+    buffer, decoder = ReadBuffer(SIZE), Decoder(Role.SERVER)
+    wire = b"INFO {}\r\nMSG a 1 2\r\nab\r\nMSG a"
+    buffer.room[: len(wire)] = wire
+    assert len(decoder.receive_from(buffer, len(wire))) == 1 and decoder.has_more
+    rest = b" 1 2\r\ncd\r\n"
+    buffer.room[: len(rest)] = rest
+    assert decoder.receive_from(buffer, len(rest)) == [
+        Msg(b"a", b"1", payload=b"ab"),
+        Msg(b"a", b"1", payload=b"cd"),
+    ]
+
+
+def test_a_full_buffer_and_its_first_bytes() -> None:
+    buffer = ReadBuffer(6)
+    buffer.room[:] = b"PONG\r\n"
+    assert buffer.size == len(buffer.room) == 6
+    assert buffer.begin(6).read() == b"PONG\r\n\n"
+    assert buffer.first(4) == b"PONG"
