@@ -31,7 +31,7 @@ def _begun() -> Conversation:
     return Conversation().handshake().from_server(INFO).from_client(CONNECT)
 
 
-def _said(*lines: bytes) -> list[Record]:
+def _sent_by_client(*lines: bytes) -> list[Record]:
     """A client that says these lines."""
     return _begun().from_client(b"".join(lines)).records
 
@@ -95,13 +95,13 @@ def gaps(n: int) -> Iterable[Record]:
     return begin + packets[::2]
 
 
-def holes_in_payloads(n: int) -> Iterable[Record]:
+def gaps_in_payloads(n: int) -> Iterable[Record]:
     """Every second packet is missing; the others end in the middle of a payload."""
     begin, packets = _packets(2 * n, b"PUB a.b 500\r\n" + bytes(100))
     return begin + packets[::2]
 
 
-def holes_between_look_alikes(n: int) -> Iterable[Record]:
+def gaps_between_look_alikes(n: int) -> Iterable[Record]:
     """Every second packet is missing; the others nearly have frames."""
     begin, packets = _packets(2 * n, b"x\r\nPUB a 1\r\nPUB b 1\r\n")
     return begin + packets[::2]
@@ -128,12 +128,14 @@ def strays(n: int) -> Iterator[Record]:
 
 def no_frames(n: int) -> Iterable[Record]:
     """Bytes that nearly look like frames."""
-    return _said(b"PUB a.b 5\r\nPUB a.b 99\r\n+OK\r\nMSG a 1 \r\n" * n)
+    return _sent_by_client(b"PUB a.b 5\r\nPUB a.b 99\r\n+OK\r\nMSG a 1 \r\n" * n)
 
 
 def many_connects(n: int) -> Iterable[Record]:
     """A connection that logs in over and over, each time with another password."""
-    return _said(*(b'CONNECT {"user":"u%d","pass":"secret-%d"}\r\n' % (at, at) for at in range(n)))
+    return _sent_by_client(
+        *(b'CONNECT {"user":"u%d","pass":"secret-%d"}\r\n' % (at, at) for at in range(n))
+    )
 
 
 def giant_connect(n: int) -> Iterable[Record]:
@@ -165,13 +167,13 @@ def deep_bodies(n: int) -> Iterable[Record]:
     """Requests to JetStream with lists in lists."""
     body = b"[" * 900 + b"]" * 900
     line = b"PUB $JS.API.STREAM.CREATE.x r %d\r\n%s\r\n" % (len(body), body)
-    return _said(line * n)
+    return _sent_by_client(line * n)
 
 
 def many_headers(n: int) -> Iterable[Record]:
     """Messages with 2000 headers each."""
     block = b"NATS/1.0\r\n" + b"".join(b"k%d: v\r\n" % at for at in range(2000)) + b"\r\n"
-    return _said(b"HPUB a.b %d %d\r\n%s\r\n" % (len(block), len(block), block) * n)
+    return _sent_by_client(b"HPUB a.b %d %d\r\n%s\r\n" % (len(block), len(block), block) * n)
 
 
 def errors(n: int) -> Iterable[Record]:
@@ -205,7 +207,7 @@ def violations(n: int) -> Iterable[Record]:
 
 def long_subjects(n: int) -> Iterable[Record]:
     """Messages without payload on ever other subjects of 4000 bytes."""
-    return _said(*(b"PUB %sx%d 0\r\n\r\n" % (_LONG, at) for at in range(n)))
+    return _sent_by_client(*(b"PUB %sx%d 0\r\n\r\n" % (_LONG, at) for at in range(n)))
 
 
 def many_sids(n: int) -> Iterable[Record]:
@@ -217,13 +219,13 @@ def many_sids(n: int) -> Iterable[Record]:
 
 def one_sid(n: int) -> Iterable[Record]:
     """One subscription that is opened and closed over and over."""
-    return _said(b"SUB a.b 1\r\nUNSUB 1 5\r\n" * n)
+    return _sent_by_client(b"SUB a.b 1\r\nUNSUB 1 5\r\n" * n)
 
 
 def wildcards(n: int) -> Iterable[Record]:
     """Subscriptions with many wildcards, and messages that they fit."""
     subs = (b"SUB %s> %d\r\n" % (b"*." * (at % 50), at) for at in range(n))
-    return _said(*subs, *(b"PUB a.b.c.%d 0\r\n\r\n" % at for at in range(n)))
+    return _sent_by_client(*subs, *(b"PUB a.b.c.%d 0\r\n\r\n" % at for at in range(n)))
 
 
 def acknowledged(n: int) -> Iterable[Record]:
@@ -251,7 +253,7 @@ def discoveries(n: int) -> Iterable[Record]:
 
 def tiny_messages(n: int) -> Iterable[Record]:
     """Messages of 11 bytes, all equal."""
-    return _said(b"PUB a 0\r\n\r\n" * n)
+    return _sent_by_client(b"PUB a 0\r\n\r\n" * n)
 
 
 def tiny_requests(n: int) -> Iterable[Record]:
@@ -262,7 +264,7 @@ def tiny_requests(n: int) -> Iterable[Record]:
 
 def tiny_objects(n: int) -> Iterable[Record]:
     """Objects of a byte, each under another name."""
-    return _said(*(b"PUB $O.b.C.n%d r 1\r\nx\r\n" % at for at in range(n)))
+    return _sent_by_client(*(b"PUB $O.b.C.n%d r 1\r\nx\r\n" % at for at in range(n)))
 
 
 def equal_messages(n: int) -> Iterator[Record]:
@@ -286,8 +288,8 @@ CASES: dict[Case, int] = {
     bytes_apart: 200,
     fragments_of_a_payload: 5000,
     gaps: 1500,
-    holes_in_payloads: 2000,
-    holes_between_look_alikes: 2000,
+    gaps_in_payloads: 2000,
+    gaps_between_look_alikes: 2000,
     backwards: 2500,
     strays: 250,
     no_frames: 5000,

@@ -72,10 +72,10 @@ def in_spark(
     whole_flows: bool = True,
 ) -> list[Figures]:
     """Runs this module in a process of its own."""
-    given = [master, str(chunk_bytes), str(rounds), str(folder)]
-    given += ["auto" if whole_flows else "chunks", *captures]
+    arguments = [master, str(chunk_bytes), str(rounds), str(folder)]
+    arguments += ["auto" if whole_flows else "chunks", *captures]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.bench.in_spark", *given],
+        [sys.executable, "-m", "tests.bench.in_spark", *arguments],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,

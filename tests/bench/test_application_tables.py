@@ -32,7 +32,7 @@ _READ = """
 import pkgutil, sys
 if sys.argv[2] == "without":
     found = pkgutil.walk_packages
-    pkgutil.walk_packages = lambda *given: (it for it in found(*given) if it.name.endswith(".servers"))
+    pkgutil.walk_packages = lambda *args: (it for it in found(*args) if it.name.endswith(".servers"))
 from dissect.nats.pipeline import records
 from dissect.nats.tables import TABLES
 assert ("api" in TABLES) is (sys.argv[2] == "with")

@@ -58,12 +58,12 @@ def all_new_headed(number: int, size: int) -> bytes:
 
 def stream(line: Callable[[int, int], bytes], sizes: tuple[int, ...]) -> tuple[list[bytes], int]:
     """About STREAM_BYTES of MSG frames in chunks, and how many frames there are."""
-    dice = random.Random(1)
+    rng = random.Random(1)
     frames: list[bytes] = []
     held = 0
     while held < STREAM_BYTES:
-        size = dice.choice(sizes)
-        frames.append(b"%b\r\n%b\r\n" % (line(len(frames), size), dice.randbytes(size)))
+        size = rng.choice(sizes)
+        frames.append(b"%b\r\n%b\r\n" % (line(len(frames), size), rng.randbytes(size)))
         held += len(frames[-1])
     whole = b"".join(frames)
     return [whole[at : at + CHUNK] for at in range(0, len(whole), CHUNK)], len(frames)

@@ -57,13 +57,13 @@ DEFLATE = (
 
 def flushes(count: int) -> list[bytes]:
     """What a server writes at a time: a few messages, with subjects and sizes that do not repeat."""
-    dice = random.Random(8)
+    rng = random.Random(8)
     made = []
     for number in range(count):
-        payloads = [prose(number * 8 + each, dice.randrange(50, 900)) for each in range(8)]
+        payloads = [prose(number * 8 + each, rng.randrange(50, 900)) for each in range(8)]
         made.append(
             b"".join(
-                b"MSG orders.%d.%d 7 %d\r\n%s\r\n" % (number, dice.randrange(9999), len(p), p)
+                b"MSG orders.%d.%d 7 %d\r\n%s\r\n" % (number, rng.randrange(9999), len(p), p)
                 for p in payloads
             )
         )
@@ -151,7 +151,7 @@ def test_s2_blocks() -> None:
 @pytest.fixture(scope="module")
 def route() -> list[bytes]:
     """What servers sent each other over compressed routes: JSON, text, packed numbers and noise."""
-    dice = random.Random(1)
+    rng = random.Random(1)
     found = []
     for mode in ("s2_fast", "s2_better", "s2_best"):
         cluster = f"name: c, listen: 127.0.0.1:-1, compression: {mode}, pool_size: 1"
@@ -159,24 +159,24 @@ def route() -> list[bytes]:
             with Tap(first.route_port) as tap:
                 routes = f'routes: ["nats://127.0.0.1:{tap.port}"]'
                 with NatsServer(f"cluster {{ {cluster}, {routes} }}", name="b") as second:
-                    exchange(first.url, second.url, [message(dice, at) for at in range(3_000)])
+                    exchange(first.url, second.url, [message(rng, at) for at in range(3_000)])
             found += [wire[max(wire.find(IDENTIFIER), 0) :] for wire in tap.directions()]
     return found
 
 
-def message(dice: random.Random, number: int) -> tuple[str, bytes]:
+def message(rng: random.Random, number: int) -> tuple[str, bytes]:
     """A subject and a payload."""
-    kind = dice.choice(("order", "order", "metric", "metric", "packed", "text", "noise"))
-    subject = f"{kind}.{dice.randrange(400)}"
+    kind = rng.choice(("order", "order", "metric", "metric", "packed", "text", "noise"))
+    subject = f"{kind}.{rng.randrange(400)}"
     if kind == "order":
-        items = [{"sku": dice.randrange(9999), "price": dice.random()} for _ in range(4)]
-        return subject, json.dumps({"id": dice.randrange(10**9), "items": items}).encode()
+        items = [{"sku": rng.randrange(9999), "price": rng.random()} for _ in range(4)]
+        return subject, json.dumps({"id": rng.randrange(10**9), "items": items}).encode()
     if kind == "metric":
-        return subject, json.dumps({"host": f"web-{dice.randrange(40)}", "at": number}).encode()
+        return subject, json.dumps({"host": f"web-{rng.randrange(40)}", "at": number}).encode()
     if kind == "packed":
-        return subject, b"".join(struct.pack("<IH", dice.randrange(9**6), 1) for _ in range(30))
-    size = dice.randrange(100, 4000)
-    return subject, prose(number, size) if kind == "text" else dice.randbytes(size)
+        return subject, b"".join(struct.pack("<IH", rng.randrange(9**6), 1) for _ in range(30))
+    size = rng.randrange(100, 4000)
+    return subject, prose(number, size) if kind == "text" else rng.randbytes(size)
 
 
 def exchange(
@@ -257,10 +257,10 @@ def test_tls_frames_beside_tshark(tmp_path: Path) -> None:
     program = shutil.which("tshark")
     if program is None:
         pytest.skip("tshark is missing: apt-get install tshark")
-    dice = random.Random(2)
+    rng = random.Random(2)
     keys, path, authority = tmp_path / "keys", tmp_path / "tls.pcap", Authority(tmp_path)
     paths = authority.issue("server", "localhost", "127.0.0.1")
-    messages = [message(dice, at) for at in range(20_000)]
+    messages = [message(rng, at) for at in range(20_000)]
     with NatsServer(f"tls {{ {paths.config} }}") as server, Tap(server.port) as tap:
         url = f"tls://127.0.0.1:{tap.port}"
         exchange(url, url, messages, natsync.TLS(ca_file=authority.cert, keylog_file=keys))

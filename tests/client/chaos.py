@@ -69,14 +69,14 @@ class Chaos:
         self,
         nc: natsync.Client,
         witness: natsync.Client,
-        dice: random.Random,
+        rng: random.Random,
         pool: ThreadPoolExecutor,
     ) -> None:
         self.nc = nc
         self.count: Counter[str] = Counter()
         self.failure: BaseException | None = None
         self._witness = witness
-        self._dice = dice
+        self._dice = rng
         self._numbers = count()
         self._accepted: set[int] = set()
         self._refused: set[int] = set()
@@ -142,14 +142,14 @@ class Chaos:
             raise self.failure
         self._balance()
 
-    def _step(self, dice: random.Random, interrupts: bool = False) -> None:
+    def _step(self, rng: random.Random, interrupts: bool = False) -> None:
         """One call, or new garbage."""
-        if dice.random() < 0.2:
-            Garbage(partial(self._aside, "finalizer", dice.choice(self._calls)))
+        if rng.random() < 0.2:
+            Garbage(partial(self._aside, "finalizer", rng.choice(self._calls)))
             return
         try:
             self._armed |= interrupts
-            dice.choice(self._calls)()
+            rng.choice(self._calls)()
             self.count["calls"] += 1
         except Interrupt:
             self.count["interrupts"] += 1
@@ -212,11 +212,11 @@ class Chaos:
         self._resting.wait(0.002)
         self.count["handled"] += 1
 
-    def _work(self, dice: random.Random) -> None:
+    def _work(self, rng: random.Random) -> None:
         """What another thread does."""
         try:
             while self._working.is_set() and not self.failure:
-                self._step(dice)
+                self._step(rng)
                 self._resting.wait(0.01)
         except BaseException as error:
             self._fail(error)
@@ -323,7 +323,7 @@ def run(seconds: float, seed: int) -> Counter[str]:
     logging.getLogger("natsync").setLevel(logging.CRITICAL)
     gc.set_threshold(50)
     descriptors, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
-    dice, memory = random.Random(seed), Memory()
+    rng, memory = random.Random(seed), Memory()
     with NatsServer() as server, Proxy(server.host, server.port) as proxy:
         with (
             ThreadPoolExecutor(4) as pool,
@@ -337,8 +337,8 @@ def run(seconds: float, seed: int) -> Counter[str]:
                 reconnect_max_wait=0.3,
             ) as nc,
         ):
-            chaos = Chaos(nc, witness, dice, pool)
-            harm = Harm(proxy, server, dice)
+            chaos = Chaos(nc, witness, rng, pool)
+            harm = Harm(proxy, server, rng)
             harm.refusals.remove(
                 Admission.REFUSE
             )  # while a child has a copy of it, a socket listens on
@@ -362,7 +362,9 @@ def run(seconds: float, seed: int) -> Counter[str]:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.client.chaos", description=__doc__)
     parser.add_argument("seconds", nargs="?", type=float, default=60.0)
-    parser.add_argument("--seed", type=int, default=None, help="the dice of an earlier run")
+    parser.add_argument(
+        "--seed", type=int, default=None, help="the random numbers of an earlier run"
+    )
     parsed = parser.parse_args(arguments)
     seed = random.randrange(2**32) if parsed.seed is None else parsed.seed
     print(f"seed {seed}", flush=True)

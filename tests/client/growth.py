@@ -53,7 +53,7 @@ MOST_GROWTH = 0.5  # megabytes an hour
 class Load:
     """The threads that use the client, until `stop`, which raises what one of them did not expect."""
 
-    def __init__(self, nc: natsync.Client, dice: random.Random) -> None:
+    def __init__(self, nc: natsync.Client, rng: random.Random) -> None:
         self.nc = nc
         self.count: Counter[str] = Counter()
         self._stop = threading.Event()
@@ -62,7 +62,7 @@ class Load:
         nc.subscribe("load.handler.>", handler=handle, workers=2, pending_bytes_limit=PENDING)
         self._iterated = nc.subscribe("load.iterated.>", pending_bytes_limit=PENDING)
         steps: tuple[Callable[[], None], ...] = (
-            *[partial(self._publish, random.Random(dice.random())) for _ in range(3)],
+            *[partial(self._publish, random.Random(rng.random())) for _ in range(3)],
             self._request,
             self._request,
             self._request_many,
@@ -95,12 +95,12 @@ class Load:
             except LOST as error:
                 self.count[type(error).__name__] += 1
 
-    def _publish(self, dice: random.Random) -> None:
+    def _publish(self, rng: random.Random) -> None:
         for _ in range(10):
-            kind = dice.choice(("handler", "iterated"))
-            subject = f"load.{kind}.{dice.randrange(SUBJECTS)}"
-            headers = {"Id": str(dice.random())} if dice.random() < 0.5 else None
-            self.nc.publish(subject, bytes(dice.choice(SIZES)), headers=headers)
+            kind = rng.choice(("handler", "iterated"))
+            subject = f"load.{kind}.{rng.randrange(SUBJECTS)}"
+            headers = {"Id": str(rng.random())} if rng.random() < 0.5 else None
+            self.nc.publish(subject, bytes(rng.choice(SIZES)), headers=headers)
             self.count["published"] += 1
 
     def _request(self) -> None:
@@ -186,7 +186,9 @@ def run(seconds: float, seed: int) -> int:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.client.growth", description=__doc__)
     parser.add_argument("seconds", nargs="?", type=float, default=3600.0)
-    parser.add_argument("--seed", type=int, default=None, help="the dice of an earlier run")
+    parser.add_argument(
+        "--seed", type=int, default=None, help="the random numbers of an earlier run"
+    )
     parsed = parser.parse_args(arguments)
     seed = random.randrange(2**32) if parsed.seed is None else parsed.seed
     print(f"seed {seed}", flush=True)

@@ -56,9 +56,9 @@ class Ledger:
 class Soak:
     """One run. Threads work while `_working` is set; the first error of any of them is `failure`."""
 
-    def __init__(self, nc: natsync.Client, witness: natsync.Client, dice: random.Random) -> None:
+    def __init__(self, nc: natsync.Client, witness: natsync.Client, rng: random.Random) -> None:
         self.nc = nc
-        self.dice = dice
+        self.rng = rng
         self.failure: BaseException | None = None
         self.count: Counter[str] = Counter()
         self.ledgers: dict[str, Ledger] = {}
@@ -91,9 +91,9 @@ class Soak:
         self._rest.clear()
         self._working.set()
         until = monotonic() + seconds
-        harm = Harm(proxy, server, self.dice)
+        harm = Harm(proxy, server, self.rng)
         while (left := until - monotonic()) > 0 and not self.failure:
-            self.count[harm.do(min(left, self.dice.uniform(0.0, 1.0)), self._rest.wait)] += 1
+            self.count[harm.do(min(left, self.rng.uniform(0.0, 1.0)), self._rest.wait)] += 1
             self._collect()
         self._working.clear()
         self._rest.set()
@@ -229,10 +229,10 @@ class Soak:
 class Harm:
     """What is done to the network, one thing at a time."""
 
-    def __init__(self, proxy: Proxy, server: NatsServer, dice: random.Random) -> None:
+    def __init__(self, proxy: Proxy, server: NatsServer, rng: random.Random) -> None:
         self._proxy = proxy
         self._server = server
-        self._dice = dice
+        self._dice = rng
         self.refusals = [
             Admission.REFUSE,
             Admission.HANG_UP,
@@ -332,7 +332,7 @@ def run(seconds: float, seed: int, which: Which = "current") -> Counter[str]:
     logging.getLogger("natsync").setLevel(logging.CRITICAL)
     descriptors, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
     memory = Memory()
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     with NatsServer(which=which) as server, Proxy(server.host, server.port) as proxy:
         with (
             natsync.connect(server.url, ping_interval=1000.0) as witness,
@@ -346,7 +346,7 @@ def run(seconds: float, seed: int, which: Which = "current") -> Counter[str]:
                 reconnect_buffer=1 << 20,
             ) as nc,
         ):
-            soak = Soak(nc, witness, dice)
+            soak = Soak(nc, witness, rng)
             until = monotonic() + seconds
             try:
                 while (left := until - monotonic()) > 0:
@@ -366,7 +366,9 @@ def run(seconds: float, seed: int, which: Which = "current") -> Counter[str]:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.client.soak", description=__doc__)
     parser.add_argument("seconds", nargs="?", type=float, default=60.0)
-    parser.add_argument("--seed", type=int, default=None, help="the dice of an earlier run")
+    parser.add_argument(
+        "--seed", type=int, default=None, help="the random numbers of an earlier run"
+    )
     parser.add_argument("--which", choices=("current", "old"), default="current")
     parsed = parser.parse_args(arguments)
     seed = random.randrange(2**32) if parsed.seed is None else parsed.seed

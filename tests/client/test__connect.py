@@ -74,11 +74,12 @@ def test_a_process_of_multiprocessing_gets_out_what_it_published() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"connect_timeout": 0}, {"reconnect_buffer": -1}, {"max_reconnects": -1}, {"name": 5}]
+    "options",
+    [{"connect_timeout": 0}, {"reconnect_buffer": -1}, {"max_reconnects": -1}, {"name": 5}],
 )
-def test_what_makes_no_sense_is_refused_before_anything_is_opened(given: dict[str, int]) -> None:
+def test_what_makes_no_sense_is_refused_before_anything_is_opened(options: dict[str, int]) -> None:
     with FakeServer() as server, pytest.raises((errors.OptionError, TypeError)):
-        natsync.connect(server.url, **given)  # type: ignore[arg-type] # wrong on purpose
+        natsync.connect(server.url, **options)  # type: ignore[arg-type] # wrong on purpose
 
 
 def test_a_client_that_is_never_closed_warns_and_ends() -> None:

@@ -132,7 +132,7 @@ def test_each_error_is_reported_once(capsys: Output) -> None:
     assert reporter.refused and reporter.failed
 
 
-def test_what_an_interrupt_costs_is_not_told(capsys: Output) -> None:
+def test_a_connection_lost_to_an_interrupt_is_not_reported(capsys: Output) -> None:
     reporter = Reporter()
     with pytest.raises(KeyboardInterrupt), reporter.heeding_interrupts():
         signal.raise_signal(signal.SIGINT)

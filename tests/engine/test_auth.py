@@ -280,7 +280,7 @@ def test_a_client_without_a_name_has_that_of_the_program(
         monkeypatch.setattr(sys, "argv", argv)
     servers = (Server("a", 4222),)
     sent = [
-        connect_options(Options(servers=servers, name=given), Resolved(), ServerInfo()).name
-        for given in (None, "", "mine")
+        connect_options(Options(servers=servers, name=option), Resolved(), ServerInfo()).name
+        for option in (None, "", "mine")
     ]
     assert sent == [name, "", "mine"]

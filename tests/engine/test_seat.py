@@ -126,7 +126,7 @@ class Between:
         self.wakes = 0
         self._turn, self._wake = Channel.turn, WakePair.wake
         self._do = do
-        monkeypatch.setattr(Channel, "turn", lambda *given: self._turn_and_do(*given))
+        monkeypatch.setattr(Channel, "turn", lambda *arguments: self._turn_and_do(*arguments))
         monkeypatch.setattr(WakePair, "wake", lambda pair: self._count(pair))
 
     def _turn_and_do(self, channel: Channel, until: float, guest: Guest | None = None) -> None:

@@ -50,7 +50,7 @@ def impatient() -> Iterator[None]:
 
 
 class Crowd:
-    """What one of many threads does, by the dice."""
+    """What one of many threads does, at random."""
 
     def __init__(self, nc: natsync.Client, stop: threading.Event, *, breaks: bool) -> None:
         self.nc = nc
@@ -60,23 +60,23 @@ class Crowd:
         self._breaks = breaks
 
     def work(self, thread: int) -> None:
-        dice = random.Random(thread)
+        rng = random.Random(thread)
         own = self.nc.subscribe(f"own.{thread}")
         number = 0
         while not self._stop.is_set():
             number += 1
             begun = monotonic()
             try:
-                self._one(dice, own, b"%d/%d" % (thread, number))
+                self._one(rng, own, b"%d/%d" % (thread, number))
                 self.done += 1
             except (errors.ConnectionReconnectingError, errors.OutboundBufferLimitError):
                 assert self._breaks
                 self.nc.wait_connected(TIMEOUT)
             self.worst = max(self.worst, monotonic() - begun)
 
-    def _one(self, dice: random.Random, own: natsync.Subscription, data: bytes) -> None:
+    def _one(self, rng: random.Random, own: natsync.Subscription, data: bytes) -> None:
         nc = self.nc
-        match dice.randrange(8 if self._breaks else 7):
+        match rng.randrange(8 if self._breaks else 7):
             case 0 | 1:
                 assert nc.request("echo", data, timeout=TIMEOUT).data == data
             case 2:
@@ -93,7 +93,7 @@ class Crowd:
                 replies = nc.request_many("echo", data, max_msgs=1, timeout=TIMEOUT)
                 assert [msg.data for msg in replies] == [data]
             case _:
-                if dice.random() < 0.02:
+                if rng.random() < 0.02:
                     nc.reconnect()
 
     def _to_self(self, own: natsync.Subscription, data: bytes) -> None:

@@ -105,8 +105,8 @@ def test_jwt_credentials(operated: NatsServer, tmp_path: Path) -> None:
     content = creds(jwt, ALICE.seed)
     file = tmp_path / "alice.creds"
     file.write_text(content)
-    for given in (file, str(file), content, lambda: content.encode()):
-        with natsync.connect(operated.url, credentials=given) as nc:
+    for credentials in (file, str(file), content, lambda: content.encode()):
+        with natsync.connect(operated.url, credentials=credentials) as nc:
             works(nc)
     with natsync.connect(operated.url, jwt=lambda: jwt, sign=ALICE.sign) as nc:
         works(nc)
@@ -134,8 +134,8 @@ def test_credentials_are_read_again_for_every_connection(
 def test_nkeys(start_server: StartServer, which: Which) -> None:
     config = "authorization { users: [ { nkey: %s } ] }"
     server = start_server(config % USER, which=which)
-    for given in (SEED, SEED.encode(), lambda: SEED):
-        with natsync.connect(server.url, nkey=given) as nc:
+    for nkey in (SEED, SEED.encode(), lambda: SEED):
+        with natsync.connect(server.url, nkey=nkey) as nc:
             works(nc)
     with pytest.raises(errors.AuthorizationError) as caught:
         natsync.connect(server.url, nkey=ALICE.seed)

@@ -135,8 +135,8 @@ def test_what_makes_no_service_is_refused(
     nc: natsync.Client, arguments: dict[str, object], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        given = {"name": "a", "version": "1.0.0", **arguments}
-        add_service(nc, **given)  # type: ignore[arg-type]  # wrong calls
+        values = {"name": "a", "version": "1.0.0", **arguments}
+        add_service(nc, **values)  # type: ignore[arg-type]  # wrong calls
     assert ServiceClient(nc).ping() == []
 
 

@@ -104,14 +104,14 @@ def test_no_chunk_at_all(js: JetStream, filled: ObjectStore) -> None:
 
 
 def test_a_chunk_that_was_replaced_is_reported(js: JetStream, filled: ObjectStore) -> None:
-    """The last chunk is not given: who reads to the end has what was put."""
+    """The last chunk is not delivered: who reads to the end has what was put."""
     erase(js, filled, 10)
     js.publish(chunk_subject(filled.store, filled.info("o").nuid), b"x" * 500)
-    given = b""
+    delivered = b""
     with filled.get("o") as reader, pytest.raises(DigestMismatchError):
         for chunk in reader.chunks():
-            given += chunk
-    assert given == DATA[:10_000]
+            delivered += chunk
+    assert delivered == DATA[:10_000]
 
 
 def test_a_reader_that_has_failed_is_not_at_the_end(js: JetStream, filled: ObjectStore) -> None:

@@ -21,8 +21,8 @@ class Pipe(io.RawIOBase):
         self._data = data
 
     def read(self, size: int = -1, /) -> bytes:
-        given, self._data = self._data[: min(3, size)], self._data[min(3, size) :]
-        return given
+        part, self._data = self._data[: min(3, size)], self._data[min(3, size) :]
+        return part
 
 
 def pieces() -> Iterator[bytes]:

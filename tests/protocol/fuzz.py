@@ -111,70 +111,70 @@ def seeds() -> list[tuple[Context, bytes]]:
 
 def case_of(seed: int, run: int) -> Case:
     """The same case for the same numbers, always."""
-    dice = random.Random(f"{seed}/{run}")
-    context, wire = dice.choice(seeds())
-    for _ in range(dice.randrange(4)):
-        wire = dice.choice(MUTATIONS)(wire, dice)
-    if dice.random() < 0.1:
-        context = dice.choice(CONTEXTS)
-    edges = tuple(sorted(dice.randrange(len(wire) + 1) for _ in range(dice.randrange(8))))
-    limits = dice.choice(LIMITS) if dice.random() < 0.2 else Limits()
+    rng = random.Random(f"{seed}/{run}")
+    context, wire = rng.choice(seeds())
+    for _ in range(rng.randrange(4)):
+        wire = rng.choice(MUTATIONS)(wire, rng)
+    if rng.random() < 0.1:
+        context = rng.choice(CONTEXTS)
+    edges = tuple(sorted(rng.randrange(len(wire) + 1) for _ in range(rng.randrange(8))))
+    limits = rng.choice(LIMITS) if rng.random() < 0.2 else Limits()
     return Case(context, wire, edges, limits)
 
 
-def _flip(wire: bytes, dice: random.Random) -> bytes:
-    at = dice.randrange(len(wire) + 1)
-    return wire[:at] + bytes([dice.randrange(256)]) + wire[at + 1 :]
+def _flip(wire: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(wire) + 1)
+    return wire[:at] + bytes([rng.randrange(256)]) + wire[at + 1 :]
 
 
-def _insert(wire: bytes, dice: random.Random) -> bytes:
-    at = dice.randrange(len(wire) + 1)
-    return wire[:at] + dice.choice(SEPARATORS + WORDS) + wire[at:]
+def _insert(wire: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(wire) + 1)
+    return wire[:at] + rng.choice(SEPARATORS + WORDS) + wire[at:]
 
 
-def _delete(wire: bytes, dice: random.Random) -> bytes:
-    at = dice.randrange(len(wire) + 1)
-    return wire[:at] + wire[at + dice.randrange(1, 5) :]
+def _delete(wire: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(wire) + 1)
+    return wire[:at] + wire[at + rng.randrange(1, 5) :]
 
 
-def _cut_off(wire: bytes, dice: random.Random) -> bytes:
-    return wire[: dice.randrange(len(wire) + 1)]
+def _cut_off(wire: bytes, rng: random.Random) -> bytes:
+    return wire[: rng.randrange(len(wire) + 1)]
 
 
-def _append(wire: bytes, dice: random.Random) -> bytes:
-    return wire + dice.choice(seeds())[1]
+def _append(wire: bytes, rng: random.Random) -> bytes:
+    return wire + rng.choice(seeds())[1]
 
 
-def _repeat(wire: bytes, dice: random.Random) -> bytes:
-    at = dice.randrange(len(wire) + 1)
-    return wire[:at] * dice.randrange(1, 4) + wire[at:]
+def _repeat(wire: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(wire) + 1)
+    return wire[:at] * rng.randrange(1, 4) + wire[at:]
 
 
-def _change_case(wire: bytes, dice: random.Random) -> bytes:
-    size = dice.randrange(1, 8)
+def _change_case(wire: bytes, rng: random.Random) -> bytes:
+    size = rng.randrange(1, 8)
     return wire[:size].swapcase() + wire[size:]
 
 
-def _change_token(wire: bytes, dice: random.Random) -> bytes:
+def _change_token(wire: bytes, rng: random.Random) -> bytes:
     """Drops, doubles, replaces or swaps tokens of the first control line."""
     line, end, rest = wire.partition(b"\n")
     tokens = line.split(b" ")
-    at, other = dice.randrange(len(tokens)), dice.randrange(len(tokens))
-    match dice.randrange(4):
+    at, other = rng.randrange(len(tokens)), rng.randrange(len(tokens))
+    match rng.randrange(4):
         case 0:
             del tokens[at]
         case 1:
             tokens.insert(other, tokens[at])
         case 2:
-            tokens[at] = dice.choice(WORDS)
+            tokens[at] = rng.choice(WORDS)
         case 3:
             tokens[at], tokens[other] = tokens[other], tokens[at]
     return b" ".join(tokens) + end + rest
 
 
-def _change_separator(wire: bytes, dice: random.Random) -> bytes:
-    old, new = dice.choice(SEPARATORS[:-1]), dice.choice(SEPARATORS)
-    return wire.replace(old, new, dice.randrange(1, 3))
+def _change_separator(wire: bytes, rng: random.Random) -> bytes:
+    old, new = rng.choice(SEPARATORS[:-1]), rng.choice(SEPARATORS)
+    return wire.replace(old, new, rng.randrange(1, 3))
 
 
 MUTATIONS: tuple[Callable[[bytes, random.Random], bytes], ...] = (

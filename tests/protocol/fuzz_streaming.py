@@ -47,20 +47,20 @@ def check(cls: type[StreamingMessage], wire: bytes) -> None:
 
 def case_of(seed: int, run: int) -> Case:
     """The same case for the same numbers, always."""
-    dice = random.Random(f"{seed}/{run}")
-    wire = dice.choice(WIRES) if dice.random() < 0.9 else dice.randbytes(dice.randrange(40))
-    for _ in range(dice.randrange(4)):
-        at = dice.randrange(len(wire) + 1)
-        match dice.randrange(4):
+    rng = random.Random(f"{seed}/{run}")
+    wire = rng.choice(WIRES) if rng.random() < 0.9 else rng.randbytes(rng.randrange(40))
+    for _ in range(rng.randrange(4)):
+        at = rng.randrange(len(wire) + 1)
+        match rng.randrange(4):
             case 0:
-                wire = wire[:at] + bytes([dice.randrange(256)]) + wire[at + 1 :]
+                wire = wire[:at] + bytes([rng.randrange(256)]) + wire[at + 1 :]
             case 1:
-                wire = wire[:at] + dice.choice(PIECES) + wire[at:]
+                wire = wire[:at] + rng.choice(PIECES) + wire[at:]
             case 2:
-                wire = wire[:at] + wire[at + dice.randrange(1, 5) :]
+                wire = wire[:at] + wire[at + rng.randrange(1, 5) :]
             case 3:
                 wire = wire[:at]
-    return dice.choice(MESSAGES), wire
+    return rng.choice(MESSAGES), wire
 
 
 def run(seconds: float, seed: int, most: int | None = None) -> tuple[int, str | None]:

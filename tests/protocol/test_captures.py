@@ -105,13 +105,13 @@ def plain(wire: bytes, frame: Frame) -> bytes:
 
 @every_connection
 def test_any_pieces_give_the_same_frames(name: str, connection: Connection) -> None:
-    dice = random.Random(f"{name} {connection.originator}")
+    rng = random.Random(f"{name} {connection.originator}")
     for role, (whole, found) in frames(connection).items():
         stream = connection.sent[role]
         decoder = decoder_of(whole.context)
         got: list[Frame] = []
         for piece in cut(
-            stream, [dice.randrange(len(stream) + 1) for _ in range(len(stream) // 20)]
+            stream, [rng.randrange(len(stream) + 1) for _ in range(len(stream) // 20)]
         ):
             decoder.feed(piece)
             got += [frame for some in drain(decoder) for frame in some]

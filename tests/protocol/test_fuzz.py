@@ -31,10 +31,10 @@ def test_every_good_stream_holds_the_laws() -> None:
 @pytest.mark.parametrize("mutation", MUTATIONS[:-2], ids=lambda mutation: mutation.__name__)
 def test_mutations_take_any_bytes(mutation: object) -> None:
     assert callable(mutation)
-    dice = random.Random(1)
+    rng = random.Random(1)
     for wire in (b"", b"\n", b"PING\r\n", bytes(range(256))):
         for _ in range(20):
-            assert isinstance(mutation(wire, dice), bytes)
+            assert isinstance(mutation(wire, rng), bytes)
 
 
 def test_a_broken_law_is_printed_with_what_makes_it_again(

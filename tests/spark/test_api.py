@@ -184,15 +184,15 @@ def test_no_secret_is_in_plan_options_event_log_or_output(
     spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str], embedded: bool
 ) -> None:
     path = with_its_secrets(tmp_path) if embedded else CAPTURES / f"{TLS}.pcap"
-    given: dict[str, str] = {} if embedded else {"keylog": str(KEYS)}
+    keylog: dict[str, str] = {} if embedded else {"keylog": str(KEYS)}
     logs = tmp_path / "events"
     logs.mkdir()
     with event_log(spark, logs):
-        rows = read(spark, str(path), chunk_size=20_000, **given)
+        rows = read(spark, str(path), chunk_size=20_000, **keylog)
         assert rows.count() == 187
         rows.explain("extended")
         rows.explain("formatted")
-        options = Options(key_logs=list(given.values()))
+        options = Options(key_logs=list(keylog.values()))
         done(spark, [str(path)], tmp_path / "out", 20_000, options)
     output = capfd.readouterr()
     conf = spark.sparkContext.getConf().toDebugString()

@@ -1,4 +1,4 @@
-"""`nats-dissect spark`: tables, what is said about them, exit statuses."""
+"""`nats-dissect spark`: tables, its summary, exit statuses."""
 
 from __future__ import annotations
 
@@ -59,18 +59,20 @@ def test_a_damaged_capture(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "capture, said",
+    "capture, expected",
     [
         ("nowhere.pcap", f"{Path('nowhere.pcap').absolute()}: no such file"),
         (__file__, f"{__file__}: not a capture: it begins with"),
         ("-", "-: standard input cannot be cut; write it to a file first"),
     ],
 )
-def test_what_cannot_be_read(spark: SparkSession, capture: str, said: str, tmp_path: Path) -> None:
+def test_what_cannot_be_read(
+    spark: SparkSession, capture: str, expected: str, tmp_path: Path
+) -> None:
     done = run(capture, "--out", tmp_path / "out")
     assert (done.exit_code, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"nats-dissect: {said}")
+    assert line.startswith(f"nats-dissect: {expected}")
     assert not (tmp_path / "out").exists()
 
 
@@ -90,14 +92,14 @@ def test_what_needs_no_spark_is_reported_before_it_starts(
         missing(*lacking)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))  # where there is none
     (tmp_path / "letter.txt").write_text("dear")
-    for capture, out, said in (
+    for capture, out, expected in (
         ("nowhere.pcap", "new", f"{Path('nowhere.pcap').absolute()}: no such file"),
         (tmp_path, "new", f"{tmp_path}: no file in this folder is a capture"),
         (CORE, "", f"{tmp_path}: has files that this program has not written"),
     ):
         done = run(capture, "--out", tmp_path / out)
         assert (done.exit_code, done.stdout) == (2, "")
-        assert done.stderr.startswith(f"nats-dissect: {said}")
+        assert done.stderr.startswith(f"nats-dissect: {expected}")
 
 
 def test_a_summary_of_shares() -> None:

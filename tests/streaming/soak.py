@@ -97,7 +97,7 @@ class Soak:
 
     def read(self, seen: dict[int, bytes], name: str, **options: object) -> None:
         """Takes messages of a durable, now and then closes it and subscribes again."""
-        dice = random.Random(name)
+        rng = random.Random(name)
         sc = self.connect(name)
         while not self.over.is_set():
             sub = self.answered(
@@ -107,7 +107,7 @@ class Soak:
             )
             if sub is None:
                 break
-            self.take(sub, seen, dice.randrange(500, 5000))
+            self.take(sub, seen, rng.randrange(500, 5000))
             self.answered(sub.close)
             self.counts["resumed"] += 1
         self.answered(sc.close)
@@ -145,12 +145,12 @@ class Soak:
 
     def break_things(self, seconds: float, nats: NatsServer, stan: StreamingServer) -> None:
         end = time.monotonic() + seconds
-        dice = random.Random(1)
+        rng = random.Random(1)
         while time.monotonic() < end:
-            time.sleep(min(dice.uniform(*OUTAGES), max(0.0, end - time.monotonic())))
+            time.sleep(min(rng.uniform(*OUTAGES), max(0.0, end - time.monotonic())))
             self.counts["outages"] += 1
-            sig = dice.choice((SIGTERM, SIGKILL))
-            if dice.random() < 0.7:
+            sig = rng.choice((SIGTERM, SIGKILL))
+            if rng.random() < 0.7:
                 stan.terminate(sig)
                 self.counts["mended"] += mend(stan.store_folder)
                 stan.start()

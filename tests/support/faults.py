@@ -45,7 +45,7 @@ class Stream:
         self._held: deque[tuple[float, memoryview]] = deque()  # when it may go on, and what
         self._recording = False
         self._full = False  # the target takes no more now
-        self._told_end = False
+        self._sent_end = False
         self._not_before = 0.0
         self._corruptions: dict[int, int] = {}
         self._cut_at: tuple[int, bool] | None = None
@@ -180,8 +180,8 @@ class Stream:
         self._swallowing, self._stalled, self._reading = True, False, True
 
     def _tell_end(self) -> None:
-        if not self._told_end:
-            self._told_end = True
+        if not self._sent_end:
+            self._sent_end = True
             try:
                 self._target.shutdown(socket.SHUT_WR)
             except OSError:
@@ -228,7 +228,7 @@ class Link:
         for stream in (self.to_server, self.to_client):
             stream._pass()
         streams = (self.to_server, self.to_client)
-        if all(stream.ended if self.cut_off else stream._told_end for stream in streams):
+        if all(stream.ended if self.cut_off else stream._sent_end for stream in streams):
             self.closed = True
         return min(stream._next_time() for stream in streams)
 

@@ -62,17 +62,17 @@ def surveyed(
     found: Sequence[Partition], spec: JobSpec = WORK
 ) -> tuple[list[SurveyResult], list[list[FlowSurvey]]]:
     """What the partitions have, and the flows in each; as often as fragments ask for it."""
-    given: dict[int, bytes] = {}
+    fragments: dict[int, bytes] = {}
     while True:
         both = [
-            survey(spec, partition, place_among(at, len(found)), given.get(at, b""))
+            survey(spec, partition, place_among(at, len(found)), fragments.get(at, b""))
             for at, partition in enumerate(found)
         ]
         surveys, flows = [one for one, _ in both], [list(met) for _, met in both]
         again = needs_resurvey(surveys)
         if not again:
             return surveys, flows
-        given.update(again)
+        fragments.update(again)
 
 
 def chunks_of(flows: Sequence[Sequence[FlowSurvey]]) -> list[FlowChunk]:
@@ -93,11 +93,11 @@ def stitched(
     spec: JobSpec, found: Sequence[ChunkContext], chunks: Iterable[FlowChunk]
 ) -> list[State]:
     """The states, share by share."""
-    given = sorted(chunks, key=lambda chunk: (chunk.number, chunk.flow))
+    in_order = sorted(chunks, key=lambda chunk: (chunk.number, chunk.flow))
     return [
         state
         for share in range(SHARES)
-        for state in stitch(spec, found, [v for v in given if share_of(v.flow, SHARES) == share])
+        for state in stitch(spec, found, [v for v in in_order if share_of(v.flow, SHARES) == share])
     ]
 
 

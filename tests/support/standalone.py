@@ -31,7 +31,7 @@ def cluster(folder: Path) -> Iterator[str]:
         def start(name: str, ready: re.Pattern[str], *args: str) -> re.Match[str]:
             log = folder / f"{name}.log"
             process = stack.enter_context(_process(log, folder, *args))
-            return _told(log, ready, process)
+            return _ready_line(log, ready, process)
 
         deploy = "org.apache.spark.deploy"
         ports = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
@@ -70,7 +70,9 @@ def _process(log: Path, folder: Path, *args: str) -> Iterator[subprocess.Popen[b
             process.wait()
 
 
-def _told(log: Path, ready: re.Pattern[str], process: subprocess.Popen[bytes]) -> re.Match[str]:
+def _ready_line(
+    log: Path, ready: re.Pattern[str], process: subprocess.Popen[bytes]
+) -> re.Match[str]:
     deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline and process.poll() is None:
         if found := ready.search(log.read_text(errors="replace")):

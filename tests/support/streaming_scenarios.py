@@ -46,10 +46,10 @@ def write(stan: StreamingServer, log: Log, client: str, channel: str, count: int
 
 def read(stan: StreamingServer, log: Log, client: str, count: int, *options: str) -> None:
     """Subscribes to `orders` and reads; the log has what stan.go printed."""
-    given = dict(option.split("=", 1) for option in options)
+    settings = dict(option.split("=", 1) for option in options)
     lines = stan_go(stan, client, "sub", "orders", count, *options)
     log.append(did("connect", client))
-    named = {"durable": given.get("durable"), "queue": given.get("queue")}
+    named = {"durable": settings.get("durable"), "queue": settings.get("queue")}
     log.append(did("subscribe", client, "orders", **named))
     for line in lines:
         if line[:1].isdigit():
@@ -57,11 +57,11 @@ def read(stan: StreamingServer, log: Log, client: str, count: int, *options: str
             row = {**named, "sequence": int(sequence)}
             redelivered = True if again == "true" else None
             log.append(did("deliver", client, "orders", **row, redelivered=redelivered))
-            if given.get("ack") != "no":
+            if settings.get("ack") != "no":
                 log.append(did("ack", client, "orders", **row))
     ends = {"close": "close_subscription", "unsubscribe": "unsubscribe"}
-    if given["end"] in ends:
-        log.append(did(ends[given["end"]], client, "orders", **named))
+    if settings["end"] in ends:
+        log.append(did(ends[settings["end"]], client, "orders", **named))
     log.append(did("close", client))
 
 

@@ -131,7 +131,7 @@ class _End:
     ) -> None:
         self.peer = peer
         self.side = 0 if is_server else 1  # of the peer: who connected is 0
-        self._said = records
+        self._records = records
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         name = None if is_server else "127.0.0.1"
         self._tls = context.wrap_bio(
@@ -146,7 +146,7 @@ class _End:
         data = self.peer.recv(BUFFER)
         if not data:
             return None
-        self._said.append((self.side, data))
+        self._records.append((self.side, data))
         self._incoming.write(data)
         self._step()
         parts = []
@@ -179,7 +179,7 @@ class _End:
     def _flush(self) -> None:
         data = self._outgoing.read()
         if data:
-            self._said.append((1 - self.side, data))
+            self._records.append((1 - self.side, data))
             self.peer.sendall(data)
 
 

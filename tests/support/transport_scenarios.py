@@ -25,8 +25,8 @@ WORDS = "order shipped cancelled paid invoice tea coffee crate pallet north sout
 
 def prose(seed: int, size: int) -> bytes:
     """Text that compresses about as well as JSON does."""
-    dice = random.Random(seed)
-    text = " ".join(f"{dice.choice(WORDS)}={dice.randrange(1000)}" for _ in range(size // 8 + 1))
+    rng = random.Random(seed)
+    text = " ".join(f"{rng.choice(WORDS)}={rng.randrange(1000)}" for _ in range(size // 8 + 1))
     return text.encode()[:size]
 
 

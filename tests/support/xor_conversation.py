@@ -64,8 +64,8 @@ def _padded(packets: Sequence[Record]) -> list[Record | None]:
 
 def lossy(packets: list[Record]) -> list[Record]:
     """Every twentieth packet lost, but for the first and the last, and many swapped."""
-    dice = random.Random(11)
-    kept = packets[:9] + [packet for packet in packets[9:-4] if dice.random() > 0.05] + packets[-4:]
+    rng = random.Random(11)
+    kept = packets[:9] + [packet for packet in packets[9:-4] if rng.random() > 0.05] + packets[-4:]
     for at in range(12, len(kept) - 5, 9):
         kept[at], kept[at + 1] = kept[at + 1], kept[at]
     return kept

@@ -61,15 +61,15 @@ class Counter:
 
 def varied(count: int) -> list[tuple[str, bytes]]:
     """Subjects and payloads that do not repeat, as in real traffic: 20,000 subjects, 0 to 400 B."""
-    dice = random.Random(1)
-    numbers = dice.choices(range(20_000), k=count)
-    return [(f"{VARIED}.{number}", b"x" * dice.randrange(401)) for number in numbers]
+    rng = random.Random(1)
+    numbers = rng.choices(range(20_000), k=count)
+    return [(f"{VARIED}.{number}", b"x" * rng.randrange(401)) for number in numbers]
 
 
 def sized(count: int) -> list[tuple[str, bytes]]:
     """One subject, payloads of 0 to 6,000 B."""
-    dice = random.Random(1)
-    return [(SUBJECT, b"x" * dice.randrange(6001)) for _ in range(count)]
+    rng = random.Random(1)
+    return [(SUBJECT, b"x" * rng.randrange(6001)) for _ in range(count)]
 
 
 def replies(count: int) -> list[str]:

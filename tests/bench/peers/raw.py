@@ -46,12 +46,12 @@ class Raw:
 
     def feed_varied(self, count: int) -> None:
         """Sends `count` messages whose subjects, replies and sizes (1 to 400 B) do not repeat."""
-        dice = random.Random(1)
+        rng = random.Random(1)
         for first in range(0, count, 256):
             pieces = []
             for number in range(first, min(first + 256, count)):
-                subject = b"bench.varied.%d" % dice.randrange(20_000)
-                size = dice.randrange(1, 401)
+                subject = b"bench.varied.%d" % rng.randrange(20_000)
+                size = rng.randrange(1, 401)
                 line = b"PUB %b _INBOX.Qy2bTxJ8cLkqE0pW.%d %d" % (subject, number, size)
                 pieces += [line, b"x" * size]
             self.send(b"\r\n".join([*pieces, b""]))

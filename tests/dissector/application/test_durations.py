@@ -24,10 +24,10 @@ def test_nearest_rank_of_a_few() -> None:
 
 
 def test_many_are_near_and_take_little_memory() -> None:
-    dice = random.Random(1)
+    rng = random.Random(1)
     durations, values = Durations(), []
     for _ in range(20_000):
-        value = round(10 ** dice.uniform(2, 10))
+        value = round(10 ** rng.uniform(2, 10))
         durations.add(value)
         values.append(value)
     values.sort()

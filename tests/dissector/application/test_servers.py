@@ -71,10 +71,10 @@ def test_the_order_of_connections_does_not_matter() -> None:
     name = frames_for("servers")
     rows = [row for each in released([str(CAPTURES)], [name]) for row in each.records]
     frames = [row for row in rows if isinstance(row, LayerFrame)]
-    dice = random.Random(7)
+    rng = random.Random(7)
     made = []
     for _ in range(5):
-        order = {frame.session: dice.random() for frame in frames}
+        order = {frame.session: rng.random() for frame in frames}
         frames.sort(key=lambda frame: (order[frame.session], frame.number))
         assert SERVERS.layer
         made.append(sorted(SERVERS.layer.rows(frames), key=SERVERS.position))

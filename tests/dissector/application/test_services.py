@@ -189,9 +189,9 @@ def test_a_subject_is_served_by_its_own_endpoint_and_by_wildcards_in_order() -> 
     session = ScriptedSession(Services())
     session.pub("$SRV.INFO", b"", "_INBOX.1")
     for key, subject in (("1", "a.*"), ("2", "a.b"), ("3", "a.>"), ("4", "b")):
-        said = info(key, subject)
-        said["version"] = key
-        session.msg("_INBOX.1", said)
+        body = info(key, subject)
+        body["version"] = key
+        session.msg("_INBOX.1", body)
     session.pub("a.b", b"", "_INBOX.2")
     session.pub("a.*", b"", "_INBOX.3")
     rows = rows_of(session)

@@ -67,11 +67,11 @@ def test_every_case_has_its_rule() -> None:
 
 @pytest.mark.parametrize("rule", REPORTING)
 def test_a_rule_says_what_to_do(rule: str) -> None:
-    said = RULES[rule]
-    assert said.description.endswith(".") and said.remedy.endswith(".")
-    assert said.false_positives and said.references
-    assert all(each.startswith("https://") for each in said.references)
-    for tag in said.tags:
+    declared = RULES[rule]
+    assert declared.description.endswith(".") and declared.remedy.endswith(".")
+    assert declared.false_positives and declared.references
+    assert all(each.startswith("https://") for each in declared.references)
+    for tag in declared.tags:
         assert re.fullmatch(r"attack\.(t\d{4}(\.\d{3})?|[a-z-]+)|cve\.\d{4}-\d{4,}", tag), tag
 
 

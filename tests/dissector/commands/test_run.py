@@ -94,12 +94,12 @@ def test_a_compressed_bomb_is_read_up_to_a_limit(tmp_path: Path) -> None:
     for path, size in ((bomb, 20 << 20), (small, 2 << 20)):
         path.write_bytes(lzma.compress(capture + bytes(size), preset=1))
     whole = CliRunner().invoke(cli, ["sessions", CORE])
-    for path, given, limit in (
+    for path, options, limit in (
         (bomb, (), "500 times its size"),
         (bomb, ("--max-expanded=1M",), "1048576 bytes"),
         (small, ("--max-expanded=1M",), "1048576 bytes"),
     ):
-        done = CliRunner().invoke(cli, ["sessions", "--jobs=1", *given, str(path)])
+        done = CliRunner().invoke(cli, ["sessions", "--jobs=1", *options, str(path)])
         assert (done.exit_code, done.stdout.count("\n")) == (3, whole.stdout.count("\n"))
         assert f"the file expands to more than {limit} (see --max-expanded)" in done.stderr
         assert done.stderr.count(str(path)) == 1

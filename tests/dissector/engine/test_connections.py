@@ -13,10 +13,11 @@ from tests.support.conversations import CONNECT, INFO
 from tests.support.pcapwriter import Conversation, pcap_file
 
 
-def groups(tmp_path: Path, *said: Conversation) -> list[PacketEvents]:
+def groups(tmp_path: Path, *conversations: Conversation) -> list[PacketEvents]:
     path = tmp_path / "t.pcap"
     records = sorted(
-        (r for conversation in said for r in conversation.records), key=lambda record: record.ts_ns
+        (r for conversation in conversations for r in conversation.records),
+        key=lambda record: record.ts_ns,
     )
     path.write_bytes(pcap_file(records))
     return list(packet_events(segments([str(path)]), Options()))
@@ -40,11 +41,11 @@ def test_every_flow_ends_once_nats_or_not(tmp_path: Path) -> None:
 
 
 def test_releases_never_go_back(tmp_path: Path) -> None:
-    said = [
+    conversations = [
         Conversation(client=("10.0.0.1", port)).handshake().from_server(INFO).from_client(CONNECT)
         for port in (40001, 40002, 40003)
     ]
-    releases = [group.release for group in groups(tmp_path, *said)]
+    releases = [group.release for group in groups(tmp_path, *conversations)]
     assert releases == sorted(releases)
 
 

@@ -54,16 +54,16 @@ def test_every_sample(path: Path) -> None:
     assert check(path, Options())
 
 
-def life(port: int, dice: random.Random) -> list[Record]:
+def life(port: int, rng: random.Random) -> list[Record]:
     """A connection that may be closed, reset, or left alone, at any time of an hour."""
-    conversation = Conversation(("10.0.0.1", port), now_ns=dice.randrange(3600) * SECOND)
+    conversation = Conversation(("10.0.0.1", port), now_ns=rng.randrange(3600) * SECOND)
     conversation.handshake().from_server(INFO).from_client(CONNECT)
-    for _ in range(dice.randrange(4)):
-        conversation.now_ns += dice.randrange(400) * SECOND
-        conversation.from_client(b"PING\r\n", skip=dice.random() < 0.2).from_server(b"PONG\r\n")
-    if dice.random() < 0.5:
+    for _ in range(rng.randrange(4)):
+        conversation.now_ns += rng.randrange(400) * SECOND
+        conversation.from_client(b"PING\r\n", skip=rng.random() < 0.2).from_server(b"PONG\r\n")
+    if rng.random() < 0.5:
         conversation.close()
-    elif dice.random() < 0.5:
+    elif rng.random() < 0.5:
         conversation.packet(conversation.server, 4)
     return conversation.records
 
@@ -71,12 +71,12 @@ def life(port: int, dice: random.Random) -> list[Record]:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("ordered", [True, False])
 def test_flows_that_end_by_the_time_of_others(tmp_path: Path, seed: int, ordered: bool) -> None:
-    dice = random.Random(seed)
-    records = [record for port in range(1, 60) for record in life(port % 40 + 1, dice)]
+    rng = random.Random(seed)
+    records = [record for port in range(1, 60) for record in life(port % 40 + 1, rng)]
     records.sort(key=lambda record: record.ts_ns)
     if not ordered:
         for _ in range(30):
-            at = dice.randrange(len(records) - 1)
+            at = rng.randrange(len(records) - 1)
             records[at], records[at + 1] = records[at + 1], records[at]
     path = tmp_path / "t.pcap"
     path.write_bytes(pcap_file(records))

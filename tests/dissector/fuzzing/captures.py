@@ -162,38 +162,38 @@ def good_frames(name: str, count: int) -> set[Frame]:
 
 def case_of(seed: int, run: int) -> Case:
     """The same case for the same numbers, always."""
-    dice = random.Random(f"{seed}/{run}")
-    name = dice.choice(NAMES)
+    rng = random.Random(f"{seed}/{run}")
+    name = rng.choice(NAMES)
     pcap = sample(name)
-    intact = len(pcap.records) * dice.randrange(8) // 8
+    intact = len(pcap.records) * rng.randrange(8) // 8
     packets = list(pcap.records)
     done = []
-    for _ in range(dice.choice((0, 1, 1, 2, 3, 10))):
-        harm = dice.choice(HARMS)
+    for _ in range(rng.choice((0, 1, 1, 2, 3, 10))):
+        harm = rng.choice(HARMS)
         if len(packets) > intact:
-            packets = harm(packets, intact, pcap.linktype, dice)
+            packets = harm(packets, intact, pcap.linktype, rng)
             done.append(harm.__name__)
-    data, starts = _filed(pcap.with_records(packets), dice, done)
-    for _ in range(dice.choice((0, 0, 1, 2))):
-        spoil = dice.choice(SPOILS)
-        at = dice.randrange(len(data) + 1)
-        data = spoil(data, at, dice)
+    data, starts = _filed(pcap.with_records(packets), rng, done)
+    for _ in range(rng.choice((0, 0, 1, 2))):
+        spoil = rng.choice(SPOILS)
+        at = rng.randrange(len(data) + 1)
+        data = spoil(data, at, rng)
         done.append(spoil.__name__)
         while intact and (not starts or starts[intact] > at):
             intact -= 1
-    if not data.startswith(b"\x1f\x8b") and dice.random() < 0.1:
+    if not data.startswith(b"\x1f\x8b") and rng.random() < 0.1:
         data = _gzipped(data)
         done.append("gzip")
-    command = [dice.choice([table for table in TABLES if table in cli.commands])]
-    command += ["--format", dice.choice(FORMATS)]
-    payload = dice.choice(list(Payload))
-    options = replace(TIGHT if dice.random() < 0.2 else Options(), payload=payload)
+    command = [rng.choice([table for table in TABLES if table in cli.commands])]
+    command += ["--format", rng.choice(FORMATS)]
+    payload = rng.choice(list(Payload))
+    options = replace(TIGHT if rng.random() < 0.2 else Options(), payload=payload)
     return Case(name, data, intact, tuple(done), options, tuple(command))
 
 
-def _filed(pcap: Pcap, dice: random.Random, done: list[str]) -> tuple[bytes, list[int]]:
+def _filed(pcap: Pcap, rng: random.Random, done: list[str]) -> tuple[bytes, list[int]]:
     """The file, and where its packets start; nowhere if it is packed, for one bit may spoil all."""
-    form = dice.choice(("pcap", "pcap", "pcap", "pcapng", "gzip"))
+    form = rng.choice(("pcap", "pcap", "pcap", "pcapng", "gzip"))
     done.append(form)
     data = pcap_bytes(pcap)
     if form == "gzip":

@@ -83,26 +83,26 @@ def begun(name: str, *starts: bytes) -> list[Sent]:
     return cut
 
 
-def harmed(data: bytes, dice: random.Random) -> bytes:
+def harmed(data: bytes, rng: random.Random) -> bytes:
     """Some bytes changed, left out, repeated or put in."""
     out = bytearray(data)
-    for _ in range(dice.choice((0, 1, 1, 2, 8))):
-        at = dice.randrange(len(out) + 1)
-        match dice.randrange(5):
+    for _ in range(rng.choice((0, 1, 1, 2, 8))):
+        at = rng.randrange(len(out) + 1)
+        match rng.randrange(5):
             case 0 if at < len(out):
-                out[at] = dice.randrange(256)
+                out[at] = rng.randrange(256)
             case 1 if at < len(out):
-                out[at] ^= 1 << dice.randrange(8)
+                out[at] ^= 1 << rng.randrange(8)
             case 2:
-                del out[at : at + dice.choice((1, 2, 3, 40))]
+                del out[at : at + rng.choice((1, 2, 3, 40))]
             case 3:
-                out[at:at] = out[at : at + dice.choice((1, 4, 90))]
+                out[at:at] = out[at : at + rng.choice((1, 4, 90))]
             case 4:
-                out[at:at] = dice.choice((b"\xff" * 4, bytes(3), dice.randbytes(9)))
+                out[at:at] = rng.choice((b"\xff" * 4, bytes(3), rng.randbytes(9)))
     return bytes(out)
 
 
-def converse(layer: Layer, connection: Sent, dice: random.Random, options: LayerOptions) -> None:
+def converse(layer: Layer, connection: Sent, rng: random.Random, options: LayerOptions) -> None:
     """Feeds both directions of a layer, and checks its laws."""
     assert layer.transforms
     transforms = dict(layer.transforms(options))
@@ -111,10 +111,10 @@ def converse(layer: Layer, connection: Sent, dice: random.Random, options: Layer
     packet = 0
     # Most runs are short, and few are cut into single bytes: more of them.
     for way, data in connection[
-        : dice.choice((2, 4, 4, 6, 8, 8, 16, dice.choice((16, len(connection)))))
+        : rng.choice((2, 4, 4, 6, 8, 8, 16, rng.choice((16, len(connection)))))
     ]:
-        data = harmed(data, dice)
-        size = dice.choice((1, 7, 60, 1448) if len(data) < 60 else (300, 1448, 1448))
+        data = harmed(data, rng)
+        size = rng.choice((1, 7, 60, 1448) if len(data) < 60 else (300, 1448, 1448))
         end, made, other = ends[way], items[way], items[way.other]
         feed, resume = transforms[way].feed, transforms[way.other].resume
         for at in range(0, len(data), size):
@@ -123,13 +123,13 @@ def converse(layer: Layer, connection: Sent, dice: random.Random, options: Layer
             packet += 1
             piece = data[at : at + size]
             item: Item = Chunk(packet, packet, "f", end, piece)
-            if dice.random() < 0.02:
+            if rng.random() < 0.02:
                 item = Gap(packet, packet, "f", end, len(piece))
             end += len(piece)
             made += feed(item)
             other += resume()
         ends[way] = end
-        if dice.random() < 0.02:
+        if rng.random() < 0.02:
             transforms = pickle.loads(pickle.dumps(transforms))
     for way, transform in transforms.items():
         if not transform.opaque:
@@ -148,39 +148,39 @@ def converse(layer: Layer, connection: Sent, dice: random.Random, options: Layer
         dict(getattr(transform, "facts", {}))
 
 
-def tls_without_secrets(dice: random.Random) -> None:
-    connection = dice.choice(begun("tls-keys-2.15.1.pcap", b"\x16\x03"))
-    converse(tls.LAYER, connection, dice, LayerOptions())
+def tls_without_secrets(rng: random.Random) -> None:
+    connection = rng.choice(begun("tls-keys-2.15.1.pcap", b"\x16\x03"))
+    converse(tls.LAYER, connection, rng, LayerOptions())
 
 
-def tls_with_secrets(dice: random.Random) -> None:
-    connection = dice.choice(begun("tls-keys-2.15.1.pcap", b"\x16\x03"))
+def tls_with_secrets(rng: random.Random) -> None:
+    connection = rng.choice(begun("tls-keys-2.15.1.pcap", b"\x16\x03"))
     # Most time went to trials that are all alike.
     with patch.object(tls_keys, "_MOST_SEARCH_TRIALS", 100):
-        converse(tls.LAYER, connection, dice, LayerOptions(KeyLogs((KEYS,))))
+        converse(tls.LAYER, connection, rng, LayerOptions(KeyLogs((KEYS,))))
 
 
-def websocket_frames(dice: random.Random) -> None:
-    name = dice.choice(
+def websocket_frames(rng: random.Random) -> None:
+    name = rng.choice(
         ("websocket-2.15.1", "websocket-deflate-2.15.1", "leafnode-websocket-s2-2.15.1")
     )
-    converse(websocket.LAYER, dice.choice(begun(f"{name}.pcap", b"GET ")), dice, LayerOptions())
+    converse(websocket.LAYER, rng.choice(begun(f"{name}.pcap", b"GET ")), rng, LayerOptions())
 
 
-def s2_stream(dice: random.Random) -> None:
-    connection = dice.choice(begun("s2-2.15.1.pcap", s2.IDENTIFIER))[:40]
-    converse(s2.LAYER, connection, dice, LayerOptions())
+def s2_stream(rng: random.Random) -> None:
+    connection = rng.choice(begun("s2-2.15.1.pcap", s2.IDENTIFIER))[:40]
+    converse(s2.LAYER, connection, rng, LayerOptions())
 
 
-def refused_upgrade(dice: random.Random) -> None:
+def refused_upgrade(rng: random.Random) -> None:
     head = begun("websocket-2.15.1.pcap", b"GET ")[0][0][1]
     answer = (
         b"HTTP/1.1 302 Found\r\nLocation: https://a/?b=c\r\nSec-Websocket-Version: 13\r\n\r\nno\n"
     )
     connection = [(Direction.ORIGINATOR, head), (Direction.RESPONDER, answer)]
-    converse(http_refusal.LAYER, connection, dice, LayerOptions())
+    converse(http_refusal.LAYER, connection, rng, LayerOptions())
     for read in (request_facts, response_facts, refusal_text):
-        read(harmed(dice.choice((head, answer)), dice))
+        read(harmed(rng.choice((head, answer)), rng))
 
 
 @cache
@@ -205,10 +205,10 @@ def kernels() -> list[Callable[[bytes, int, int], bytes | None]]:
     return [load() or Kernel(), Kernel(sys.maxsize)]
 
 
-def s2_block(dice: random.Random) -> None:
-    block = harmed(dice.choice(blocks()), dice)
+def s2_block(rng: random.Random) -> None:
+    block = harmed(rng.choice(blocks()), rng)
     try:
-        with patch.object(s2_codec, "_KERNEL", dice.choice(kernels())):
+        with patch.object(s2_codec, "_KERNEL", rng.choice(kernels())):
             plain = decode_block(block)
     except BlockError:
         plain = None
@@ -242,17 +242,17 @@ def messages(kind: int) -> list[bytes]:
     return found
 
 
-def client_hello(dice: random.Random) -> None:
-    found = read_client_hello(harmed(dice.choice(messages(1)), dice))
+def client_hello(rng: random.Random) -> None:
+    found = read_client_hello(harmed(rng.choice(messages(1)), rng))
     if found:
         assert len(found.ja3) == 32 and found.ja4.count("_") == 2
         assert found.server_name is not None and found.protocols is not None
 
 
-def certificate(dice: random.Random) -> None:
-    found = read_certificate(harmed(first_certificate(dice.choice(messages(11)), False), dice))
+def certificate(rng: random.Random) -> None:
+    found = read_certificate(harmed(first_certificate(rng.choice(messages(11)), False), rng))
     if found:
-        found.flaw(dice.randrange(2**62))
+        found.flaw(rng.randrange(2**62))
 
 
 TARGETS: dict[str, Callable[[random.Random], None]] = {
@@ -277,19 +277,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     parser.add_argument("--run", type=int, default=0)
     parser.add_argument("--target", choices=TARGETS, action="append")
-    given = parser.parse_args(arguments)
-    names = given.target or list(TARGETS)
+    args = parser.parse_args(arguments)
+    names = args.target or list(TARGETS)
     for name in names:
-        until, run = time.monotonic() + given.seconds / len(names), given.run
+        until, run = time.monotonic() + args.seconds / len(names), args.run
         while time.monotonic() < until:
             try:
-                TARGETS[name](random.Random(f"{given.seed}:{name}:{run}"))
+                TARGETS[name](random.Random(f"{args.seed}:{name}:{run}"))
             except Exception:  # any error is reported with the numbers that repeat it
                 traceback.print_exc()
-                print(f"{name}: broken by --target {name} --seed {given.seed} --run {run}")
+                print(f"{name}: broken by --target {name} --seed {args.seed} --run {run}")
                 return 1
             run += 1
-        print(f"{name}: {run - given.run} runs hold (seed {given.seed})", flush=True)
+        print(f"{name}: {run - args.run} runs hold (seed {args.seed})", flush=True)
     return 0
 
 

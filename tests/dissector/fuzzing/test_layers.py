@@ -19,8 +19,8 @@ def test_some_runs_hold(name: str) -> None:
 def test_a_broken_law_is_printed_with_what_makes_it_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(dice: random.Random) -> None:
-        assert dice.random() < 0.5, "a law"
+    def broken(rng: random.Random) -> None:
+        assert rng.random() < 0.5, "a law"
 
     monkeypatch.setitem(layers.TARGETS, "s2_block", broken)
     assert main(["5", "--seed", "3", "--target", "s2_block"]) == 1

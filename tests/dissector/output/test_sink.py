@@ -105,7 +105,7 @@ def test_a_device_is_written_directly() -> None:
     assert not os.path.isfile("/dev/null")
 
 
-def test_what_is_said_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_message_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     say("a\nb\x1b[2J")
     assert capsys.readouterr() == ("", "nats-dissect: a b\\x1b[2J\n")
     say("\udcff.pcap")

@@ -252,8 +252,8 @@ def advances(
 def rows_from(state: bytes, rest: Sequence[Segment], options: Options) -> list[Record]:
     dissection = Dissector(TABLES, options)
     dissection.load([state])
-    given = [*dissection.feed(rest), *dissection.finish()]
-    return [record for rows in given for record in rows.records]
+    delivered = [*dissection.feed(rest), *dissection.finish()]
+    return [record for rows in delivered for record in rows.records]
 
 
 def steps(every: Sequence[Segment], start: int) -> list[Step]:

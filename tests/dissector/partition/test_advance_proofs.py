@@ -38,7 +38,7 @@ _GATEWAY = b'INFO {"server_id":"NA","server_name":"a","gateway":"A","version":"2
 _INTO = b'CONNECT {"verbose":false,"name":"b","gateway":"B"}\r\n'
 
 
-def test_a_greeting_that_changes_nothing_is_heard() -> None:
+def test_a_greeting_that_changes_nothing_advances() -> None:
     flow = go_on(ScriptedFlow(greeted=False))
     start = flow.here
     go_on(flow)

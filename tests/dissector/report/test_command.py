@@ -27,9 +27,9 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(cli, ["report", *map(str, arguments)])
 
 
-def refused(done: Result, said: str) -> None:
+def refused(done: Result, expected: str) -> None:
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
-    assert said in done.stderr
+    assert expected in done.stderr
 
 
 def without_data(path: Path) -> str:
@@ -39,7 +39,7 @@ def without_data(path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def of_core(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
-    """The page of a sample, and what was said: making one takes more than a second."""
+    """The page of a sample, and its standard error: making one takes more than a second."""
     out = tmp_path_factory.mktemp("report") / "a.html"
     return out, run(CORE, "-o", out)
 
@@ -82,7 +82,7 @@ def test_tables_in_place_of_captures(of_core: tuple[Path, Result], tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "content, status, said",
+    "content, status, expected",
     [
         (b"this is not a capture", 2, "not a capture"),
         (CORE.read_bytes()[:3000], 3, "everything before it was read"),
@@ -90,11 +90,11 @@ def test_tables_in_place_of_captures(of_core: tuple[Path, Result], tmp_path: Pat
     ],
     ids=["text", "cut", "empty"],
 )
-def test_strange_captures(tmp_path: Path, content: bytes, status: int, said: str) -> None:
+def test_strange_captures(tmp_path: Path, content: bytes, status: int, expected: str) -> None:
     capture, out = tmp_path / "a.pcap", tmp_path / "a.html"
     capture.write_bytes(content)
     done = run(capture, "-o", out)
-    assert done.exit_code == status and said in done.stderr and done.stdout == ""
+    assert done.exit_code == status and expected in done.stderr and done.stdout == ""
     assert out.exists() == (status != 2)
 
 

@@ -70,14 +70,14 @@ def test_vlan_tags(name: str, numbers: tuple[int, ...], tmp_path: Path) -> None:
 @every_sample
 def test_rotated_files_are_one_capture(name: str, tmp_path: Path) -> None:
     """Cut at any packets, given in any order."""
-    dice = random.Random(name)
+    rng = random.Random(name)
     records = sample(name).records
-    cuts = sorted(dice.sample(range(1, len(records)), 3))
+    cuts = sorted(rng.sample(range(1, len(records)), 3))
     paths = []
     for number, (start, stop) in enumerate(zip([0, *cuts], [*cuts, len(records)])):
         folder = tmp_path / str(number)
         folder.mkdir()
         paths.append(rewritten(folder, name, records[start:stop]))
-    dice.shuffle(paths)
+    rng.shuffle(paths)
     same_frames(name, paths, {"packet"})
     same_sessions(name, paths, FILES)

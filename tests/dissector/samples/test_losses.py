@@ -62,11 +62,11 @@ def content(row: FrameRecord) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("name", [name for name in PCAPS if not name.startswith(LAYERED)])
 def test_one_packet_lost(name: str, tmp_path: Path) -> None:
-    dice = random.Random(name)
+    rng = random.Random(name)
     positions = candidates(name)
     before = list(known(name))
     truth = {content(row): row for row in frames(before)}
-    for at, place in dice.sample(positions, min(LOSSES, len(positions))):
+    for at, place in rng.sample(positions, min(LOSSES, len(positions))):
         path = rewritten(tmp_path, name, drop(sample(name).records, {at}))
         after = rows([path], ("frames", "anomalies", "sessions"))
         new = losses(after) - losses(before)

@@ -29,7 +29,7 @@ def placed(name: str) -> list[tuple[Record, Place | None]]:
     return [(record, place_of(record, pcap.linktype)) for record in pcap.records]
 
 
-def shuffled(name: str, dice: random.Random) -> list[Record]:
+def shuffled(name: str, rng: random.Random) -> list[Record]:
     """Packets with payload change places with those that follow at once in their connection; times stay
     where they are, and so does what begins and ends a connection, and the first packet of each direction.
     """
@@ -48,7 +48,7 @@ def shuffled(name: str, dice: random.Random) -> list[Record]:
             times = [packets[at][0].ts_ns for at in window]
             if times[-1] - times[0] > CLOSE_NS:
                 continue
-            for at, other in zip(window, dice.sample(window, len(window))):
+            for at, other in zip(window, rng.sample(window, len(window))):
                 result[at] = replace(packets[other][0], ts_ns=packets[at][0].ts_ns)
     return result
 
@@ -61,20 +61,20 @@ def connection(key: bytes) -> frozenset[bytes]:
 
 @every_sample
 def test_disorder(name: str, tmp_path: Path) -> None:
-    dice = random.Random(name)
+    rng = random.Random(name)
     for _ in range(2):
-        path = rewritten(tmp_path, name, shuffled(name, dice))
+        path = rewritten(tmp_path, name, shuffled(name, rng))
         same_frames(name, [path], PLACES | TIMES | UNSURE.get(name, set()))
 
 
 @every_sample
 def test_packets_that_come_again(name: str, tmp_path: Path) -> None:
-    dice = random.Random(name)
+    rng = random.Random(name)
     waiting: list[tuple[int, Record]] = []
     result = []
     for at, record in enumerate(sample(name).records):
         result.append(record)
-        waiting.append((at + dice.randrange(12), record))
+        waiting.append((at + rng.randrange(12), record))
         result += [replace(again, ts_ns=record.ts_ns) for due, again in waiting if due <= at]
         waiting = [item for item in waiting if item[0] > at]
     same_frames(name, [rewritten(tmp_path, name, result)])
@@ -94,15 +94,15 @@ def test_the_same_packets_from_two_taps(name: str, tmp_path: Path) -> None:
     same_frames(name, [rewritten(tmp_path, name, merged)])
 
 
-def pieces(record: Record, place: Place, dice: random.Random) -> Iterator[Record]:
-    cuts = sorted(dice.randrange(1, place.length) for _ in range(2)) if place.length > 1 else []
+def pieces(record: Record, place: Place, rng: random.Random) -> Iterator[Record]:
+    cuts = sorted(rng.randrange(1, place.length) for _ in range(2)) if place.length > 1 else []
     for start, stop in zip([0, *cuts], [*cuts, place.length]):
         if start < stop:
             yield part(record, place, start, stop)
 
 
-def overlapping(record: Record, place: Place, dice: random.Random) -> Iterator[Record]:
-    start, stop = sorted(dice.randrange(place.length + 1) for _ in range(2))
+def overlapping(record: Record, place: Place, rng: random.Random) -> Iterator[Record]:
+    start, stop = sorted(rng.randrange(place.length + 1) for _ in range(2))
     if stop:
         yield part(record, place, 0, stop)
     yield part(record, place, min(start, place.length - 1), place.length)
@@ -111,11 +111,11 @@ def overlapping(record: Record, place: Place, dice: random.Random) -> Iterator[R
 @every_sample
 @pytest.mark.parametrize("cut", [pieces, overlapping])
 def test_payloads_in_other_segments(name: str, cut: type[Iterator[Record]], tmp_path: Path) -> None:
-    dice = random.Random(name)
+    rng = random.Random(name)
     result: list[Record] = []
     for record, place in placed(name):
         if place and place.length > 0 and not place.flags & SYN:
-            result += cut(record, place, dice)  # type: ignore[call-arg]  # one of two functions
+            result += cut(record, place, rng)  # type: ignore[call-arg]  # one of two functions
         else:
             result.append(record)
     assert len(result) > len(sample(name).records)

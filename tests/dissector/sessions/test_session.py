@@ -178,7 +178,7 @@ def rows(*sent: SentFrame, tables: Collection[str]) -> list[object]:
     return list(session.rows)
 
 
-TALK: tuple[SentFrame, ...] = (
+CONVERSATION: tuple[SentFrame, ...] = (
     (ORIGINATOR, Sub(b"_INBOX.n.*", b"1")),
     (ORIGINATOR, Pub(b"svc", b"_INBOX.n.1", b"ask")),
     (RESPONDER, HMsg(b"_INBOX.n.1", b"1", b"", b"NATS/1.0\r\n\r\n", b"x")),
@@ -187,8 +187,8 @@ TALK: tuple[SentFrame, ...] = (
 
 
 def test_rows_are_made_only_where_they_are_wanted() -> None:
-    assert not rows(*TALK, tables={"sessions", "frames"})
-    (sub,) = rows(*TALK, tables={"subscriptions"})
+    assert not rows(*CONVERSATION, tables={"sessions", "frames"})
+    (sub,) = rows(*CONVERSATION, tables={"subscriptions"})
     assert isinstance(sub, SubscriptionRecord)
     assert (sub.subject, sub.opened_ns, sub.closed_ns, sub.close) == (
         "_INBOX.n.*",
@@ -197,10 +197,10 @@ def test_rows_are_made_only_where_they_are_wanted() -> None:
         "unsub",
     )
     assert (sub.delivered, sub.delivered_bytes, sub.sender) == (1, 13, "originator")
-    (request,) = rows(*TALK, tables={"requests"})
+    (request,) = rows(*CONVERSATION, tables={"requests"})
     assert isinstance(request, RequestRecord)
     assert (request.subject, request.latency_ns) == ("svc", 1000)
-    record = row_after(*TALK)
+    record = row_after(*CONVERSATION)
     assert (record.subscriptions, record.requests, record.replies) == (1, 1, 1)
 
 

@@ -83,15 +83,15 @@ def test_a_tick_does_what_a_packet_of_another_flow_does() -> None:
     def life(others: bool) -> list[list[str]]:
         table = FlowTable(Stream, FlowLimits(idle_ns=40 * SECOND, linger_ns=20 * SECOND))
         reported = []
-        dice = random.Random(3)
+        rng = random.Random(3)
         now = second = 0
         for _ in range(2000):
-            now += dice.choice((0, SECOND // 3, SECOND, 5 * SECOND, -3 * SECOND))
+            now += rng.choice((0, SECOND // 3, SECOND, 5 * SECOND, -3 * SECOND))
             before, second = second, now // SECOND
-            port = dice.randrange(12)
-            flags = dice.choice((ACK, ACK, SYN, 4, 1))
+            port = rng.randrange(12)
+            flags = rng.choice((ACK, ACK, SYN, 4, 1))
             if port < 3:
-                delivered = table.add(segment(port, now, dice.choice((100, 5000)), b"x", flags))
+                delivered = table.add(segment(port, now, rng.choice((100, 5000)), b"x", flags))
             elif others:
                 delivered = table.add(segment(port, now, 100, flags=flags))
             else:

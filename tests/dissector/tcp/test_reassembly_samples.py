@@ -57,19 +57,19 @@ def _data(item: Item) -> bytes:
     return item.data if isinstance(item, Chunk) else b""
 
 
-def jittered(segments: list[Segment], dice: random.Random, reach: float = 6) -> list[Segment]:
+def jittered(segments: list[Segment], rng: random.Random, reach: float = 6) -> list[Segment]:
     """Every packet may fall behind some that follow it soon; none before the SYN of its flow."""
     places = []
     for at, segment in enumerate(segments):
-        place = at if segment.flags & 2 else at + dice.random() * reach
+        place = at if segment.flags & 2 else at + rng.random() * reach
         if segments[min(int(place), len(segments) - 1)].ts_ns - segment.ts_ns > _SOON_NS:
             place = at
         places.append((place, at))
     return [segments[at] for _, at in sorted(places)]
 
 
-def doubled(segments: list[Segment], dice: random.Random) -> list[Segment]:
-    return [segment for segment in segments for _ in range(dice.choice((1, 1, 2, 3)))]
+def doubled(segments: list[Segment], rng: random.Random) -> list[Segment]:
+    return [segment for segment in segments for _ in range(rng.choice((1, 1, 2, 3)))]
 
 
 def cut(segment: Segment, start: int, end: int) -> Segment:
@@ -78,7 +78,7 @@ def cut(segment: Segment, start: int, end: int) -> Segment:
     return replace(segment, seq=segment.seq + start & _MASK, payload=data, length=len(data))
 
 
-def split(segments: list[Segment], dice: random.Random) -> list[Segment]:
+def split(segments: list[Segment], rng: random.Random) -> list[Segment]:
     """In several parts, some of which repeat bytes of others."""
     out = []
     for segment in segments:
@@ -86,18 +86,18 @@ def split(segments: list[Segment], dice: random.Random) -> list[Segment]:
         if size < 3 or segment.flags & _SYN_FIN_RST:
             out.append(segment)
             continue
-        first, second = sorted((dice.randrange(1, size), dice.randrange(1, size)))
+        first, second = sorted((rng.randrange(1, size), rng.randrange(1, size)))
         parts = [cut(segment, 0, second), cut(segment, first, size)]
-        dice.shuffle(parts)
+        rng.shuffle(parts)
         out += parts
     return out
 
 
-def all_together(segments: list[Segment], dice: random.Random) -> list[Segment]:
-    return jittered(doubled(split(segments, dice), dice), dice)
+def all_together(segments: list[Segment], rng: random.Random) -> list[Segment]:
+    return jittered(doubled(split(segments, rng), rng), rng)
 
 
-def wrapped(segments: list[Segment], dice: random.Random) -> list[Segment]:
+def wrapped(segments: list[Segment], rng: random.Random) -> list[Segment]:
     """With numbers that pass zero inside every stream that says more than a little."""
     shift: dict[bytes, int] = {}
     out = []
@@ -107,7 +107,7 @@ def wrapped(segments: list[Segment], dice: random.Random) -> list[Segment]:
         seq = segment.seq + shift.get(segment.key, 0) & _MASK
         ack = segment.ack + shift.get(reversed_key(segment.key), 0) & _MASK
         out.append(replace(segment, seq=seq, ack=ack))
-    return all_together(out, dice)
+    return all_together(out, rng)
 
 
 @pytest.mark.parametrize("harm", [jittered, doubled, split, all_together, wrapped])

@@ -126,14 +126,14 @@ def test_a_stray_at_the_end_is_counted() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_parts_of_a_capture_give_the_rows_of_the_whole(tmp_path: Path, seed: int) -> None:
     """Bursts of two conversations between the same ports, cut anywhere."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     flows = [ScriptedFlow(1000, 5000), ScriptedFlow(FAR, 3 * FAR)]
     records: list[Record] = []
     for _ in range(12):
-        flow = dice.choice(flows)
-        for number in range(dice.choice((1, 1, 2, 9))):
+        flow = rng.choice(flows)
+        for number in range(rng.choice((1, 1, 2, 9))):
             side = number % 2
-            data = dice.choice((WORDS[side], WORDS[side], b""))
+            data = rng.choice((WORDS[side], WORDS[side], b""))
             each = flow.say(side, data)
             hosts, ports = ("10.0.0.1", "10.0.0.2"), (5000, 4222)
             if side:

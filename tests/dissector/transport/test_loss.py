@@ -72,8 +72,8 @@ def test_one_packet_less_costs_little(name: str, tmp_path: Path) -> None:
     packets = sample(name).records
     layered = [at for at, record in enumerate(packets) if is_layered(name, record)]
     assert len(layered) > 10
-    dice = random.Random(name)
-    for at in sorted(dice.sample(layered, 8)):
+    rng = random.Random(name)
+    for at in sorted(rng.sample(layered, 8)):
         path = rewritten(tmp_path, name, [*packets[:at], *packets[at + 1 :]])
         found = contents(path)
         assert not damaged(found) - truth, f"without packet {at + 1}"

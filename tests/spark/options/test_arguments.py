@@ -40,7 +40,7 @@ def test_by_default() -> None:
     assert (made.from_time, made.until_time) == (None, None)
 
 
-def test_what_is_said_is_heard() -> None:
+def test_options_are_read() -> None:
     made = asked(
         "a.pcap",
         f"--tables={', '.join(TABLES)},frames",

@@ -19,7 +19,7 @@ def test_by_default_all_is_as_the_command_line_has_it() -> None:
     assert made.settle_ns == 60 * 10**9
 
 
-def test_what_is_said_is_heard() -> None:
+def test_options_are_read() -> None:
     made = settings_of(
         {
             "paths": '["file:///a b.pcap", "s3a://x/y"]',

@@ -60,8 +60,8 @@ class Inbox:
 
     def reader(self, **options: str) -> FolderReader:
         """As in a process of its own: nothing but the folder of states is remembered."""
-        given = {"path": str(self.path), "state": str(self.root / "state"), **options}
-        made: FolderReader = pickle.loads(pickle.dumps(FolderReader(settings_of(given), COLUMNS)))
+        values = {"path": str(self.path), "state": str(self.root / "state"), **options}
+        made: FolderReader = pickle.loads(pickle.dumps(FolderReader(settings_of(values), COLUMNS)))
         return made
 
     def expected(self, *numbers: int) -> list[str]:

@@ -116,9 +116,9 @@ def damaged(pcap: Pcap, how: str) -> Pcap:
         return pcap.with_records(snap(pcap.records, 120))
     if how == "midstream":
         return pcap.with_records(start_at(pcap.records, len(pcap.records) // 3))
-    dice = random.Random(how)
+    rng = random.Random(how)
     return pcap.with_records(
-        [replace(one, ts_ns=one.ts_ns - dice.randrange(2) * 10**9) for one in pcap.records]
+        [replace(one, ts_ns=one.ts_ns - rng.randrange(2) * 10**9) for one in pcap.records]
     )
 
 

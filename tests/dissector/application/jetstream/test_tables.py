@@ -64,9 +64,9 @@ def test_rows_are_what_the_clients_did(name: str, table: str) -> None:
 @pytest.mark.parametrize("name, table", LOGGED)
 @pytest.mark.parametrize("seed", range(3))
 def test_losses_invent_nothing(name: str, table: str, seed: int, tmp_path: Path) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     capture = read_pcap((CAPTURES / name).read_bytes())
-    kept = [record for record in capture.records if dice.random() > 0.05]
+    kept = [record for record in capture.records if rng.random() > 0.05]
     path = tmp_path / name
     path.write_bytes(pcap_bytes(capture.with_records(kept)))
     whole = {_identity(row, table) for row in rows(CAPTURES / name, table)}

@@ -206,7 +206,7 @@ def checked(folder: Path) -> tuple[int, Counter[str | None], int]:
 
 def without(capture: bytes, share: float) -> bytes:
     """The capture without some of its packets."""
-    dice = random.Random(7)
+    rng = random.Random(7)
     pcap = read_pcap(capture)
-    kept = [record for record in pcap.records if dice.random() >= share]
+    kept = [record for record in pcap.records if rng.random() >= share]
     return pcap_bytes(pcap.with_records(kept))

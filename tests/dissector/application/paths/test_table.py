@@ -72,10 +72,10 @@ def test_the_order_of_sessions_does_not_matter() -> None:
     name = frames_for("paths")
     made = [row for each in released([str(CAPTURES)], [name]) for row in each.records]
     frames = [row for row in made if isinstance(row, LayerFrame)]
-    dice = random.Random(7)
+    rng = random.Random(7)
     found = []
     for _ in range(3):
-        order = {frame.session: dice.random() for frame in frames}
+        order = {frame.session: rng.random() for frame in frames}
         frames.sort(key=lambda frame: (order[frame.session], frame.number))
         found.append(path_rows(items_of(frames)))
     found += (Scattered(items_of(frames), tasks).rows() for tasks in (1, 2, 7))

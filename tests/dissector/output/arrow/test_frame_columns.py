@@ -59,16 +59,16 @@ def one_run(ts_ns: int, session: str, number: int, frames: int) -> FrameRun:
 @pytest.mark.parametrize("group_rows", [1, 90, 10_000])
 @pytest.mark.parametrize("jitter", [0, 3, 60])
 def test_rows_come_in_the_order_of_the_window(jitter: int, group_rows: int) -> None:
-    dice = random.Random(7)
+    rng = random.Random(7)
     numbers = {"s": 1, "t": 1}
     window = TimeOrder[Record](40)
     wanted: list[Record] = []
     releases = []
     for at in range(600):
         some: list[FrameRun] = []
-        for session in dice.choice(("s", "t", "st", "ts")):
-            frames = dice.randrange(1, 9)
-            ts_ns = at + dice.randrange(jitter + 1)
+        for session in rng.choice(("s", "t", "st", "ts")):
+            frames = rng.randrange(1, 9)
+            ts_ns = at + rng.randrange(jitter + 1)
             some.append(one_run(ts_ns, session, numbers[session], frames))
             numbers[session] += frames
         releases.append(Rows(SortKey(at), [*some]))

@@ -76,7 +76,7 @@ def test_every_row_of_a_sample_is_the_same(name: str, payload: Payload) -> None:
 @pytest.mark.parametrize("group_rows", [1, 90, 10_000])
 @pytest.mark.parametrize("jitter", [0, 3, 60])
 def test_rows_come_in_the_order_of_the_window(jitter: int, group_rows: int) -> None:
-    dice = random.Random(7)
+    rng = random.Random(7)
     numbers = {"s": 1, "t": 1, "u": 1}
     shares: dict[str, list[Rows]] = {session: [] for session in numbers}
     window = TimeOrder[Record](40)
@@ -84,9 +84,9 @@ def test_rows_come_in_the_order_of_the_window(jitter: int, group_rows: int) -> N
     for at in range(600):
         # A packet may end connections of other shares: their releases come before its own.
         group = []
-        for session in dice.choice(("s", "t", "su", "ts")):
-            frames = dice.randrange(1, 9)
-            ts_ns = at + dice.randrange(jitter + 1)
+        for session in rng.choice(("s", "t", "su", "ts")):
+            frames = rng.randrange(1, 9)
+            ts_ns = at + rng.randrange(jitter + 1)
             labels = RunLabels(session, "c", "originator", "client", "", Payload.NONE)
             run = FrameRun(labels, numbers[session], ts_ns, 1, [Ping() for _ in range(frames)], {})
             numbers[session] += frames

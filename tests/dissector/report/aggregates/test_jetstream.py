@@ -35,9 +35,9 @@ def test_consumers_and_their_deliveries() -> None:
             for item in consumers
             if (item.stream, item.consumer, item.domain) == (row.stream, row.consumer, row.domain)
         ]
-        said = summed[row.domain or "", row.stream, row.consumer]
-        assert said.deliveries == sum(item.deliveries for item in some)
-        assert said.redeliveries == sum(item.redeliveries for item in some)
+        total = summed[row.domain or "", row.stream, row.consumer]
+        assert total.deliveries == sum(item.deliveries for item in some)
+        assert total.redeliveries == sum(item.redeliveries for item in some)
     assert sum(item.redeliveries for item in summed.values()) > 0
 
 

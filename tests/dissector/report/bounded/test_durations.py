@@ -25,9 +25,9 @@ def test_percentiles(durations: list[int], part: float) -> None:
         found.add(duration_ns)
     ranked = sorted(durations)
     exact = ranked[max(0, -(-int(part * 1000) * len(ranked) // 1000) - 1)]
-    said = found.percentile(part)
-    assert said is not None and said <= ranked[-1]
-    assert said == pytest.approx(exact, rel=0.02, abs=1) or said in ranked
+    estimate = found.percentile(part)
+    assert estimate is not None and estimate <= ranked[-1]
+    assert estimate == pytest.approx(exact, rel=0.02, abs=1) or estimate in ranked
 
 
 @given(st.lists(DURATIONS), st.lists(DURATIONS))

@@ -23,11 +23,11 @@ def data() -> Any:
 
 
 def test_frames() -> None:
-    said = data()
-    texts = said["texts"]
+    ladder = data()
+    texts = ladder["texts"]
     every = [row for row in rows([GATEWAY]) if isinstance(row, FrameRecord)]
-    assert {session["id"] for session in said["sessions"]} == {row.session for row in every}
-    for session in said["sessions"]:
+    assert {session["id"] for session in ladder["sessions"]} == {row.session for row in every}
+    for session in ladder["sessions"]:
         frames = sorted(
             (row for row in every if row.session == session["id"]), key=lambda row: row.number
         )
@@ -49,8 +49,8 @@ def test_frames() -> None:
 
 
 def test_a_way_from_a_client_over_two_servers_to_a_client() -> None:
-    said = data()
-    way = next(message for message in said["messages"] if len(message["hops"]) == 3)
+    ladder = data()
+    way = next(message for message in ladder["messages"] if len(message["hops"]) == 3)
     names = [(way["people"][hop[1]], way["people"][hop[2]]) for hop in way["hops"]]
     assert [to for _, to in names[:-1]] == [who for who, _ in names[1:]]
     assert names[0][0].startswith("east's") and "(" in names[-1][1]

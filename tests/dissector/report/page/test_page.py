@@ -261,8 +261,8 @@ def test_nothing_from_the_wire_does_harm(browser: Browser, hostile: Path) -> Non
         alive = "main img, iframe, object, embed, [onerror], [onload], [onclick]"
         assert page.locator(alive).count() == 0
         text = page.inner_text("main")
-        for said in ("{{7*7}}{%raw%}", "window.harmed=1</script>", "gpj.\\u202eexe"):
-            assert said in text
+        for expected in ("{{7*7}}{%raw%}", "window.harmed=1</script>", "gpj.\\u202eexe"):
+            assert expected in text
 
 
 def test_a_page_without_anything_in_it_forbids_connections_and_scripts(

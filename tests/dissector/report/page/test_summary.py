@@ -36,9 +36,9 @@ def test_slow_consumers() -> None:
 
 
 def test_requests_without_responders() -> None:
-    found, said = of("core-2.15.1.pcap")
+    found, cards = of("core-2.15.1.pcap")
     assert "requests had no responders" in texts(found)
-    assert said["latency"].startswith("median ") and "client" in said["sessions"]
+    assert cards["latency"].startswith("median ") and "client" in cards["sessions"]
 
 
 def test_losses_and_tls() -> None:
@@ -47,9 +47,9 @@ def test_losses_and_tls() -> None:
 
 
 def test_a_capture_in_which_nothing_is_wrong() -> None:
-    found, said = of("gateway-2.15.1.pcap")
+    found, cards = of("gateway-2.15.1.pcap")
     assert [item for item in found if item.level == BAD] == []
-    assert int(said["frames"]) > 0
+    assert int(cards["frames"]) > 0
 
 
 def test_every_problem_leads_to_a_section() -> None:

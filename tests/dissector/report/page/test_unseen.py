@@ -1,4 +1,4 @@
-"""What could not be seen is said: losses, cut packets, TLS, damage, limits, what the report leaves out."""
+"""What was not seen is reported: losses, cut packets, TLS, damage, limits, what the report leaves out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def of(path: Path, options: Options = Options()) -> str:
 
 
 @pytest.mark.parametrize(
-    "name, said",
+    "name, expected",
     [
         ("snap96.pcap", "packets of 133 were cut off by the snap length. Capture with -s 0."),
         ("damaged-loss-reorder.pcap", "were sent, but are not in the captures."),
@@ -33,8 +33,8 @@ def of(path: Path, options: Options = Options()) -> str:
         ("http.pcap", "carry no NATS."),
     ],
 )
-def test_what_captures_lack(name: str, said: str) -> None:
-    assert said in of(CAPTURES / name)
+def test_what_captures_lack(name: str, expected: str) -> None:
+    assert expected in of(CAPTURES / name)
 
 
 def test_a_damaged_capture(tmp_path: Path) -> None:

@@ -91,12 +91,12 @@ def test_any_elements(checked: Decode, elements: list[bytes], size: int) -> None
 
 
 def test_damaged_blocks_stay_within_their_arrays(checked: Decode) -> None:
-    dice = random.Random(4)
+    rng = random.Random(4)
     for _ in range(20_000):
-        block = bytearray(dice.choice(blocks()))
-        for _ in range(dice.randrange(1, 4)):
-            block[dice.randrange(len(block))] = dice.choice((0, 1, 0xFF, dice.randrange(256)))
-        check(checked, bytes(block[: dice.choice((len(block), dice.randrange(len(block)))) or 1]))
+        block = bytearray(rng.choice(blocks()))
+        for _ in range(rng.randrange(1, 4)):
+            block[rng.randrange(len(block))] = rng.choice((0, 1, 0xFF, rng.randrange(256)))
+        check(checked, bytes(block[: rng.choice((len(block), rng.randrange(len(block)))) or 1]))
 
 
 def test_it_is_loaded_when_a_process_has_decoded_enough(monkeypatch: pytest.MonkeyPatch) -> None:

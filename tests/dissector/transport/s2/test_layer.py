@@ -149,9 +149,9 @@ def test_a_bomb_is_read_up_to_a_limit() -> None:
 
 
 @given(st.binary(max_size=100), st.randoms())
-def test_any_bytes_are_accounted_for(data: bytes, dice: random.Random) -> None:
+def test_any_bytes_are_accounted_for(data: bytes, rng: random.Random) -> None:
     wire = stored(b"a") + data + stored(b"b") + data[::-1]
-    at = dice.randrange(len(wire))
+    at = rng.randrange(len(wire))
     transform, found = played(chunk(0, wire[:at]), chunk(at, wire[at:]))
     assert transform.counts.span == len(wire)
     assert sum(length for name, length, _ in noted(found) if name == "skipped") == (

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import command
 from hypothesis import strategies as st
 
 from dissect.nats import FrameRecord, Options
@@ -163,8 +163,8 @@ def test_the_stages_of_spark_give_the_same_rows_wherever_the_secrets_are(
 
 def test_several_processes_give_the_same_lines() -> None:
     def lines(jobs: int) -> str:
-        given = ["frames", "--format=jsonl", f"--jobs={jobs}", f"--keylog={KEYS}"]
-        return CliRunner().invoke(cli, [*given, str(CAPTURES / NAME)]).stdout
+        command = ["frames", "--format=jsonl", f"--jobs={jobs}", f"--keylog={KEYS}"]
+        return CliRunner().invoke(cli, [*command, str(CAPTURES / NAME)]).stdout
 
     assert lines(2) == lines(1)
     assert lines(1).count("\n") == 187
@@ -317,7 +317,7 @@ def test_a_key_log_that_is_not_there_is_one_line() -> None:
     assert "Traceback" not in done.stderr
 
 
-@given(
+@command(
     st.lists(
         st.one_of(
             st.binary(max_size=60),

@@ -91,7 +91,12 @@ def rows(path: str) -> tuple[FlowRecord, list[SessionRecord], list[AnomalyRecord
     return flow, sessions, [row for row in found if isinstance(row, AnomalyRecord)]
 
 
-TALK = [(SERVER, b"INFO {}\r\n"), (CLIENT, b"PING\r\n"), (SERVER, b"PONG\r\n"), (CLIENT, b"x" * 90)]
+CONVERSATION = [
+    (SERVER, b"INFO {}\r\n"),
+    (CLIENT, b"PING\r\n"),
+    (SERVER, b"PONG\r\n"),
+    (CLIENT, b"x" * 90),
+]
 
 
 @pytest.mark.parametrize("after_info", [True, False])
@@ -103,7 +108,9 @@ def test_the_facts_of_a_connection(
     client.set_alpn_protocols(["nats", "http/1.1"])
     client.load_cert_chain(parties.client.cert, parties.client.key)
     server.verify_mode = ssl.CERT_REQUIRED
-    flow, sessions, anomalies = rows(capture(tmp_path, handshake(client, server, TALK), after_info))
+    flow, sessions, anomalies = rows(
+        capture(tmp_path, handshake(client, server, CONVERSATION), after_info)
+    )
     assert (flow.protocol, flow.tls_server_name) == ("tls", "localhost")
     assert flow.tls_alpn == ["nats", "http/1.1"]
     assert flow.ja3 and flow.ja4 and flow.ja4[:4] == ("t13d" if version is TLS_13 else "t12d")
@@ -128,7 +135,7 @@ def test_what_is_wrong_is_an_anomaly_of_flows_too(
     parties: Parties, tmp_path: Path, after_info: bool
 ) -> None:
     client = parties.dial(TLS_12, verify=False)
-    sent = handshake(client, parties.serve(parties.expired, TLS_12), TALK)
+    sent = handshake(client, parties.serve(parties.expired, TLS_12), CONVERSATION)
     flow, sessions, anomalies = rows(capture(tmp_path, sent, after_info))
     assert [row.anomaly for row in anomalies] == ["tls_certificate"]
     assert anomalies[0].sender == "responder" and anomalies[0].session == flow.session
@@ -175,7 +182,9 @@ def test_what_is_wrong_hides_nothing_of_what_is_decrypted(
 
 def test_an_old_version(parties: Parties, tmp_path: Path) -> None:
     """Not every OpenSSL has TLS 1.0: the ServerHello of a later version says so."""
-    sent = handshake(parties.dial(TLS_12, False), parties.serve(parties.server, TLS_12), TALK)
+    sent = handshake(
+        parties.dial(TLS_12, False), parties.serve(parties.server, TLS_12), CONVERSATION
+    )
     hello = sent[1][1]
     assert sent[1][0] == SERVER and hello[9:11] == b"\x03\x03"
     sent[1] = SERVER, hello[:9] + b"\x03\x01" + hello[11:]
@@ -218,7 +227,9 @@ def test_a_client_that_refuses_with_an_encrypted_alert(parties: Parties, tmp_pat
 
 
 def test_early_data_is_named(parties: Parties, tmp_path: Path) -> None:
-    sent = handshake(parties.dial(TLS_13, False), parties.serve(parties.server, TLS_13), TALK)
+    sent = handshake(
+        parties.dial(TLS_13, False), parties.serve(parties.server, TLS_13), CONVERSATION
+    )
     hello = bytearray(sent[0][1])
     for start, grown in ((3, 2), (7, 2), (_extensions_at(hello), 2)):
         size = int.from_bytes(hello[start : start + grown], "big") + 4
@@ -250,7 +261,7 @@ def test_the_stages_of_spark_give_the_same_rows(
     parties: Parties, tmp_path: Path, after_info: bool
 ) -> None:
     client = parties.dial(TLS_12, verify=False)
-    sent = handshake(client, parties.serve(parties.expired, TLS_12), TALK)
+    sent = handshake(client, parties.serve(parties.expired, TLS_12), CONVERSATION)
     path = capture(tmp_path, sent, after_info)
     for size in (900, 4_000):
         assert in_partitions([path], size) == in_one([path])
