@@ -8,7 +8,7 @@ from functools import cache
 from itertools import islice
 
 import pytest
-from hypothesis import released, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissect.nats import Options
@@ -65,7 +65,7 @@ def test_parts_give_the_rows_of_the_whole(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["lossy.pcap", "midstream.pcap", "snap96.pcap"])
-@released(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=6))
+@given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=6))
 @settings(max_examples=15, deadline=None)
 def test_it_may_be_stopped_anywhere(name: str, sizes: list[int]) -> None:
     assert _in_parts(name, sizes) == _whole(name)

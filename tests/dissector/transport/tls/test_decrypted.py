@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import command
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dissect.nats import FrameRecord, Options
@@ -317,7 +317,7 @@ def test_a_key_log_that_is_not_there_is_one_line() -> None:
     assert "Traceback" not in done.stderr
 
 
-@command(
+@given(
     st.lists(
         st.one_of(
             st.binary(max_size=60),
