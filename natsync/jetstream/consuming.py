@@ -14,7 +14,14 @@ from typing import Protocol
 
 from .._checks import check_call, check_count
 from ..core import Core
-from ..errors import ConnectionClosedError, DrainTimeoutError, Error, HandlerError, OptionError
+from ..errors import (
+    ConnectionClosedError,
+    DrainTimeoutError,
+    Error,
+    HandlerError,
+    OptionError,
+    fresh,
+)
 from ..options import DRAIN_TIMEOUT, wait_time
 from .consume_errors import MessagesClosedError
 from .message import JetStreamMsg
@@ -137,7 +144,7 @@ class ConsumeContext:
         if not self._wait(monotonic() + wait_time(timeout)):
             return False
         if self._error:
-            raise self._error
+            raise fresh(self._error)
         return True
 
     def _wait(self, until: float) -> bool:
