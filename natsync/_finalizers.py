@@ -1,4 +1,4 @@
-"""What the garbage collector calls when it finds an object that nobody has closed."""
+"""Finalizers, which the garbage collector calls for an object that nobody has closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Imports at the first use of what most programs do without."""
+"""Late imports: a module that most programs do not need is imported when it is first used."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The private rooms of the client: nothing here is for users, and any of it may change."""
+"""The private modules of the client: nothing here is for users, and any of it may change."""

@@ -1,4 +1,4 @@
-"""Who listens to what: the subscriptions of a client, by sid, over all its connections.
+"""The subscriptions of a client, by sid, over all its connections.
 
 Any thread may call anything. Single dictionary operations, which are atomic, take the place of a lock.
 """

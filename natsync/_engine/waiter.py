@@ -1,4 +1,4 @@
-"""How threads wait for each other, and what they wait with."""
+"""Locks and events with which threads wait for each other and for the connection."""
 
 from __future__ import annotations
 

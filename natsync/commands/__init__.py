@@ -1,4 +1,4 @@
-"""The commands of `natsync`: what each does with a connection, and how it is asked for."""
+"""The commands of `natsync`: what each does with a connection, and its arguments."""
 
 from .parser import make_parser
 from .reporting import Reporter, opened

@@ -1,4 +1,4 @@
-"""Options for the fields of a JetStream configuration, made from the dataclass: one option a field.
+"""Options for the fields of a JetStream configuration, made from the dataclass: one option per field.
 
 What has a shape of its own (mirror, sources, placement, transforms) comes from a file of JSON, in the
 form that `info --json` prints and the server's API takes.

@@ -1,4 +1,4 @@
-"""Consumers created, changed, paused and deleted: the calls, apart from the objects that make them.
+"""Creates, changes, pauses and deletes consumers, for the objects that represent streams and consumers.
 
 A consumer with a name and one filter is created on a subject that ends with both, so that
 permissions can be given by filter; with several filters, or none, the subject ends with the name;

@@ -1,4 +1,4 @@
-"""What the server says of streams, consumers and the account. Times are seconds, or datetimes in UTC.
+"""Reports of the server about streams, consumers and the account. Times are seconds, or datetimes in UTC.
 
 Shapes as in nats-server: server/stream.go (StreamInfo, StreamState), server/consumer.go (ConsumerInfo),
 server/jetstream.go (JetStreamAccountStats). A field that the server did not send has its default.

@@ -1,7 +1,7 @@
-"""`Watch`: the last message of each subject of a stream, and each one that follows, as what they stand for.
+"""`Watch`: the last message of each subject of a stream, and each later one, as entries of a bucket or store.
 
 Key-value buckets and object stores are watched so (ADR-8, ADR-20). A None among the items, once,
-says that all which was there when the watch began has come.
+says that all messages that existed when the watch began have come.
 """
 
 from __future__ import annotations

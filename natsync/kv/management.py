@@ -1,4 +1,4 @@
-"""Buckets created, changed, deleted and listed: what `JetStream` calls."""
+"""Creates, changes, deletes and lists buckets, for the methods of `JetStream`."""
 
 from __future__ import annotations
 

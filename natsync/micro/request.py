@@ -1,4 +1,4 @@
-"""`Request`: what a handler of a service gets; and the headers that make a response an error (ADR-32)."""
+"""`Request`: the argument of a handler of a service; and headers that make a response an error (ADR-32)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Object stores created, changed, deleted and listed: what `JetStream` calls."""
+"""Creates, changes, deletes and lists object stores, for the methods of `JetStream`."""
 
 from __future__ import annotations
 

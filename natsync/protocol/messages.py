@@ -16,7 +16,7 @@ ParseMessage = Callable[[list[bytes], int, int, int, Read], Message]
 """Arguments, offset, size on the wire, size of the body, and a call that reads the body: a frame. Raises
 BadArguments.
 
-The decoder's hottest call. It makes the whole frame at once, one assignment a field: calling the class
+The decoder's hottest call. It makes the whole frame at once, one assignment per field: calling the class
 and setting the rest takes twice as long (CPython 3.11).
 """
 

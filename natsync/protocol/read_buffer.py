@@ -1,4 +1,4 @@
-"""Room for what one read from the network brings, where the decoder reads it without a copy.
+"""A buffer for the bytes of one read from the network, which the decoder parses without a copy.
 
 New memory for each read would leave holes in the memory of a process whose threads take turns in reading.
 """

@@ -1,4 +1,4 @@
-"""Control lines of messages that were met before, and their meaning.
+"""A cache of parsed control lines of messages.
 
 Much traffic repeats itself, and a look-up costs a quarter of parsing a line. Traffic whose every subject,
 reply or size is new does not, and then a look-up costs 6 % of decoding a message, keeping its line as much

@@ -158,7 +158,7 @@ _FROZEN = {
 
 
 def _write_init(cls: type, declared: dict[str, Field], frozen: bool) -> Callable[..., None]:
-    """Writes `__init__` as `dataclasses` does: one assignment a field."""
+    """Writes `__init__` as `dataclasses` does: one assignment per field."""
     scope: dict[str, Any] = {
         "__name__": cls.__module__,
         "_optional": _OPTIONAL,

@@ -1,4 +1,4 @@
-"""`paths --message SESSION:NUMBER`: the way of one message as a ladder, a line a hop.
+"""`paths --message SESSION:NUMBER`: the way of one message as a ladder, one line per hop.
 
 message 60985db70b0da478:6 orders.new
    0 ns  client > east-1                  PUB   60985db70b0da478:6

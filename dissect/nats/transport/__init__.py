@@ -1,4 +1,4 @@
-"""What lies between TCP and NATS: reassembled bytes in, the plaintext of the NATS stream out.
+"""The layers between TCP and NATS: reassembled bytes in, the plaintext of the NATS stream out.
 
 `detect` judges a connection by its first bytes, `registry` lists the known layers, and each connection has a
 `stack` of those that were found. Plain TCP has an empty stack. PROXY headers are taken

@@ -58,7 +58,7 @@ def over_records(
 
 @contextmanager
 def over_folder(tables: Collection[str], root: str) -> Iterator[DuckDb]:
-    """The engine over Parquet files, as `nats-dissect spark` writes them: one folder a table."""
+    """The engine over Parquet files, as `nats-dissect spark` writes them: one folder per table."""
     with TemporaryDirectory(prefix="nats-dissect-") as folder:
         # The one folder to read can only be named before all others are closed.
         limits = limits_of(folder) | {"enable_external_access": "true"}

@@ -1,4 +1,4 @@
-"""Findings as alerts in the Elastic Common Schema, one JSON object a line.
+"""Findings as alerts in the Elastic Common Schema, one JSON object per line.
 
 The schema: https://www.elastic.co/docs/reference/ecs. Facts without a field there are in the object `nats`.
 """

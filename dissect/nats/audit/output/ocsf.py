@@ -1,4 +1,4 @@
-"""Findings as Detection Findings (class 2004) of OCSF 1.3 (https://schema.ocsf.io), one JSON object a line.
+"""Findings as Detection Findings (class 2004) of OCSF 1.3 (https://schema.ocsf.io), one JSON object per line.
 
 `time` is in milliseconds; of a finding without a time it is 0.
 """

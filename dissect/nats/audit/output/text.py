@@ -1,4 +1,4 @@
-"""Findings as text for people: one paragraph a rule, the worst first.
+"""Findings as text for people: one paragraph per rule, the worst first.
 
     HIGH password-in-clear: Password sent in clear (2 findings)
       2026-11-21T02:01:47.987784Z c746dd94015387a7 alice client_name="alice's desk" kind=client

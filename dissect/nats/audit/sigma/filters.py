@@ -1,4 +1,4 @@
-"""Filters: conditions that a file adds to detections of others, so that what is known is no finding.
+"""Filters: conditions that a file adds to detections of others, so that known cases are no findings.
 
 title: The monitoring may subscribe to everything
 id: 1f0f3c52-7a52-4a9e-9a8e-7d0f2f6b3c14

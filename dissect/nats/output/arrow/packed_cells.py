@@ -1,4 +1,4 @@
-"""The cells of a column as they wait: in few bytes, which become an Arrow array at once.
+"""The waiting cells of a column, packed into few bytes that become an Arrow array at once.
 
 A number takes 8 bytes and a text its own bytes and 4, and neither is an object that the garbage collector or
 the processor's caches would have to visit again. Needs pyarrow, the extra `parquet`, for the arrays.

@@ -1,4 +1,4 @@
-"""Records -> text for people: a line a frame, one session in full, and totals.
+"""Records -> text for people: one line per frame, one session in full, and totals.
 
 Times are UTC. What peers sent is shown with control characters as `\\xNN`.
 """

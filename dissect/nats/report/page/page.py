@@ -230,7 +230,7 @@ def details(finding: Finding) -> list[Detail]:
 
 
 def _indented(text: str) -> str:
-    """JSON objects and lists with one value a line, every other text as it is."""
+    """JSON objects and lists with one value per line, every other text as it is."""
     if text[:1] not in ("{", "["):
         return text
     try:

@@ -1,1 +1,1 @@
-"""What runs in Spark's tasks: the stages, and the functions that hand them batches."""
+"""The code that runs in Spark's tasks: the stages, and the functions that hand them batches."""

@@ -1,4 +1,4 @@
-"""What the messages of a TLS handshake say: randoms, version, cipher suite, certificates, alerts.
+"""The facts in the messages of a TLS handshake: randoms, version, cipher suite, certificates, alerts.
 
 RFC 8446 (4) and RFC 5246 (7.4). Hostile messages are cut short in silence: a field that is not there is not
 known.
