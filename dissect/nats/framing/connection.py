@@ -268,8 +268,9 @@ class ConnectionFraming:
         if isinstance(item, Chunk) and stream.resync:
             if not first.joined_late(way):
                 stream.resync.muted = not may_begin_nats(first.head(way))
-            elif (layer := layer_of(item.data)) and layer.implies_nats:
-                self._decide()
+            elif (layer := layer_of(item.data)) and self.stack.joins(layer):
+                if layer.implies_nats:
+                    self._decide()
                 return self._begin_layer(stream, layer, item)
             elif is_http(item.data) and not stream.resync.is_inside_payload(item.offset):
                 self._reject()
@@ -313,8 +314,7 @@ class ConnectionFraming:
         return True
 
     def _begin_layer(self, stream: FrameStream, layer: Layer, joined: Chunk | None = None) -> bool:
-        """Handles a layer that begins where a frame should, or is `joined` in its middle; returns whether it
-        takes that packet."""
+        """Handles a layer that begins here, or is `joined` later; returns whether it takes the item."""
         if self.stack.decodes(layer):
             self._push(layer, [stream], stream, joined, joins=joined is not None)
             return True

@@ -153,7 +153,7 @@ class Layer:
     - `replaces(data, frames)`: whether `data`, after `frames` whole frames, is the layer instead of a frame.
       Asked where a frame must begin, if the first byte begins no operation;
     - `resumes(packet)`: whether a packet in the middle of the stream surely begins in the layer. If the layer
-      `implies_nats`, that proves NATS as well;
+      `implies_nats`, that proves NATS as well; if it `decrypts`, its plaintext may, where there are secrets;
     - `transforms(options)`: a new transform for each direction that the layer changes. None: the layer is
       known, but cannot be decoded, and its bytes are counted as opaque.
     """
@@ -164,4 +164,5 @@ class Layer:
     replaces: Callable[[bytes, int], bool] = _never
     resumes: Callable[[bytes], bool] = _never
     implies_nats: bool = False
+    decrypts: bool = False
     transforms: Callable[[LayerOptions], Mapping[Direction, Transform]] | None = None

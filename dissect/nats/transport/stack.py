@@ -96,6 +96,11 @@ class Stack:
         have a mark of their own, or the other direction has the layer."""
         return layer.implies_nats or any(level.layer is layer for level in self._levels)
 
+    def joins(self, layer: Layer) -> bool:
+        """Whether a packet that begins in this layer is decoded although nothing else shows that the
+        connection carries NATS: the layer shows it, or secrets will."""
+        return layer.implies_nats or layer.decrypts and self._options.key_logs.may_have_secrets
+
     def push(self, layer: Layer, directions: Sequence[Direction]) -> tuple[int, set[Direction]]:
         """Adds a layer for these directions: a new one on top, or the one that the other direction has pushed
         before. Returns its height, and the directions that it changes."""

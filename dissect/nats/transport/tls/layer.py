@@ -390,5 +390,6 @@ LAYER = Layer(
     _begins,
     _replaces,
     _resumes,
+    decrypts=True,
     transforms=_transforms,
 )

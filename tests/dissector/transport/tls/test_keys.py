@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import struct
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,8 +30,9 @@ from dissect.nats.transport.tls.layer import TlsTransform
 from dissect.nats.types import Chunk, Direction
 
 from tests.dissector.samples.rows import CAPTURES, rewritten, sample
+from tests.support.damage import Record
 from tests.support.packets import place_of
-from tests.support.pcapwriter import Record
+from tests.support.partitioned import in_partitions
 
 NAME = "tls-keys-2.15.1.pcap"
 KEYS = CAPTURES / "tls-keys-2.15.1.keylog"
@@ -107,6 +110,43 @@ def test_tls_13_is_read_from_the_middle(whole: Whole, tmp_path: Path) -> None:
     assert {text and text[:43] for text in reasons} == {
         "the handshake (TLS 1.2 needs it) is missing"
     }
+
+
+def test_a_capture_may_begin_inside_a_record(whole: Whole, tmp_path: Path) -> None:
+    """A record of 16 KiB takes a dozen packets: most captures of a busy connection begin inside one."""
+    kept = without(lambda seen, payload: sum(map(is_application_data, seen)) >= 3)
+    cut: dict[bytes, Record] = {}
+    for packet in kept:
+        place = place_of(packet, sample(NAME).linktype)
+        assert place
+        if place.length and place.key not in cut:
+            cut[place.key] = packet
+    begun = [
+        beheaded(each, 7) if any(each is first for first in cut.values()) else each for each in kept
+    ]
+    path = rewritten(tmp_path, NAME, begun)
+    contents, sessions, _ = read(path)
+    aligned, _, _ = read(rewritten(tmp_path, NAME, kept))
+    assert sum(map(Counter.total, contents.values())) > 0
+    for port, frames in contents.items():
+        assert sessions[port].tls_version == "1.3" and not frames - aligned[port]
+    tables, options = ("frames", "sessions", "anomalies"), Options(key_logs=[str(KEYS)])
+    parts = in_partitions([str(path)], 20_000, tables, options)
+    assert sorted(map(repr, parts)) == sorted(map(repr, records([str(path)], tables, options)))
+
+
+def beheaded(packet: Record, size: int) -> Record:
+    """The packet without the first bytes of its payload (Ethernet, IPv4)."""
+    data = bytearray(packet.data)
+    tcp = 14 + (data[14] & 15) * 4
+    payload = tcp + (data[tcp + 12] >> 4) * 4
+    (total,), (number,) = struct.unpack_from("!H", data, 16), struct.unpack_from(
+        "!I", data, tcp + 4
+    )
+    struct.pack_into("!H", data, 16, total - size)
+    struct.pack_into("!I", data, tcp + 4, number + size & 0xFFFFFFFF)
+    del data[payload : payload + size]
+    return replace(packet, data=bytes(data), length=packet.length - size)
 
 
 def test_the_clienthello_is_missing(whole: Whole, tmp_path: Path) -> None:
