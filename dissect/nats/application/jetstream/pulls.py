@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated
 
 from natsync.protocol import matches
@@ -198,7 +199,8 @@ class Pulls:
         if self._matched == (subject, first):
             return first
         pattern = subject.encode()
-        for inbox in (list(inboxes)[:_INBOXES] if "*" in subject or ">" in subject else ()):
+        is_shared = "*" in subject or ">" in subject
+        for inbox in islice(inboxes, _INBOXES if is_shared else 0):
             if matches(pattern, inbox.encode()):
                 self._matched = subject, inbox
                 return inbox
