@@ -1,6 +1,16 @@
 """Offline dissector for NATS: reads packet captures and returns sessions, frames and other tables."""
 
-from .api import anomalies, flows, frames, records, requests, servers, sessions, subscriptions
+from .api import (
+    anomalies,
+    flows,
+    frames,
+    records,
+    requests,
+    servers,
+    sessions,
+    subscriptions,
+    table,
+)
 from .application.servers import ServerRecord
 from .capture import CaptureReport
 from .errors import CaptureError
@@ -36,4 +46,5 @@ __all__ = [
     "servers",
     "sessions",
     "subscriptions",
+    "table",
 ]

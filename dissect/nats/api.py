@@ -176,9 +176,29 @@ def records(
     """
     wanted = [tables] if isinstance(tables, str) else list(tables)
     for name in wanted:
-        if name not in TABLES:
-            raise ValueError(f"{name!r} is not a table; tables are {', '.join(TABLES)}")
+        _check_table(name)
     return pipeline.records(_names(paths), wanted, options, report, live)
+
+
+def table(
+    paths: Paths,
+    name: str,
+    options: Options = _DEFAULTS,
+    report: CaptureReport | None = None,
+    live: bool = False,
+) -> Rows[Record]:
+    """The records of any table by its name in `TABLES`: `table("capture.pcap", "kv").to_pandas()`.
+
+    Raises ValueError for another name, or if there are no `paths`, and CaptureError if an input is not a
+    capture.
+    """
+    _check_table(name)
+    return rows_of(TABLES[name].row)(paths, options, report, live)
+
+
+def _check_table(name: str) -> None:
+    if name not in TABLES:
+        raise ValueError(f"{name!r} is not a table; tables are {', '.join(TABLES)}")
 
 
 def _names(paths: Paths) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dissect.nats import CaptureError, Options, frames, records, sessions
+from dissect.nats import CaptureError, Options, frames, records, sessions, table
 from dissect.nats.errors import MissingLibrary
 from dissect.nats.pipeline import records as unwrapped
 
@@ -43,6 +43,16 @@ def test_one_that_is_missing_is_named() -> None:
 def test_several_tables_in_one_pass() -> None:
     found = {type(row).__name__ for row in records(CORE, ["sessions", "flows"])}
     assert found == {"SessionRecord", "FlowRecord"}
+
+
+def test_any_table_by_its_name() -> None:
+    assert list(table(CORE, "sessions")) == list(sessions(CORE))
+    kv = CAPTURES / "stores-2.15.1.pcap"
+    found = list(table(kv, "kv"))
+    assert found == list(records(kv, ["kv"])) and found
+    assert list(table(kv, "kv").to_pandas()["bucket"]) == [getattr(row, "bucket") for row in found]
+    with pytest.raises(ValueError, match="^'messages' is not a table; tables are frames, "):
+        table(CORE, "messages")
 
 
 def test_help_says_what_the_arguments_mean() -> None:
