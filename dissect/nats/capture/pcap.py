@@ -23,6 +23,7 @@ MAGICS = {
     b"\xa1\xb2\xcd\x34": (">", 1000, 24),
 }
 HEADER = 24
+_SNAPLEN_AT = 16  # snap length and link type are the last fields
 
 # libpcap's MAXIMUM_SNAPLEN: a packet may be that large whatever the file header says. A larger snap length in
 # the header counts up to the limit that libpcap and Wireshark have for the links with the largest packets.
@@ -96,14 +97,19 @@ def read_pcap(blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Readin
             yield Packets(report.capture, linktype, data, first, places)
         blocks.at = at
     if blocks.position < stop:
-        _note_damage(blocks, report, need - header, largest)
+        _note_damage(blocks, report, need - header, largest, head)
     return Ended(blocks.position, head)
 
 
-def _note_damage(blocks: Blocks, report: FileReport, kept: int, largest: int) -> None:
-    """Notes damage or a cut record after the last whole record, if there is any."""
+def _note_damage(blocks: Blocks, report: FileReport, kept: int, largest: int, head: bytes) -> None:
+    """Notes damage or a cut record after the last whole record, if there is any. `head` is the header of the
+    file: where another one follows the records, its first 16 bytes pass for a record without bytes.
+    """
     rest = len(blocks.data) - blocks.at
-    if kept > largest:
+    if kept > largest and blocks.data.startswith(head[_SNAPLEN_AT:], blocks.at):
+        reason = "the header of another capture (join captures with mergecap, not cat)"
+        report.break_off(reason, blocks.position)
+    elif kept > largest:
         report.break_off(f"a record of {kept} bytes is claimed", blocks.position)
     elif rest or blocks.fault:
         report.break_off(blocks.fault or "the file is cut short", blocks.position)

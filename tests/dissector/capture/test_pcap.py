@@ -147,6 +147,17 @@ def test_a_record_that_cannot_be_so_long_ends_the_reading() -> None:
     )
 
 
+def test_captures_that_were_joined_byte_by_byte_are_recognized() -> None:
+    """`cat a.pcap b.pcap`: the second file header looks like a record without bytes, and one that is too long."""
+    good = pcap_file(RECORDS)
+    packets, report = read(good + good)
+    assert contents(packets)[: len(RECORDS)] == expected(RECORDS)
+    assert report.damage == (
+        "the header of another capture (join captures with mergecap, not cat) in packet"
+        f" {len(RECORDS) + 2}, at byte {len(good) + 16}; everything before it was read"
+    )
+
+
 def test_a_record_is_not_waited_for_that_cannot_be_so_long() -> None:
     def pieces() -> Iterable[bytes]:
         yield pcap_file(RECORDS[:1]) + struct.pack("<4I", 1, 2, 0x7FFFFFFF, 60)
