@@ -148,7 +148,7 @@ def test_a_record_that_cannot_be_so_long_ends_the_reading() -> None:
 
 
 def test_captures_that_were_joined_byte_by_byte_are_recognized() -> None:
-    """`cat a.pcap b.pcap`: the second file header looks like a record without bytes, and one that is too long."""
+    """`cat a.pcap b.pcap`: the second header looks like a record without bytes, and one that is too long."""
     good = pcap_file(RECORDS)
     packets, report = read(good + good)
     assert contents(packets)[: len(RECORDS)] == expected(RECORDS)
