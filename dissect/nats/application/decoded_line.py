@@ -16,13 +16,13 @@ def decoded(frame: FrameRecord) -> str:
     subject = frame.subject or ""
     if frame.op not in MESSAGES:
         return ""
-    if frame.reply and (said := ack_subject(frame.reply)):
-        again = f", attempt {said.delivered}" if said.delivered > 1 else ""
-        place = f"{said.stream}/{said.consumer} {said.stream_seq}"
-        return f"delivery {place}{again}, {said.pending} pending"
-    if frame.op != "MSG" and subject.startswith(ACK) and (said := ack_subject(subject)):
+    if frame.reply and (ack_reply := ack_subject(frame.reply)):
+        again = f", attempt {ack_reply.delivered}" if ack_reply.delivered > 1 else ""
+        place = f"{ack_reply.stream}/{ack_reply.consumer} {ack_reply.stream_seq}"
+        return f"delivery {place}{again}, {ack_reply.pending} pending"
+    if frame.op != "MSG" and subject.startswith(ACK) and (ack_reply := ack_subject(subject)):
         kind = ack_of((frame.payload or "").encode("utf-8", "replace")) or "ack"
-        return f"{kind.upper()} {said.stream}/{said.consumer} {said.stream_seq}"
+        return f"{kind.upper()} {ack_reply.stream}/{ack_reply.consumer} {ack_reply.stream_seq}"
     asked = api_subject(subject) if subject.startswith("$JS.") else None
     if asked:
         name = "/".join(filter(None, (asked.stream, asked.consumer)))

@@ -55,7 +55,7 @@ class _Server:
     last_ns: int
     connections: int = 0
     clients: int = 0
-    said: dict[str, tuple[int, str]] = field(default_factory=dict)
+    facts: dict[str, tuple[int, str]] = field(default_factory=dict)
     urls: tuple[int, list[str]] = (0, [])
     links: set[tuple[str, str]] = field(default_factory=set)
 
@@ -64,7 +64,7 @@ class _Server:
         self.first_ns, self.last_ns = min(self.first_ns, ts_ns), max(self.last_ns, ts_ns)
         for name, value in values.items():
             if value:
-                self.said[name] = max((ts_ns, value), self.said.get(name, (-1, "")))
+                self.facts[name] = max((ts_ns, value), self.facts.get(name, (-1, "")))
 
 
 @dataclass(slots=True)
@@ -86,12 +86,12 @@ class Servers:
         """Learns from an INFO or CONNECT; rows come at the end."""
         if frame.json is None:
             return ()
-        said = _object(frame.json)
+        info = _object(frame.json)
         connection = self._connection(frame.session)
         if frame.op == "INFO":
-            self._learn_info(connection, frame, said)
+            self._learn_info(connection, frame, info)
         elif frame.kind in LINKS:
-            self._learn_link(connection, frame, said)
+            self._learn_link(connection, frame, info)
         elif frame.kind == "client" and not connection.has_client:
             connection.has_client = True
             server = self._servers.get(connection.ends.get("responder", ""))
@@ -102,16 +102,16 @@ class Servers:
 
     def finish(self) -> Iterable[Record]:
         """The rows of all servers."""
-        names = {key: server.said["server_name"][1] for key, server in self._named()}
+        names = {key: server.facts["server_name"][1] for key, server in self._named()}
         for key, server in self._servers.items():
-            said = {name: value for name, (_, value) in server.said.items()}
+            facts = {name: value for name, (_, value) in server.facts.items()}
             links = {f"{kind} {names.get(other, other)}" for kind, other in server.links}
             yield ServerRecord(
                 server_id=key or None,
-                server_name=said.get("server_name"),
-                server_version=said.get("version"),
-                cluster=said.get("gateway") or said.get("cluster"),
-                domain=said.get("domain"),
+                server_name=facts.get("server_name"),
+                server_version=facts.get("version"),
+                cluster=facts.get("gateway") or facts.get("cluster"),
+                domain=facts.get("domain"),
                 first_ns=server.first_ns,
                 last_ns=server.last_ns,
                 connections=server.connections,
@@ -121,7 +121,7 @@ class Servers:
             )
 
     def _named(self) -> Iterable[tuple[str, _Server]]:
-        return ((key, one) for key, one in self._servers.items() if "server_name" in one.said)
+        return ((key, one) for key, one in self._servers.items() if "server_name" in one.facts)
 
     def _connection(self, session: str) -> _Connection:
         found = self._connections.get(session)
@@ -132,32 +132,32 @@ class Servers:
         return found
 
     def _learn_info(
-        self, connection: _Connection, frame: LayerFrame, said: dict[str, object]
+        self, connection: _Connection, frame: LayerFrame, info: dict[str, object]
     ) -> None:
-        key = _text(said, "server_id")
-        is_gossip = _text(said, "ip").startswith(_GOSSIP) and not _text(said, "nonce")
-        if not key or is_gossip or said.get("gateway_cmd"):
+        key = _text(info, "server_id")
+        is_gossip = _text(info, "ip").startswith(_GOSSIP) and not _text(info, "nonce")
+        if not key or is_gossip or info.get("gateway_cmd"):
             return
         if connection.ends.get(frame.sender, key) != key:
             return  # it announces another server
         names = ("server_name", "version", "cluster", "gateway", "domain")
-        server = self._server(connection, frame, key, {name: _text(said, name) for name in names})
-        urls = said.get("connect_urls")
+        server = self._server(connection, frame, key, {name: _text(info, name) for name in names})
+        urls = info.get("connect_urls")
         if server and isinstance(urls, list):
             texts = [url for url in urls if isinstance(url, str)]
             if texts:
                 server.urls = max(server.urls, (frame.ts_ns, texts))
 
     def _learn_link(
-        self, connection: _Connection, frame: LayerFrame, said: dict[str, object]
+        self, connection: _Connection, frame: LayerFrame, info: dict[str, object]
     ) -> None:
         """A CONNECT between servers."""
         if connection.ends.get(frame.sender):
             return
-        values = {name: _text(said, name) for name in ("cluster", "gateway", "domain")}
-        key = _text(said, "server_id") or _text(said, "name")
+        values = {name: _text(info, name) for name in ("cluster", "gateway", "domain")}
+        key = _text(info, "server_id") or _text(info, "name")
         if frame.kind == "leafnode":
-            values |= {"server_name": _text(said, "name"), "version": _text(said, "version")}
+            values |= {"server_name": _text(info, "name"), "version": _text(info, "version")}
         if key:
             self._server(connection, frame, key, values)
 

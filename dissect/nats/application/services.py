@@ -265,11 +265,11 @@ class Services:
         listed = read.get("endpoints")
         for item in listed if isinstance(listed, list) else ():
             if isinstance(item, dict) and len(instance.endpoints) < _ENDPOINTS:
-                said: Object = item
-                subject = text(said, "subject")
+                endpoint: Object = item
+                subject = text(endpoint, "subject")
                 if subject:
-                    group = text(said, "queue_group")
-                    instance.endpoints[subject] = _Endpoint(text(said, "name"), subject, group)
+                    group = text(endpoint, "queue_group")
+                    instance.endpoints[subject] = _Endpoint(text(endpoint, "name"), subject, group)
 
     def _describe(self, row: ServiceRecord) -> None:
         """Completes an endpoint of this connection: of the instance that says it has it, where one does."""

@@ -81,7 +81,7 @@ def check_libraries() -> None:
             raise MissingLibrary(name, "spark") from None
 
 
-def _said(log: IO[bytes]) -> bytes:
+def _log_bytes(log: IO[bytes]) -> bytes:
     """The output of Java so far. Its position in the file, shared with Java, does not change."""
     return os.pread(log.fileno(), os.fstat(log.fileno()).st_size, 0)
 
@@ -89,7 +89,7 @@ def _said(log: IO[bytes]) -> bytes:
 def _kept(log: IO[bytes]) -> str:
     """Saves the output of Java to a file; returns its name."""
     with NamedTemporaryFile(prefix="nats-dissect-spark-", suffix=".log", delete=False) as file:
-        file.write(_said(log))
+        file.write(_log_bytes(log))
     return file.name
 
 
@@ -193,7 +193,7 @@ def _gateway(conf: SparkConf, log: IO[bytes]) -> JavaGateway:
             conf, {"stdout": log, "stderr": log}
         )
     except PySparkRuntimeError as error:
-        why = _COMPLAINT.search(_said(log).decode(errors="replace"))
+        why = _COMPLAINT.search(_log_bytes(log).decode(errors="replace"))
         raise SparkError(
             f"Spark does not start: {(why[1] or why[2]) if why else error}",
             "see --master and --conf",

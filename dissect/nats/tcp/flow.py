@@ -247,8 +247,8 @@ def completed(flow: Flow) -> list[Delivery]:
 def worth(flow: Flow) -> tuple[bool, bool, int]:
     """The rank of a flow when some must be dropped: closed flows go first, then flows without payload,
     then the longest silent."""
-    said = bool(flow.packed) or any(side.bytes for side in flow.sides)
-    return flow.closed_ns is None, said, flow.last_ns
+    has_bytes = bool(flow.packed) or any(side.bytes for side in flow.sides)
+    return flow.closed_ns is None, has_bytes, flow.last_ns
 
 
 def move_routes(flow: Flow, source: dict[bytes, Route], target: dict[bytes, Route]) -> None:

@@ -248,9 +248,9 @@ class Consumers:
         row.domain = row.domain or made.domain
         return found
 
-    def _describe(self, row: ConsumerRecord, said: Object) -> None:
+    def _describe(self, row: ConsumerRecord, info: Object) -> None:
         """Takes configuration and state out of an answer of the API."""
-        config = member(said, "config")
+        config = member(info, "config")
         row.config = shown(config)
         row.durable = bool(text(config, "durable_name"))
         filters = config.get("filter_subjects")
@@ -261,10 +261,10 @@ class Consumers:
         row.deliver_subject = text(config, "deliver_subject") or None
         row.ack_wait_ns = number(config, "ack_wait")
         row.max_deliver = number(config, "max_deliver")
-        row.num_pending = number(said, "num_pending")
-        row.num_ack_pending = number(said, "num_ack_pending")
-        row.num_redelivered = number(said, "num_redelivered")
-        row.num_waiting = number(said, "num_waiting")
-        row.paused = flag(said, "paused") or row.paused
+        row.num_pending = number(info, "num_pending")
+        row.num_ack_pending = number(info, "num_ack_pending")
+        row.num_redelivered = number(info, "num_redelivered")
+        row.num_waiting = number(info, "num_waiting")
+        row.paused = flag(info, "paused") or row.paused
         if row.deliver_subject:
             self._by_subject[row.deliver_subject] = row.stream, row.consumer

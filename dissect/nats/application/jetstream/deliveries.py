@@ -123,24 +123,26 @@ class Deliveries:
         self._confirming: set[str] = set()
         self._emitted: OrderedDict[str, bool] = OrderedDict()  # whether the delivery was seen
 
-    def deliver(self, frame: LayerFrame, said: AckSubject) -> tuple[DeliveryRecord, list[Record]]:
+    def deliver(
+        self, frame: LayerFrame, ack_reply: AckSubject
+    ) -> tuple[DeliveryRecord, list[Record]]:
         """Adds a delivered message; returns its row, and incomplete rows that are emitted early.
 
         Its ack may have come before it: a delivery that a loss has cut is complete only when the loss is
         certain. Then it completes the row of the ack, unless that is out already.
         """
-        row, waits = self._waiting(said.key), True
+        row, waits = self._waiting(ack_reply.key), True
         given_up: list[Record] = []
         if row is None or row.subject is not None:
-            row = _row(frame, said)
-            waits = self._emitted.get(said.key, True)
+            row = _row(frame, ack_reply)
+            waits = self._emitted.get(ack_reply.key, True)
             if waits:
-                given_up = self._put(said.key, row)
+                given_up = self._put(ack_reply.key, row)
         else:
             row.number, row.ts_ns = frame.number, frame.ts_ns
             others = [each for each in row.anomalies or () if each != _NOT_SEEN]
             row.anomalies = others or None
-        row.subject = said.subject or frame.subject
+        row.subject = ack_reply.subject or frame.subject
         row.payload_bytes = frame.payload_bytes
         if frame.shown is not Payload.NONE:
             row.payload, row.payload_sha256 = frame.shown_payload()
@@ -185,15 +187,15 @@ class Deliveries:
         key, done = frame.subject or "", list[Record]()
         row = self._waiting(key)
         if row is None:
-            said = ack_subject(key)
-            if said is None:
+            ack_reply = ack_subject(key)
+            if ack_reply is None:
                 return None, []
-            key = said.key
+            key = ack_reply.key
             row = self._waiting(key)
             if row is None:
                 if key in self._emitted:
                     return None, []
-                row = _row(frame, said)
+                row = _row(frame, ack_reply)
                 row.anomalies = [_NOT_SEEN]
                 done += self._put(key, row)
         row.acks += 1
@@ -237,21 +239,21 @@ class Deliveries:
         return done
 
 
-def _row(frame: LayerFrame, said: AckSubject) -> DeliveryRecord:
+def _row(frame: LayerFrame, ack_reply: AckSubject) -> DeliveryRecord:
     return DeliveryRecord(
         session=frame.session,
         number=frame.number,
         ts_ns=frame.ts_ns,
         kind=frame.kind,
         account=frame.account,
-        stream=said.stream,
-        consumer=said.consumer,
-        domain=said.domain or None,
-        stream_seq=said.stream_seq,
-        consumer_seq=said.consumer_seq,
-        delivered_count=said.delivered,
-        pending=said.pending,
-        stored_ns=said.stored_ns,
+        stream=ack_reply.stream,
+        consumer=ack_reply.consumer,
+        domain=ack_reply.domain or None,
+        stream_seq=ack_reply.stream_seq,
+        consumer_seq=ack_reply.consumer_seq,
+        delivered_count=ack_reply.delivered,
+        pending=ack_reply.pending,
+        stored_ns=ack_reply.stored_ns,
     )
 
 
@@ -281,15 +283,15 @@ def _read_ack(row: DeliveryRecord, frame: LayerFrame, ack: str) -> None:
         row.term_reason = reason.strip()[:_REASON] or None
 
 
-def _delay(said: str) -> int | None:
+def _delay(delay_text: str) -> int | None:
     """The delay of a nak: JSON, or a duration as Go writes it."""
-    if said.startswith("{"):
+    if delay_text.startswith("{"):
         try:
-            read = json.loads(said)
+            read = json.loads(delay_text)
         except (ValueError, RecursionError):
             return None
         delay = read.get("delay") if isinstance(read, dict) else None
         return delay if type(delay) is int and 0 <= delay < 1 << 63 else None
-    if not said or len(said) > _LONGEST_DURATION or _DURATION.sub("", said):
+    if not delay_text or len(delay_text) > _LONGEST_DURATION or _DURATION.sub("", delay_text):
         return None
-    return round(sum(float(size) * _UNITS[unit] for size, unit in _DURATION.findall(said)))
+    return round(sum(float(size) * _UNITS[unit] for size, unit in _DURATION.findall(delay_text)))

@@ -81,12 +81,12 @@ class JetStream:
         """A message to who subscribed; None if it means nothing as such."""
         reply, subject = frame.reply, frame.subject or ""
         if reply:
-            said = ack_subject(reply)
-            if said:
-                row, done = self._deliveries.deliver(frame, said)
+            ack_reply = ack_subject(reply)
+            if ack_reply:
+                row, done = self._deliveries.deliver(frame, ack_reply)
                 self._streams.deliver(row)
                 self._consumers.deliver(row)
-                done += self._pulls.deliver(frame, said)
+                done += self._pulls.deliver(frame, ack_reply)
                 if row.stream.startswith(_STORES):
                     self._buckets.deliver(row.stream, row.consumer)
                     done += self._objects.deliver(frame, row)

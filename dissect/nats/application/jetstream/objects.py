@@ -114,8 +114,8 @@ class _Transfer:
         chunks, size = number(meta, "chunks"), number(meta, "size")
         row.complete = (row.chunks or 0) == (chunks or 0) and (row.bytes or 0) == (size or 0)
         if row.complete and self.digest.is_known and row.digest:
-            said, seen = row.digest.partition("=")[2], self.digest.text().partition("=")[2]
-            row.digest_ok = said.rstrip("=") == seen.rstrip("=")
+            declared, seen = row.digest.partition("=")[2], self.digest.text().partition("=")[2]
+            row.digest_ok = declared.rstrip("=") == seen.rstrip("=")
 
 
 class Objects:

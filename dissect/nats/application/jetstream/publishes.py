@@ -171,16 +171,16 @@ class Publication:
 
     def _read_headers(self, headers: Headers) -> None:
         row = self.row
-        said = {name: values[0] for name, values in headers.items() if values}.get
-        row.msg_id = said("Nats-Msg-Id")
-        row.expected_stream = said("Nats-Expected-Stream")
-        row.expected_last_seq = decimal(said("Nats-Expected-Last-Sequence"))
-        row.expected_last_subject_seq = decimal(said("Nats-Expected-Last-Subject-Sequence"))
-        row.expected_last_msg_id = said("Nats-Expected-Last-Msg-Id")
-        row.batch_id = said("Nats-Batch-Id")
-        row.batch_seq = decimal(said("Nats-Batch-Sequence"))
-        row.batch_commit = True if said("Nats-Batch-Commit") is not None else None
-        row.ttl = said("Nats-TTL")
+        header = {name: values[0] for name, values in headers.items() if values}.get
+        row.msg_id = header("Nats-Msg-Id")
+        row.expected_stream = header("Nats-Expected-Stream")
+        row.expected_last_seq = decimal(header("Nats-Expected-Last-Sequence"))
+        row.expected_last_subject_seq = decimal(header("Nats-Expected-Last-Subject-Sequence"))
+        row.expected_last_msg_id = header("Nats-Expected-Last-Msg-Id")
+        row.batch_id = header("Nats-Batch-Id")
+        row.batch_seq = decimal(header("Nats-Batch-Sequence"))
+        row.batch_commit = True if header("Nats-Batch-Commit") is not None else None
+        row.ttl = header("Nats-TTL")
 
     def _read_ack(self, read: Object) -> None:
         row = self.row

@@ -142,9 +142,9 @@ class Pulls:
         self._open[row.number] = key, frame.reply, row
         return row, ended
 
-    def deliver(self, frame: LayerFrame, said: AckSubject) -> Iterable[Record]:
+    def deliver(self, frame: LayerFrame, ack_reply: AckSubject) -> Iterable[Record]:
         """Adds a message from a consumer; returns the pull that it fills."""
-        key = said.stream, said.consumer
+        key = ack_reply.stream, ack_reply.consumer
         inboxes = self._inboxes.get(key)
         if not inboxes:
             return ()

@@ -43,12 +43,12 @@ def stored_message(call: Call) -> StoredMessage | None:
         return StoredMessage(
             subject, decimal(header(frame, "Nats-Sequence")), firsts, frame.content
         )
-    said = member(call.response, "message")
-    if not said:
+    message = member(call.response, "message")
+    if not message:
         return None
-    headers = _headers(_decoded(text(said, "hdrs")))
-    content = _decoded(text(said, "data"))
-    return StoredMessage(text(said, "subject"), number(said, "seq"), headers, content)
+    headers = _headers(_decoded(text(message, "hdrs")))
+    content = _decoded(text(message, "data"))
+    return StoredMessage(text(message, "subject"), number(message, "seq"), headers, content)
 
 
 def _decoded(data: str) -> bytes:

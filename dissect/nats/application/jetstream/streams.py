@@ -177,9 +177,9 @@ class Streams:
         return row
 
 
-def _describe(row: StreamRecord, said: Object) -> None:
+def _describe(row: StreamRecord, info: Object) -> None:
     """Takes configuration and state out of an answer of the API."""
-    config, state = member(said, "config"), member(said, "state")
+    config, state = member(info, "config"), member(info, "state")
     if config:
         row.config = shown(config)
         subjects = config.get("subjects")
@@ -194,7 +194,7 @@ def _describe(row: StreamRecord, said: Object) -> None:
         row.first_seq = number(state, "first_seq")
         row.consumer_count = number(state, "consumer_count")
         _raise_last(row, number(state, "last_seq"))
-    row.leader = text(member(said, "cluster"), "leader") or row.leader
+    row.leader = text(member(info, "cluster"), "leader") or row.leader
 
 
 def _raise_last(row: StreamRecord, seq: int | None) -> None:

@@ -77,7 +77,7 @@ API = Table(
 
 
 def _expected(row: PublishRecord) -> str:
-    said = (
+    parts = (
         row.expected_stream,
         None if row.expected_last_seq is None else f"last {row.expected_last_seq}",
         (
@@ -87,7 +87,7 @@ def _expected(row: PublishRecord) -> str:
         ),
         row.expected_last_msg_id and f"last id {row.expected_last_msg_id}",
     )
-    return ", ".join(filter(None, said))
+    return ", ".join(filter(None, parts))
 
 
 def _batch(row: PublishRecord) -> str:

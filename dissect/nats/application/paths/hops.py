@@ -64,12 +64,12 @@ class Hop(NamedTuple):
 
 def hop_of(frame: LayerFrame) -> Hop:
     """The hop that a frame is."""
-    said: AckSubject | None = None
+    ack_reply: AckSubject | None = None
     subject, reply = _plain(frame.subject or ""), frame.reply
     if reply:
-        said = ack_subject(reply)
-        reply = None if said else _plain(reply)
-        subject = said.subject or subject if said else subject
+        ack_reply = ack_subject(reply)
+        reply = None if ack_reply else _plain(reply)
+        subject = ack_reply.subject or subject if ack_reply else subject
     size, content = _content(frame, subject)
     return Hop(
         frame.ts_ns,
@@ -84,8 +84,8 @@ def hop_of(frame: LayerFrame) -> Hop:
         reply,
         content,
         size,
-        (said.stream, said.stream_seq) if said else None,
-        said.delivered if said else 1,
+        (ack_reply.stream, ack_reply.stream_seq) if ack_reply else None,
+        ack_reply.delivered if ack_reply else 1,
         frame.capture,
     )
 

@@ -40,21 +40,21 @@ class StreamingSubjects:
         self._known: dict[str, Purpose] = {}
         self._prefixes: dict[str, Purpose] = {}
 
-    def learn(self, cluster: str, said: ConnectResponse) -> None:
+    def learn(self, cluster: str, response: ConnectResponse) -> None:
         """Takes the subjects that a server names."""
         if len(self._known) >= _MOST or len(self._prefixes) >= _MOST:
             return
         for op, subject in (
-            ("subscribe", said.sub_requests),
-            ("unsubscribe", said.unsub_requests),
-            ("close_subscription", said.sub_close_requests),
-            ("close", said.close_requests),
-            ("ping", said.ping_requests),
+            ("subscribe", response.sub_requests),
+            ("unsubscribe", response.unsub_requests),
+            ("close_subscription", response.sub_close_requests),
+            ("close", response.close_requests),
+            ("ping", response.ping_requests),
         ):
             if subject:
                 self._known[subject] = Purpose(op, cluster, "discovered")
-        if said.pub_prefix:
-            self._prefixes[said.pub_prefix] = Purpose("publish", cluster, "discovered")
+        if response.pub_prefix:
+            self._prefixes[response.pub_prefix] = Purpose("publish", cluster, "discovered")
 
     def purpose(self, subject: str) -> Purpose | None:
         """The purpose of a message to this subject; None if it is unknown."""

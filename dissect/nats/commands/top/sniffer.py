@@ -32,12 +32,12 @@ def sniffing(interface: str) -> Iterator[tuple[bytes, int]]:
         raise DissectError(
             f"{interface}: neither dumpcap nor tcpdump is installed to capture on it"
         )
-    with TemporaryFile() as said:
+    with TemporaryFile() as stderr:
         process = subprocess.Popen(
             [program, *_COMMANDS[program], interface],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=stderr,
         )
         assert process.stdout is not None
         with process.stdout as pipe:
@@ -45,16 +45,16 @@ def sniffing(interface: str) -> Iterator[tuple[bytes, int]]:
                 first = os.read(pipe.fileno(), _HEADER_BYTES)
                 if not first:
                     process.wait()
-                    said.seek(0)
-                    raise DissectError(f"{interface}: {program}: {_reason(program, said.read())}")
+                    stderr.seek(0)
+                    raise DissectError(f"{interface}: {program}: {_reason(program, stderr.read())}")
                 yield first, pipe.fileno()
             finally:
                 _end(process)
 
 
-def _reason(program: str, said: bytes) -> str:
+def _reason(program: str, stderr: bytes) -> str:
     """The first line that says what is wrong: the rest is advice."""
-    lines = said.decode("utf-8", "replace").splitlines()
+    lines = stderr.decode("utf-8", "replace").splitlines()
     messages = [
         line.strip() for line in lines if line.strip() and not line.startswith("Capturing on")
     ]

@@ -351,12 +351,12 @@ def grouped(subject: str) -> str:
 def _name(line: ConnectionLine, frame: FrameRecord) -> None:
     """Takes the names of client and server from INFO and CONNECT."""
     try:
-        said = json.loads(frame.json or "")
+        info = json.loads(frame.json or "")
     except (ValueError, RecursionError):
         return
-    if not isinstance(said, dict):
+    if not isinstance(info, dict):
         return
-    name = said.get("name" if frame.op == "CONNECT" else "server_name")
+    name = info.get("name" if frame.op == "CONNECT" else "server_name")
     if not isinstance(name, str) or not name:
         return
     if frame.sender == "responder":

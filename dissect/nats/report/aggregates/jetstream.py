@@ -48,7 +48,7 @@ class Stream:
     last_seq: int = 0
     messages: int | None = None
     consumers: int | None = None
-    said_ns: int = -1
+    updated_ns: int = -1
 
     @property
     def weight(self) -> int:
@@ -60,9 +60,9 @@ class Stream:
         for name in _STREAM_SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.last_seq = max(self.last_seq, other.last_seq)
-        if other.messages is not None and other.said_ns > self.said_ns:
+        if other.messages is not None and other.updated_ns > self.updated_ns:
             self.messages, self.consumers = other.messages, other.consumers
-            self.said_ns = other.said_ns
+            self.updated_ns = other.updated_ns
 
 
 _STREAM_SUMS = (
@@ -86,7 +86,7 @@ class Consumer:
     ack_p99_ns: int = 0
     pending: int | None = None
     ack_pending: int | None = None
-    said_ns: int = -1
+    updated_ns: int = -1
 
     @property
     def weight(self) -> int:
@@ -99,8 +99,8 @@ class Consumer:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in _CONSUMER_HIGHEST:
             setattr(self, name, max(getattr(self, name), getattr(other, name)))
-        if other.said_ns > self.said_ns:
-            self.said_ns = other.said_ns
+        if other.updated_ns > self.updated_ns:
+            self.updated_ns = other.updated_ns
             self.pending = self.pending if other.pending is None else other.pending
             self.ack_pending = self.ack_pending if other.ack_pending is None else other.ack_pending
 
@@ -183,7 +183,11 @@ class JetStream:
     def _add_stream(self, row: StreamRecord) -> None:
         seen = Stream(**{name: getattr(row, name) for name in _STREAM_SUMS})
         seen.last_seq = row.last_seq or 0
-        seen.messages, seen.consumers, seen.said_ns = row.messages, row.consumer_count, row.last_ns
+        seen.messages, seen.consumers, seen.updated_ns = (
+            row.messages,
+            row.consumer_count,
+            row.last_ns,
+        )
         self.streams[row.domain or "", row.stream, ""].merge(seen)
 
     def _add_consumer(self, row: ConsumerRecord) -> None:
@@ -191,7 +195,7 @@ class JetStream:
         for name in _CONSUMER_HIGHEST:
             setattr(seen, name, getattr(row, name) or 0)
         seen.pending = row.last_pending if row.last_pending is not None else row.num_pending
-        seen.ack_pending, seen.said_ns = row.num_ack_pending, row.last_ns
+        seen.ack_pending, seen.updated_ns = row.num_ack_pending, row.last_ns
         self.consumers[row.domain or "", row.stream, row.consumer].merge(seen)
 
 
