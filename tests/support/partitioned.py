@@ -155,5 +155,5 @@ def in_one(
 
 
 def ordered(rows: Iterable[Record]) -> list[Record]:
-    """Rows of all tables in an order of their own."""
-    return sorted(rows, key=lambda row: (row.__class__.__name__, place_of(row), repr(row)))
+    """Rows of all tables in an order of their own; only equal ones share a place."""
+    return sorted(rows, key=lambda row: (row.__class__.__name__, place_of(row)))
