@@ -154,8 +154,8 @@ def explain(error: ssl.SSLError, host: str) -> OSError:
         return OSError(errno.EPROTO, "the server does not talk TLS, or a version too old")
     if found := re.fullmatch(_ALERT, reason):
         hint = ": it may want a client certificate" if found[1] in _NO_CERTIFICATE else ""
-        said = found[1].lower().replace("_", " ")
-        return OSError(errno.EPROTO, f"the server refused TLS ({said}){hint}")
+        alert = found[1].lower().replace("_", " ")
+        return OSError(errno.EPROTO, f"the server refused TLS ({alert}){hint}")
     return OSError(errno.EPROTO, f"TLS failed: {_words(error)}")
 
 

@@ -51,5 +51,5 @@ class Tunnel:
 
 
 def _refused(status: bytes) -> OSError:
-    said = status[:80].decode("latin-1")
-    return OSError(errno.EPROTO, f"the proxy opened no tunnel, it said {said!r}")
+    line = status[:80].decode("latin-1")
+    return OSError(errno.EPROTO, f"the proxy opened no tunnel, it said {line!r}")

@@ -247,8 +247,8 @@ class Transport:
             return
         self._answered = True
         if first and first[0] not in _RECORDS:
-            said = first.partition(b"\r\n")[0].decode("latin-1")
-            raise OSError(errno.EPROTO, f"the server does not talk TLS, it said {said!r}")
+            line = first.partition(b"\r\n")[0].decode("latin-1")
+            raise OSError(errno.EPROTO, f"the server does not talk TLS, it said {line!r}")
 
     @staticmethod
     def _check(code: int, fine: frozenset[int] | set[int] = frozenset()) -> None:

@@ -184,5 +184,5 @@ class WebSocketTransport(Transport):
 
 
 def _refused(status: bytes) -> OSError:
-    said = status[:80].decode("latin-1")
-    return OSError(errno.EPROTO, f"the server did not open a WebSocket, it said {said!r}")
+    line = status[:80].decode("latin-1")
+    return OSError(errno.EPROTO, f"the server did not open a WebSocket, it said {line!r}")

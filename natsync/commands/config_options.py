@@ -77,15 +77,15 @@ def _identity(config: JSONObject) -> dict[str, object]:
 def _read_json(path: str) -> dict[str, object]:
     try:
         if path == "-":
-            said = json.load(sys.stdin)
+            loaded = json.load(sys.stdin)
         else:
             with open(path, encoding="utf-8") as file:
-                said = json.load(file)
+                loaded = json.load(file)
     except OSError as error:
         raise OptionError("config", f"file {path!r}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise OptionError("config", f"file {path!r}: no JSON: {error}") from error
-    config = said.get("config", said) if isinstance(said, dict) else None
+    config = loaded.get("config", loaded) if isinstance(loaded, dict) else None
     if not isinstance(config, dict):
         raise OptionError("config", f"file {path!r}: no JSON object")
     return config

@@ -64,8 +64,8 @@ def backup(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
         beginning = file.read(_BEGINNING)
     if _MAGIC in beginning:
         archive = archive.rename(args.folder / ARCHIVE)
-    said = {"type": _TYPE, "config": info.config.to_json(), "state": info.state.to_json()}
-    (args.folder / INFO).write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
+    snapshot = {"type": _TYPE, "config": info.config.to_json(), "state": info.state.to_json()}
+    (args.folder / INFO).write_text(json.dumps(snapshot, indent=2) + "\n", encoding="utf-8")
     return _show(args, info, archive)
 
 

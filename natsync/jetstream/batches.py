@@ -279,19 +279,19 @@ class FastBatch:
         stored."""
         if is_no_responders(msg):
             self._end(NoStreamResponseError(self._subject))
-        said = decode_object(msg.data, self._subject)
-        kind, seq = said.get("type"), said.get("seq")
+        answer = decode_object(msg.data, self._subject)
+        kind, seq = answer.get("type"), answer.get("seq")
         if kind == "ack" and isinstance(seq, int):
             self._is_accepted = True
             self.stored = max(self.stored, seq)
-            self._window = max(1, _whole(said.get("msgs")) or self._window)
+            self._window = max(1, _whole(answer.get("msgs")) or self._window)
         elif kind == "gap":
-            text = f"message {said.get('last_seq')} of the batch was lost: {seq} came next"
+            text = f"message {answer.get('last_seq')} of the batch was lost: {seq} came next"
             self._error = self._error or BatchPublishError(400, 0, text)
         elif kind == "err":
-            self._error = self._error or api_error(said.get("error"))
-        elif "error" in said:
-            self._end(self._error or api_error(said["error"]))
+            self._error = self._error or api_error(answer.get("error"))
+        elif "error" in answer:
+            self._end(self._error or api_error(answer["error"]))
         else:
             ack = read_ack(msg.data, self._subject)
             if not ack.batch_id:  # a stream that takes it for a plain message

@@ -46,7 +46,7 @@ class JSONObject:
 
     @classmethod
     def from_json(cls: type[_O], value: object, subject: str = "") -> _O:
-        """What the server said on `subject`. Raises InvalidResponseError where it lacks what every server
+        """The object that the server sent on `subject`. Raises InvalidResponseError where it lacks what every server
         says."""
         if not isinstance(value, dict):
             raise InvalidResponseError(subject, f"no {cls.__name__}, but {type(value).__name__}")
@@ -54,19 +54,19 @@ class JSONObject:
         known: dict[str, object] = {}
         extra: dict[str, object] = {}
         exact: dict[str, object] = {}
-        for key, said in value.items():
+        for key, raw in value.items():
             codec = schema.get(key)
             if codec is None:
-                extra[key] = said
-            elif said is not None:
+                extra[key] = raw
+            elif raw is not None:
                 try:
-                    known[key] = codec.decode(said, subject)
+                    known[key] = codec.decode(raw, subject)
                 except (ValueError, OverflowError):
-                    extra[key] = said
+                    extra[key] = raw
                 else:
-                    if codec.is_lossy and codec.encode(known[key], False) != said:
+                    if codec.is_lossy and codec.encode(known[key], False) != raw:
                         # Nanoseconds, which a datetime lacks, go back as they came.
-                        exact[key] = said
+                        exact[key] = raw
         missing = [name for name, codec in schema.items() if codec.required and name not in known]
         if missing:
             raise InvalidResponseError(subject, f"{cls.__name__} without {', '.join(missing)}")
@@ -74,14 +74,14 @@ class JSONObject:
 
     def to_json(self, *, complete: bool = False) -> dict[str, object]:
         """What is sent of it; `complete` includes the fields at their defaults."""
-        said: dict[str, object] = {}
+        json_object: dict[str, object] = {}
         for name, codec in _schema(type(self)).items():
             value = getattr(self, name)
             if complete or value != codec.default or name in self.always:
                 exact = self._exact.get(name)
                 unchanged = exact is not None and codec.decode(exact, "") == value
-                said[name] = exact if unchanged else codec.encode(value, complete)
-        return {**said, **self.extra}
+                json_object[name] = exact if unchanged else codec.encode(value, complete)
+        return {**json_object, **self.extra}
 
     def needs(self) -> Iterator[tuple[str, str]]:
         """The fields that are set, those of inner objects included, and the server versions that know

@@ -283,23 +283,23 @@ def read_ack(data: bytes, subject: str) -> PubAck:
 
 def _read_json_ack(data: bytes, subject: str) -> PubAck:
     try:
-        said = json.loads(data)
+        ack = json.loads(data)
     except (ValueError, RecursionError):
         raise InvalidPubAckError(subject, f"{len(data)} bytes that are not JSON") from None
-    if not isinstance(said, dict):
+    if not isinstance(ack, dict):
         raise InvalidPubAckError(subject, "JSON that is not an object")
-    if said.get("error"):
-        raise api_error(said["error"])
+    if ack.get("error"):
+        raise api_error(ack["error"])
     try:
-        value = said.get("val")
+        value = ack.get("val")
         return PubAck(
-            stream=_of(str, said["stream"]),
-            seq=_of(int, said["seq"]),
-            duplicate=_of(bool, said.get("duplicate", False)),
-            domain=_of(str, said.get("domain", "")),
+            stream=_of(str, ack["stream"]),
+            seq=_of(int, ack["seq"]),
+            duplicate=_of(bool, ack.get("duplicate", False)),
+            domain=_of(str, ack.get("domain", "")),
             value=None if value is None else int(_of(str, value)),
-            batch_id=_of(str, said.get("batch", "")),
-            batch_count=_of(int, said.get("count", 0)),
+            batch_id=_of(str, ack.get("batch", "")),
+            batch_count=_of(int, ack.get("count", 0)),
         )
     except (KeyError, TypeError, ValueError):
         raise InvalidPubAckError(subject, "no stream and sequence") from None

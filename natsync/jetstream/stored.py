@@ -74,17 +74,17 @@ class StoredMsg:
 def get_msg(api: API, stream: str, request: Mapping[str, object]) -> StoredMsg:
     """The message that `request` selects, from the leader."""
     call = f"STREAM.MSG.GET.{stream}"
-    said = api.request(call, request).get("message")
-    if not isinstance(said, dict):
+    message = api.request(call, request).get("message")
+    if not isinstance(message, dict):
         raise InvalidResponseError(api.subject(call), "no message")
     try:
-        block = base64.b64decode(said.get("hdrs") or "", validate=True)
+        block = base64.b64decode(message.get("hdrs") or "", validate=True)
         return StoredMsg(
-            subject=_of(str, said["subject"]),
-            seq=_of(int, said["seq"]),
-            data=base64.b64decode(said.get("data") or "", validate=True),
+            subject=_of(str, message["subject"]),
+            seq=_of(int, message["seq"]),
+            data=base64.b64decode(message.get("data") or "", validate=True),
             headers=_headers(block),
-            time=parse_time(_of(str, said["time"])),
+            time=parse_time(_of(str, message["time"])),
             stream=stream,
         )
     except (KeyError, TypeError, ValueError, binascii.Error, ProtocolError) as error:
@@ -194,23 +194,23 @@ def _plain(data: bytes, plain: re.Match[bytes], wire: str) -> StoredMsg:
 
 
 def _stored(msg: Msg, wire: str) -> StoredMsg:
-    said = dict.fromkeys(_ADDED_TO_BATCH, "")
+    facts = dict.fromkeys(_ADDED_TO_BATCH, "")
     fields = list(msg.headers.fields)
     # The server appends its own headers; a message that was republished may bring older ones of that name.
     for at in range(len(fields) - 1, -1, -1):
         name, value = fields[at]
-        if said.get(name) == "":
-            said[name] = value
+        if facts.get(name) == "":
+            facts[name] = value
             del fields[at]
     try:
         return StoredMsg(
-            subject=said["Nats-Subject"],
-            seq=int(said["Nats-Sequence"]),
+            subject=facts["Nats-Subject"],
+            seq=int(facts["Nats-Sequence"]),
             data=msg.data,
             headers=Headers(fields),
-            time=parse_time(said["Nats-Time-Stamp"]),
-            stream=said["Nats-Stream"],
-            pending=int(said["Nats-Num-Pending"] or 0),
+            time=parse_time(facts["Nats-Time-Stamp"]),
+            stream=facts["Nats-Stream"],
+            pending=int(facts["Nats-Num-Pending"] or 0),
         )
     except ValueError as error:
         raise InvalidResponseError(wire, "a message without its sequence and time") from error

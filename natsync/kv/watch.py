@@ -85,8 +85,8 @@ class Watcher(Watch[Entry]):
             operation = operation_of(headers)
             if self._ignore_deletes and operation is not Operation.PUT:
                 return None
-            said = headers.get("Nats-Msg-Size") or ""
-            size = int(said) if said.isdecimal() and not value else size
+            text = headers.get("Nats-Msg-Size") or ""
+            size = int(text) if text.isdecimal() and not value else size
         return Entry(
             self._bucket,
             msg.subject[len(self._prefix) :],

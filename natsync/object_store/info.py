@@ -82,11 +82,11 @@ class ObjectInfo:
     link: ObjectLink | None = None
     max_chunk_size: int = 0
     revision: int = 0
-    """The place of the description in the stream; 0 where nobody said it."""
+    """The place of the description in the stream; 0 if unknown."""
 
     def to_json(self) -> bytes:
         """What is stored. The time is not: readers take that of the message (ADR-20)."""
-        said: dict[str, object] = {"name": self.name}
+        json_object: dict[str, object] = {"name": self.name}
         options: dict[str, object] = {}
         if self.link:
             name = {"name": self.link.name} if self.link.name else {}
@@ -100,13 +100,18 @@ class ObjectInfo:
             ("options", options),
         ):
             if value:
-                said[key] = value
-        said |= {"bucket": self.bucket, "nuid": self.nuid, "size": self.size, "chunks": self.chunks}
+                json_object[key] = value
+        json_object |= {
+            "bucket": self.bucket,
+            "nuid": self.nuid,
+            "size": self.size,
+            "chunks": self.chunks,
+        }
         if self.digest:
-            said["digest"] = self.digest
+            json_object["digest"] = self.digest
         if self.deleted:
-            said["deleted"] = True
-        return json.dumps(said).encode()
+            json_object["deleted"] = True
+        return json.dumps(json_object).encode()
 
 
 def digest_of(sha256: bytes) -> str:

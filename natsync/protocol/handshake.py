@@ -55,10 +55,10 @@ class _Handshake(Struct, kw_only=True):
         """One line of JSON. Fields at their defaults are left out: the reader assumes those."""
         import json  # as below
 
-        said = {key: value for key, _, value in self._said(self.always)}
-        return json.dumps({**said, **self.extra}, separators=(",", ":")).encode()
+        values = {key: value for key, _, value in self._values(self.always)}
+        return json.dumps({**values, **self.extra}, separators=(",", ":")).encode()
 
-    def _said(self, always: frozenset[str] = frozenset()) -> Iterator[tuple[str, str, object]]:
+    def _values(self, always: frozenset[str] = frozenset()) -> Iterator[tuple[str, str, object]]:
         """Key, field and value of every field that is not at its default, and of those in `always`."""
         for key, name in self.known.items():
             value = getattr(self, name)
@@ -67,7 +67,8 @@ class _Handshake(Struct, kw_only=True):
 
     def __repr__(self) -> str:
         shown = [
-            f"{name}={('***' if key in SECRETS else value)!r}" for key, name, value in self._said()
+            f"{name}={('***' if key in SECRETS else value)!r}"
+            for key, name, value in self._values()
         ]
         hidden = [f"extra={sorted(self.extra)}"] if self.extra else []
         return f"{type(self).__name__}({', '.join(shown + hidden)})"

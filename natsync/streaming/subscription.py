@@ -343,5 +343,5 @@ class Subscription:
 
     def __repr__(self) -> str:
         named = {"queue": self.queue, "durable": self.durable}
-        said = "".join(f", {name}={value!r}" for name, value in named.items() if value)
-        return f"Subscription({self.channel!r}{said}, {self.pending_msgs} pending)"
+        options = "".join(f", {name}={value!r}" for name, value in named.items() if value)
+        return f"Subscription({self.channel!r}{options}, {self.pending_msgs} pending)"
