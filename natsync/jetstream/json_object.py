@@ -46,8 +46,8 @@ class JSONObject:
 
     @classmethod
     def from_json(cls: type[_O], value: object, subject: str = "") -> _O:
-        """The object that the server sent on `subject`. Raises InvalidResponseError where it lacks what every server
-        says."""
+        """The object that the server sent on `subject`. Raises InvalidResponseError where it lacks a
+        field that every server sends."""
         if not isinstance(value, dict):
             raise InvalidResponseError(subject, f"no {cls.__name__}, but {type(value).__name__}")
         schema = _schema(cls)
