@@ -21,7 +21,6 @@ from .._checks import check_count
 from ..core import Core
 from ..errors import (
     ConnectionReconnectingError,
-    Error,
     NoRespondersError,
     OptionError,
     RequestTimeoutError,
@@ -225,11 +224,10 @@ class PublishWindow:
         self._asking[future] = None
         try:
             answer = self._api.core.request_async(call, data, timeout=RETRY_WAIT)
-        except Error as error:
+            answer.add_done_callback(answered)
+        except Exception as error:  # also where the system gives no more threads
             self._asking.pop(future, None)
             self._finish(future, error)
-        else:
-            answer.add_done_callback(answered)
 
     def _send_again(self, future: WindowFuture[PubAck], message: _Identified) -> None:
         def ended(attempt: Future[PubAck]) -> None:
@@ -246,10 +244,9 @@ class PublishWindow:
             attempt = plain.request(
                 message.subject, message.data, timeout=left, headers=message.headers
             )
-        except Error as error:
-            self._finish(future, error)
-        else:
             attempt.add_done_callback(ended)
+        except Exception as error:  # as above
+            self._finish(future, error)
 
 
 def _read(subject: str, payload: bytes | None) -> PubAck:

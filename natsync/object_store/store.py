@@ -272,7 +272,8 @@ class ObjectStore:
         info = ObjectInfo(name, self.store, self._new_id(), link=link)
         return self._write(info, before.revision if before else 0)
 
-    def _open(self, info: ObjectInfo) -> ObjectReader:
+    def _open(self, info: ObjectInfo, *, latest: bool = False) -> ObjectReader:
+        """A reader of what `info` describes, which with `latest` is the word of the stream's leader."""
         if not info.nuid:
             raise BadObjectMetaError(self.store, info.name, "nuid is wrong")
         api = self._js.api
@@ -280,6 +281,14 @@ class ObjectStore:
             return ObjectReader(api, self.store, info, None)
         most = max(2, IN_FLIGHT // max(1, info.size // max(1, info.chunks)))
         messages = self._messages(chunk_subject(self.store, info.nuid), "all", min(most, 500))
+        if messages.num_pending < info.chunks and self._direct and not latest:
+            # The server that described it may be behind the leader, which has replaced it since.
+            found = self._latest(info.name)
+            if found.deleted or found.nuid not in ("", info.nuid):
+                messages.stop()
+                if found.deleted:
+                    raise ObjectNotFoundError(self.store, info.name)
+                return self._open(found, latest=True)
         return ObjectReader(api, self.store, info, messages)
 
     def _messages(self, subject: str, policy: DeliverPolicy, most: int = 500) -> OrderedMessages:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import natsync
+from natsync._engine.futures import ReplyFuture
 from natsync._engine.request_window import RequestWindow
 from natsync.jetstream import (
     InvalidPubAckError,
@@ -105,6 +106,19 @@ def test_without_a_leader_it_is_published_again_with_an_id(js_client: natsync.Cl
         future = stream.js.publish_async(stream.subject, msg_id="1", timeout=60)
         assert future.result(20).seq == 9
         assert stream.listed >= 2
+
+
+def test_without_more_threads_a_message_that_is_published_again_fails(
+    js: JetStream, stream_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(ReplyFuture, "add_done_callback", fail)
+    future = js.publish_async(stream_name, msg_id="1", timeout=1000)
+    with pytest.raises(RuntimeError, match="start new thread"):
+        future.result(10)
+    assert js.wait_all(5)  # also for the attempt whose end nobody hears
 
 
 def test_a_full_window_stalls(js_client: natsync.Client, stream_name: str) -> None:

@@ -332,6 +332,28 @@ def test_changes_are_made_to_the_latest_description(
         assert asked.pending_msgs == 0
 
 
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["replaced", "deleted"])
+def test_an_object_that_a_server_behind_the_leader_describes(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch, is_deleted: bool
+) -> None:
+    stale = store.put("o", b"1")
+    if is_deleted:
+        store.delete("o")
+    else:
+        store.put("o", b"2")
+    last = ObjectStore._last
+
+    def behind(self: ObjectStore, name: str, *, latest: bool = False) -> ObjectInfo | None:
+        return last(self, name, latest=True) if latest else stale
+
+    monkeypatch.setattr(ObjectStore, "_last", behind)
+    if is_deleted:
+        with pytest.raises(ObjectNotFoundError):
+            store.get("o")
+    else:
+        assert store.get_bytes("o") == b"2"
+
+
 def test_a_rename_keeps_what_is_put_under_the_old_name_meanwhile(
     js: JetStream, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
