@@ -85,6 +85,26 @@ def test_rows_in_the_order_of_a_column() -> None:
     assert done.exit_code == 2 and "--sort: sessions has no column 'nope'" in done.stderr
 
 
+@pytest.mark.parametrize("session", ["7294", "729480e87f22a93d"])
+def test_the_frames_of_a_conversation_in_the_order_of_a_column(session: str) -> None:
+    sizes = list(map(int, column("total_bytes", "follow", session, CORE)))
+    args = ("follow", session, CORE, "--sort", "total_bytes:desc", "--limit", "3")
+    assert list(map(int, column("total_bytes", *args))) == sorted(sizes)[:-4:-1] != sizes[:3]
+    lines = run(*args, "--format", "jsonl").stdout.splitlines()
+    assert [json.loads(line)["total_bytes"] for line in lines] == sorted(sizes)[:-4:-1]
+
+
+def test_a_conversation_as_text_has_the_order_of_time() -> None:
+    done = run("follow", "7294", "--sort", "subject", CORE)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == (
+        "nats-dissect: --sort does not go with a conversation as text, which is in order of time:"
+        " choose --columns or another --format\n"
+    )
+    done = run("follow", "7294", "--columns", "op", "--sort", "nope", CORE)
+    assert done.exit_code == 2 and "--sort: frames has no column 'nope'" in done.stderr
+
+
 def test_packets_between_two_times() -> None:
     every = column("ts_ns", "frames", CORE)
     first_ns = int(column("first_ns", "flows", CORE)[0])

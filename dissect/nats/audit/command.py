@@ -16,6 +16,7 @@ from itertools import islice
 
 from ..commands.processes import processes
 from ..commands.run import Command
+from ..commands.sorting import order_among
 from ..number_formats import count_text
 from ..output.sink import Fault, say, sink_of, writing
 from ..output.terminal import PLAIN, terminal_of
@@ -24,7 +25,7 @@ from ..schema.records import Record, printable
 from .arguments import NEVER, AuditOptions
 from .engines.duckdb import over_folder, over_records
 from .engines.spark import on_spark
-from .findings.store import Store, store
+from .findings.store import SORTABLE, Store, store
 from .findings.suppressions import Suppressions, load_suppressions, names_of
 from .loading import loaded_records
 from .output.formats import OUTPUTS, column_names
@@ -44,7 +45,7 @@ def audit(options: AuditOptions) -> None:
     """Runs the command."""
     reading = Command("audit", replace(options, format="text"))
     sink = sink_of(options.path, options.captures, OUTPUTS[options.format].binary)
-    layout = _layout(options)
+    layout, order = _layout(options), _order(options)
     with writing(sink), reading.bar() as clear:
         rules = load_rules(options.rules)
         if options.listed or options.explain is not None:
@@ -64,7 +65,7 @@ def audit(options: AuditOptions) -> None:
                 )
             outcome = run(queries, engine, kept, known.applied)
             clear()
-            findings = islice(kept.findings(), options.limit)
+            findings = islice(kept.findings(*order), options.limit)
             ran = {query.rule.name: query.rule for query in queries}
             idle = outcome.not_run.keys() | outcome.unset.keys()
             shown = {name: rule for name, rule in ran.items() if name not in idle}
@@ -122,6 +123,19 @@ def _layout(options: AuditOptions) -> Layout:
                 raise Fault(f"--columns: findings have no column {name!r}; they have {known}")
     terminal = terminal_of(sys.stdout) if options.path is None and sys.stdout else PLAIN
     return Layout(columns, terminal, csv_safe=options.csv_safe)
+
+
+def _order(options: AuditOptions) -> tuple[str, bool] | tuple[()]:
+    """The column of the store by which the findings are sorted, and whether descending; none by default."""
+    if options.sort is None:
+        return ()
+    if options.format == "text" and options.columns is None:
+        grouped = "text grouped by rule: choose --columns or another --format"
+        options.refuse(("sort",), grouped)
+    try:
+        return order_among(SORTABLE, options.sort, "a finding")
+    except ValueError as error:
+        raise Fault(f"--sort: {error}") from None
 
 
 @contextmanager

@@ -349,7 +349,7 @@ def server_options(command: Command) -> Command:
 
 def conversation_options(command: Command) -> Command:
     """Captures, and the options of a command that prints some rows of a table."""
-    options = (format_option(tuple(FORMATS)), COLUMNS, LIMIT, CSV_SAFE, *OUTPUT)
+    options = (format_option(tuple(FORMATS)), COLUMNS, SORT, LIMIT, CSV_SAFE, *OUTPUT)
     return with_captures((*options, *INPUT), command)
 
 

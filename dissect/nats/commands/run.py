@@ -49,6 +49,9 @@ from .sorting import RenderedRow, SortOrder, sort_order, sorted_rows
 _DAMAGED = 3
 _CHUNK_ROWS = 256
 _SPOOLED = 16 << 20  # bytes in memory
+_CONVERSATION = (
+    "a conversation as text, which is in order of time: choose --columns or another --format"
+)
 
 
 class Chunk(NamedTuple):
@@ -132,11 +135,18 @@ def print_rows(run: Command) -> None:
             print_chunks(run, form, (Chunk([batch]) for batch in batches))
         return
     with closing(rows_of(run.table, options, run.report)) as rows:
-        if order is None:
-            print_chunks(run, form, chunks_of(rows, form.render, options))
-        else:
-            render = renderer(run.table, options.format, run.layout, order)
-            print_chunks(run, form, rendered_chunks(map(render, rows), options, order))
+        print_chunks(run, form, _ordered_chunks(run, form, rows, order))
+
+
+def _ordered_chunks(
+    run: Command, form: OutputFormat, rows: Iterator[Record], order: SortOrder | None
+) -> Iterator[Chunk]:
+    """Rendered rows, in the order of `--sort` if there is one."""
+    options = run.options
+    if order is None:
+        return chunks_of(rows, form.render, options)
+    render = renderer(run.table, options.format, run.layout, order)
+    return rendered_chunks(map(render, rows), options, order)
 
 
 def chunks_of(rows: Iterator[Record], render: Render, options: CommandOptions) -> Iterator[Chunk]:
@@ -237,17 +247,20 @@ def print_session(run: Command, start: str) -> None:
 
 def print_conversation(run: Command, start: str, full: bool) -> None:
     """Prints the conversation of the session whose id begins with `start`."""
-    options, form = run.options, run.format
+    options, form, order = run.options, run.format, run.order
+    as_text = options.format == "text" and options.columns is None
+    if as_text:
+        options.refuse(("sort",), _CONVERSATION)
     with closing(
         timeline_entries(options.captures, start, options.dissection, run.report)
     ) as entries:
-        if options.format == "text" and options.columns is None:
+        if as_text:
             text = Conversation(run.layout.terminal.colour, full).text
             form = OutputFormat(form.render, LineWriter)
             chunks: Iterator[Chunk] = (Chunk([text(entry)]) for entry in entries)
         else:
             frames = (entry for entry in entries if isinstance(entry, FrameRecord))
-            chunks = chunks_of(frames, form.render, options)
+            chunks = _ordered_chunks(run, form, frames, order)
         print_chunks(run, form, _settled(chunks, start), silent=True)
 
 

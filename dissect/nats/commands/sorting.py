@@ -7,7 +7,7 @@ memory does not grow with the table. Rows with equal values keep their order; ab
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from heapq import merge
 from itertools import islice
@@ -53,14 +53,22 @@ class SortOrder(NamedTuple):
 
 
 def sort_order(table: str, text: str) -> SortOrder:
-    """The order that `COLUMN`, `COLUMN:asc` or `COLUMN:desc` names. Raises ValueError."""
+    """The order of a table's rows that `COLUMN`, `COLUMN:asc` or `COLUMN:desc` names. Raises ValueError."""
+    columns = TABLES[table].columns
+    return order_among(
+        {one.name: one.field for one in columns if one.type in _SORTABLE}, text, table
+    )
+
+
+def order_among(columns: Mapping[str, str], text: str, owner: str) -> SortOrder:
+    """The same for other rows, of which `owner` is the name. `columns` has the field of each column that can
+    be sorted by."""
     name, _, direction = text.strip().partition(":")
-    columns = {item.name: item for item in TABLES[table].columns if item.type in _SORTABLE}
     if name not in columns:
-        raise ValueError(f"{table} has no column {name!r} to sort by; it has {', '.join(columns)}")
+        raise ValueError(f"{owner} has no column {name!r} to sort by; it has {', '.join(columns)}")
     if direction not in ("", "asc", "desc"):
         raise ValueError(f"{direction!r} is not a direction; directions are asc and desc")
-    return SortOrder(columns[name].field, direction == "desc")
+    return SortOrder(columns[name], direction == "desc")
 
 
 def sorted_rows(rows: Iterable[RenderedRow], descending: bool) -> Iterator[RenderedRow]:

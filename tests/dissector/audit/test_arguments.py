@@ -22,6 +22,8 @@ def test_the_help_shows_options_in_groups() -> None:
         ([], "audit takes captures, or --tables"),
         (["x.pcap", "--tables", "d"], "audit takes captures, or --tables"),
         (["x.pcap", "--columns", "nobody"], "findings have no column 'nobody'"),
+        (["x.pcap", "--columns", "rule", "--sort", "nobody"], "a finding has no column 'nobody'"),
+        (["x.pcap", "--columns", "rule", "--sort", "rule:up"], "'up' is not a direction"),
         (["--explain", "nobody"], "there is no rule 'nobody'"),
         (["x.pcap", "--rules", "nowhere"], "nowhere: cannot be read"),
     ],

@@ -141,6 +141,28 @@ def test_output_to_a_file_and_a_limit(services: list[str], tmp_path: Path) -> No
     assert path.read_text(encoding="utf-8").count("\n") == 1
 
 
+@pytest.mark.parametrize("name", ["jsonl", "csv", "text"])
+def test_findings_in_the_order_of_a_column(services: list[str], name: str) -> None:
+    args = [*services, "--format", name, "--columns", "rule,ts_ns,session"]
+    every = audit(*args).stdout.splitlines()
+    most = audit(*args, "--sort", "session:desc", "--limit", "2").stdout.splitlines()
+    rows = [line for line in every if "rule-1" in line]
+    sessions = sorted((re.findall("[0-9a-f]{16}", row)[-1] for row in rows), reverse=True)
+    found = [re.findall("[0-9a-f]{16}", line)[-1] for line in most if "rule-1" in line]
+    assert found == sessions[:2] and len(set(sessions)) > 1
+
+
+@pytest.mark.parametrize("name", ["sarif", "ocsf", "ecs"])
+def test_formats_of_others_are_sorted_too(services: list[str], name: str) -> None:
+    def sessions(*options: str) -> list[str]:
+        found = audit(*services, "--format", name, *options).stdout
+        return re.findall(r'"[0-9a-f]{16}"', found)
+
+    assert list(dict.fromkeys(sessions("--sort", "session:desc"))) == sorted(
+        set(sessions()), reverse=True
+    )
+
+
 def test_two_processes_find_the_same() -> None:
     alone = audit_of_sample("--format", "jsonl")
     together = audit(AUTH, "--format", "jsonl", "--jobs", "2")
@@ -186,6 +208,7 @@ def test_formats_of_others(services: list[str], name: str) -> None:
         (["x.pcap", "--var", "nothing=1"], "no rule has the placeholder %nothing%"),
         (["--tables", "nowhere"], "nowhere: no folder with tables"),
         (["x.pcap", "--no-redact"], "findings never show secrets"),
+        (["x.pcap", "--sort", "count"], "--sort does not go with text grouped by rule: choose"),
     ],
 )
 def test_options_that_do_not_go_together(args: list[str], reason: str) -> None:
@@ -209,6 +232,9 @@ def test_spark_finds_the_same(spark: object, tmp_path: Path) -> None:
     here, there = audit(*args), audit(*args, "--master", "local[2]")
     assert here.stdout and there.stdout == here.stdout
     assert there.exit_code == here.exit_code
+    order = ["--sort", "session:desc"]
+    here, there = audit(*args, *order), audit(*args, *order, "--master", "local[2]")
+    assert here.stdout and there.stdout == here.stdout
 
 
 def test_rules_without_a_value_are_named_in_the_last_line_only() -> None:

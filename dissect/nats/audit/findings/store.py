@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+SORTABLE = {name: name for name in FIELDS if name != "false_positives"} | {
+    "time": "ts_ns",
+    "level": "severity",
+}
+"""The columns by which findings can be sorted, each with the one of the store that has its order."""
+
 # Findings that agree in all of these are equal.
 _ORDER = "severity DESC, rule, ts_ns, session, number, subject, count, fields, capture, packet"
 
@@ -57,17 +63,21 @@ class Store:
             )
             self._connection.unregister("rows")
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """All findings in order, as batches of Arrow."""
+    def batches(
+        self, sort: str | None = None, descending: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """All findings in order, as batches of Arrow. `sort` is a value of SORTABLE that comes first in the
+        order; absent values are last."""
         names = ", ".join(schema().names)
-        query = f"SELECT {names} FROM findings ORDER BY {_ORDER}"
+        first = f"{sort} {'DESC' if descending else 'ASC'} NULLS LAST, " if sort else ""
+        query = f"SELECT {names} FROM findings ORDER BY {first}{_ORDER}"
         reader = self._connection.sql(query).to_arrow_reader(BATCH_ROWS)
         for part in reader:
             yield part.cast(schema())
 
-    def findings(self) -> Iterator[Finding]:
-        """All findings in order."""
-        for part in self.batches():
+    def findings(self, sort: str | None = None, descending: bool = False) -> Iterator[Finding]:
+        """All findings, in the order of `batches`."""
+        for part in self.batches(sort, descending):
             columns = [part.column(name).to_pylist() for name in FIELDS]
             for values in zip(*columns):
                 yield Finding(**dict(zip(FIELDS, values)))

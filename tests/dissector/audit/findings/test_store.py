@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from dissect.nats.audit.findings.store import batch, store
+import pytest
+
+from dissect.nats.audit.findings.store import SORTABLE, batch, store
 from dissect.nats.audit.sigma.levels import Level
 
 from tests.support.audit import finding
@@ -30,6 +32,23 @@ def test_the_order_does_not_depend_on_the_order_of_adding() -> None:
             kept.add(mixed[:4])
             kept.add(mixed[4:])
             assert list(kept.findings()) == ORDERED
+
+
+@pytest.mark.parametrize(
+    ("column", "descending", "places"),
+    [
+        ("ts_ns", False, [7, 1, 2, 3, 4, 5, 8, 0, 6]),
+        ("time", True, [0, 8, 2, 3, 4, 5, 1, 7, 6]),
+        ("level", False, [8, 1, 2, 3, 4, 5, 6, 7, 0]),
+        ("level", True, [0, 1, 2, 3, 4, 5, 6, 7, 8]),
+        ("suppressed", True, [4, 0, 1, 2, 3, 5, 6, 7, 8]),
+    ],
+)
+def test_the_order_of_a_column(column: str, descending: bool, places: list[int]) -> None:
+    with store() as kept:
+        kept.add(ORDERED[::-1])
+        found = list(kept.findings(SORTABLE[column], descending))
+    assert found == [ORDERED[place] for place in places]
 
 
 def test_counts_leave_out_what_is_suppressed() -> None:
