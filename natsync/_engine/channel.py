@@ -324,8 +324,10 @@ class Channel:
             try:
                 # Between the system call and the note of what it returned there is no other call.
                 if self._calls:
-                    for self._arrived in map(self._calls.recv_into, (self._loop.buffer.room,)):
-                        pass
+                    buffer = self._loop.buffer
+                    with buffer.room() as room:
+                        for self._arrived in map(self._calls.recv_into, (room,), (buffer.size,)):
+                            pass
                 else:
                     self.busy = True
                     self._arrived = self._loop.read(_ROOM)

@@ -188,7 +188,7 @@ class Engine:
 
     def receive_from(self, buffer: ReadBuffer, size: int, now: float) -> list[EngineEvent]:
         """As `receive` of the first `size` bytes of `buffer`."""
-        if buffer.room[0] == _PONG[0]:
+        if buffer.first(1) == b"P":  # a PING or PONG
             return self.receive(buffer.first(size), now)
         events: list[EngineEvent] = []
         try:

@@ -52,7 +52,7 @@ class SystemCalls(NamedTuple):
     `Transport.read` None."""
 
     send: Callable[[memoryview], int]
-    recv_into: Callable[[memoryview], int]
+    recv_into: Callable[[memoryview, int], int]
 
 
 def resolve(host: str, port: int, *, numeric: bool = False) -> list[Address]:

@@ -132,7 +132,8 @@ class Decoder:
         """As `receive` of the first `size` bytes of `buffer`, which are not needed any more after that."""
         if self.has_more:
             return self.receive(buffer.first(size))
-        return self._read(buffer.room[:size], 0, [], buffer.begin(size))
+        with buffer.begin(size) as data:
+            return self._read(data, 0, [], buffer.stream)
 
     def _read(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,7 +30,8 @@ def received(pieces: list[bytes], limits: Limits = Limits(), payloads: bool = Tr
         for piece in pieces:
             while piece:
                 count = min(SIZE, len(piece))
-                buffer.room[:count], piece = piece[:count], piece[count:]
+                with buffer.room() as room:
+                    room[:count], piece = piece[:count], piece[count:]
                 reading.add(decoder.receive_from(buffer, count))
                 for frames in drain(decoder):
                     reading.add(frames)
@@ -67,19 +70,34 @@ def test_any_stream_in_any_pieces(
 def test_after_what_may_change_the_rules_the_rest_is_kept() -> None:
     buffer, decoder = ReadBuffer(SIZE), Decoder(Role.SERVER)
     wire = b"INFO {}\r\nMSG a 1 2\r\nab\r\nMSG a"
-    buffer.room[: len(wire)] = wire
+    with buffer.room() as room:
+        room[: len(wire)] = wire
     assert len(decoder.receive_from(buffer, len(wire))) == 1 and decoder.has_more
     rest = b" 1 2\r\ncd\r\n"
-    buffer.room[: len(rest)] = rest
+    with buffer.room() as room:
+        room[: len(rest)] = rest
     assert decoder.receive_from(buffer, len(rest)) == [
         Msg(b"a", b"1", payload=b"ab"),
         Msg(b"a", b"1", payload=b"cd"),
     ]
 
 
+def test_a_decoder_leaves_no_view_to_the_garbage_collector() -> None:
+    """Neither where an error keeps the frames of its calls."""
+    buffer, decoder = ReadBuffer(SIZE), Decoder(Role.SERVER)
+    for wire in (b"MSG a 1 9\r\nab", b"cd", b"efghi\r\nPING\r\nMSG", b" a 1 x\r\n"):
+        with buffer.room() as room:
+            room[: len(wire)] = wire
+        with suppress(ProtocolError):
+            decoder.receive_from(buffer, len(wire))
+        buffer.stream.seek(0)
+        buffer.stream.truncate(SIZE + 1)  # refused while there are views
+
+
 def test_a_full_buffer_and_its_first_bytes() -> None:
     buffer = ReadBuffer(6)
-    buffer.room[:] = b"PONG\r\n"
-    assert buffer.size == len(buffer.room) == 6
-    assert buffer.begin(6).read() == b"PONG\r\n\n"
-    assert buffer.first(4) == b"PONG"
+    with buffer.room() as room:
+        room[:6] = b"PONG\r\n"
+    with buffer.begin(6) as data:
+        assert data == b"PONG\r\n"
+    assert (buffer.size, buffer.first(7), buffer.first(4)) == (6, b"PONG\r\n\n", b"PONG")
