@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import ConnectionClosedError, Error
 from .engine import KEEP_ALIVE, OPEN, PING, Delivery, Engine, EngineEvent, Ponged
-from .loop import Loop
+from .loop import ROOM, Loop
 from .outbound_buffer import (
     Chunks,
     Flush,
@@ -39,7 +39,7 @@ _WHOLE = {bytes, RequestBytes}
 _MESSAGES = _WHOLE | _IN_PIECES
 _NOTHING = memoryview(b"")
 _PING = SubscriptionOps(PING)  # not for another connection either, whose PONGs it would shift
-_ROOM = 64 << 10  # bytes of one read with TLS, which gives at most a record, or over WebSocket
+_LESS_ROOM = 64 << 10  # bytes of one read with TLS, which gives at most a record, or over WebSocket
 _CHECKPOINT = 1000
 """Messages after which a PING follows, so that about so many are unconfirmed if the connection is lost. With
 100 or a million a publish takes the same CPU time (CPython 3.11)."""
@@ -147,7 +147,7 @@ class Channel:
             self._begin_last(self._outbound.take_all())
             self._outlast(until)
             self._loop.finish_writing()
-            while (data := self._loop.read(_ROOM)) != b"":
+            while (data := self._loop.read(_LESS_ROOM)) != b"":
                 if monotonic() >= until:
                     return
                 if data is None:
@@ -324,13 +324,12 @@ class Channel:
             try:
                 # Between the system call and the note of what it returned there is no other call.
                 if self._calls:
-                    buffer = self._loop.buffer
-                    with buffer.room() as room:
-                        for self._arrived in map(self._calls.recv_into, (room,), (buffer.size,)):
+                    with self._loop.buffer.getbuffer() as room:
+                        for self._arrived in map(self._calls.recv_into, (room,), (ROOM,)):
                             pass
                 else:
                     self.busy = True
-                    self._arrived = self._loop.read(_ROOM)
+                    self._arrived = self._loop.read(_LESS_ROOM)
                     self.busy = False
             except (BlockingIOError, InterruptedError):
                 pass
@@ -360,13 +359,12 @@ class Channel:
             engine.rewind(self.in_bytes)
         if isinstance(data, bytes):
             self.in_bytes += len(data)
-            self._more = len(data) >= _ROOM
+            self._more = len(data) >= _LESS_ROOM
             events = engine.receive(data, monotonic())
         else:
             self.in_bytes += data
-            buffer = self._loop.buffer
-            self._more = data == buffer.size
-            events = engine.receive_from(buffer, data, monotonic())
+            self._more = data == ROOM
+            events = engine.receive_from(self._loop.buffer, data, monotonic())
         self._pass_on(events)
         # From here on no call.
         del engine.pings[: engine.answered]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from io import BytesIO
 from typing import cast
 
 from ..errors import (
@@ -40,7 +41,6 @@ from ..protocol import (
     encode,
     read_violation,
 )
-from ..protocol.read_buffer import ReadBuffer
 from ..protocol.structs import Struct
 
 __all__ = [
@@ -186,10 +186,12 @@ class Engine:
         self.offset = offset
         self.answered = 0
 
-    def receive_from(self, buffer: ReadBuffer, size: int, now: float) -> list[EngineEvent]:
-        """As `receive` of the first `size` bytes of `buffer`."""
-        if buffer.first(1) == b"P":  # a PING or PONG
-            return self.receive(buffer.first(size), now)
+    def receive_from(self, buffer: BytesIO, size: int, now: float) -> list[EngineEvent]:
+        """As `receive` of the first `size` bytes of `buffer`: see `Decoder.receive_from`."""
+        buffer.seek(0)
+        if buffer.read(1) == b"P":  # a PING or PONG
+            buffer.seek(0)
+            return self.receive(buffer.read(size), now)
         events: list[EngineEvent] = []
         try:
             self._take(self._decoder.receive_from(buffer, size), now, events)

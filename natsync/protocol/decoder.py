@@ -12,7 +12,6 @@ from io import BytesIO
 from .errors import ProtocolError
 from .frames import Connect, Context, Frame, HMsg, HPub, Info, Kind, LMsg, Message, RHMsg, Role
 from .grammar import Limits, grammar
-from .read_buffer import ReadBuffer
 from .scan import check_end, scan
 
 __all__ = ["Decoder"]
@@ -128,12 +127,18 @@ class Decoder:
             return self.read()
         return self._read(data, 0, [])
 
-    def receive_from(self, buffer: ReadBuffer, size: int) -> list[Frame]:
-        """As `receive` of the first `size` bytes of `buffer`, which are not needed any more after that."""
+    def receive_from(self, buffer: BytesIO, size: int) -> list[Frame]:
+        """As `receive` of the first `size` bytes of `buffer`, which are not needed any more after that; the
+        byte behind them is overwritten."""
         if self.has_more:
-            return self.receive(buffer.first(size))
-        with buffer.begin(size) as data:
-            return self._read(data, 0, [], buffer.stream)
+            buffer.seek(0)
+            return self.receive(buffer.read(size))
+        buffer.seek(size)
+        buffer.write(b"\n")  # there a search for the end of a line ends
+        # Released at once: where the garbage collector finds a BytesIO with views of it, CPython 3.13
+        # complains, and 3.12 has crashed.
+        with buffer.getbuffer()[:size] as data:
+            return self._read(data, 0, [], buffer)
 
     def _read(
         self,
