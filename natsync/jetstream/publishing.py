@@ -9,6 +9,7 @@ lists no stream with the subject.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from time import monotonic
 from typing import Literal, NamedTuple, TypedDict, TypeVar
 
@@ -47,6 +48,7 @@ __all__ = [
     "message_headers",
     "names_request",
     "publish",
+    "raise_if_gone",
     "read_ack",
 ]
 
@@ -279,6 +281,17 @@ def read_ack(data: bytes, subject: str) -> PubAck:
         if len(head) <= _LONGEST_HEAD:
             _heads[head] = ack.stream, ack.domain
     return ack
+
+
+def raise_if_gone(look: Callable[[], object], gone: type[Error], error: Error) -> None:
+    """After `error`, that no stream takes messages, raises `gone` if `look` does: the stream does not exist.
+    Nobody takes messages either while it has no leader."""
+    try:
+        look()
+    except gone as found:
+        raise found from error
+    except Error:  # nobody can tell at the moment
+        pass
 
 
 def _read_json_ack(data: bytes, subject: str) -> PubAck:

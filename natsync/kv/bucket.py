@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from .._checks import check_count, check_seconds
-from ..errors import Error, OptionError
+from ..errors import OptionError
 from ..jetstream import (
     JetStream,
     NoStreamResponseError,
@@ -16,7 +16,7 @@ from ..jetstream import (
     StreamNotFoundError,
     WrongLastSequenceError,
 )
-from ..jetstream.publishing import PublishOptions
+from ..jetstream.publishing import PublishOptions, raise_if_gone
 from ..message import Data, HeadersLike
 from .config import KeyValueConfig, bucket_config
 from .entry import Entry, Operation
@@ -270,18 +270,8 @@ class KeyValue:
         try:
             return self._js.publish(self._target + key, value, headers=headers, **options).seq
         except NoStreamResponseError as error:
-            self._check_exists(error)
+            raise_if_gone(self.status, BucketNotFoundError, error)
             raise
-
-    def _check_exists(self, error: Error) -> None:
-        """Raises BucketNotFoundError where the server says so. Nobody takes values either while the stream
-        has no leader."""
-        try:
-            self.status()
-        except BucketNotFoundError as gone:
-            raise gone from error
-        except Error:  # nobody can tell at the moment
-            pass
 
     def __repr__(self) -> str:
         return f"KeyValue({self.bucket!r})"

@@ -27,6 +27,7 @@ from ..jetstream import (
     WrongLastSequenceError,
 )
 from ..jetstream.configs import DeliverPolicy
+from ..jetstream.publishing import raise_if_gone
 from ..jetstream.stored import direct_get, get_msg
 from .errors import (
     BadObjectMetaError,
@@ -95,7 +96,7 @@ class ObjectStore:
             with suppress(Error):  # of the two, the first error tells more
                 self._purge(chunks)
             if isinstance(failure, NoRespondersError):
-                self._check_exists(failure)
+                raise_if_gone(self._stream_info, StoreNotFoundError, failure)
             raise
         info = ObjectInfo(
             meta.name,
@@ -338,19 +339,9 @@ class ObjectStore:
                 subject, info.to_json(), rollup="sub", expected_last_subject_seq=before
             )
         except NoStreamResponseError as error:
-            self._check_exists(error)
+            raise_if_gone(self._stream_info, StoreNotFoundError, error)
             raise
         return replace(info, revision=ack.seq, mtime=datetime.now(timezone.utc))
-
-    def _check_exists(self, error: Error) -> None:
-        """Raises StoreNotFoundError where the server says so. Nobody takes messages either while the stream
-        has no leader."""
-        try:
-            self._stream_info()
-        except StoreNotFoundError as gone:
-            raise gone from error
-        except Error:  # nobody can tell at the moment
-            pass
 
     def _purge(self, subject: str, last: int = 0) -> None:
         """Removes the messages on `subject`; with `last`, up to that sequence."""
