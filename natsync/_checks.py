@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
+
 from .errors import OptionError
 
-__all__ = ["check_call", "check_count", "check_data", "check_kind", "check_seconds", "check_text"]
+__all__ = [
+    "check_call",
+    "check_count",
+    "check_data",
+    "check_kind",
+    "check_options",
+    "check_seconds",
+    "check_text",
+]
 
 _COROUTINE = 0x80 | 0x200  # inspect.CO_COROUTINE, CO_ASYNC_GENERATOR
 _GENERATOR = 0x20  # inspect.CO_GENERATOR
@@ -66,6 +76,13 @@ def check_call(**arguments: object) -> None:
             raise TypeError(
                 f"{what} must be a plain function, not one with yield: a call would not run it"
             )
+
+
+def check_options(call: str, options: Iterable[str], allowed: Container[str]) -> None:
+    """Checks the names of keyword arguments that `call` hands on, as Python does those of a function."""
+    for name in options:
+        if name not in allowed:
+            raise TypeError(f"{call}() got an unexpected keyword argument {name!r}")
 
 
 def _flags(function: object) -> int:

@@ -367,8 +367,10 @@ class Client(Requests):
     def __del__(self) -> None:
         connection: Connection | None = vars(self).get("_connection")
         if connection and connection.status is not Status.CLOSED:
-            warnings.warn(f"unclosed client {self!r}", ResourceWarning, source=self)
+            text = f"unclosed client {self!r}"
             connection.begin_close(CLOSE_TIMEOUT, "the garbage collector")
+            # Last: a filter may turn the warning into an error.
+            warnings.warn(text, ResourceWarning, source=self)
 
     def __repr__(self) -> str:
         name = self._connection.options.name

@@ -7,6 +7,7 @@ message that is lost or refused.
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 from uuid import uuid4
 
 from .._checks import check_count
+from .._finalizers import before_exit
 from ..errors import NextMsgTimeoutError, OptionError, RequestTimeoutError
 from ..message import Data, Headers, HeadersLike, Msg, is_no_responders
 from .api import API, TIMEOUT, Timeout, decode_object
@@ -31,6 +33,8 @@ from .publishing import PubAck, PublishOptions, message_headers, read_ack
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from ..subscription import Subscription
 
 __all__ = ["AtomicBatch", "FastBatch"]
 
@@ -132,7 +136,8 @@ class AtomicBatch:
         own = {"Nats-Batch-Id": self.id, "Nats-Batch-Sequence": str(self._count + 1)}
         if commit:
             own["Nats-Batch-Commit"] = commit
-        asked = Headers(message_headers(self._api, headers, options) or {})
+        call = "commit" if commit else "add"
+        asked = Headers(message_headers(call, self._api, headers, options) or {})
         return Headers([*asked.fields, *own.items()])
 
     def _settle(self, all_of_them: bool) -> None:
@@ -239,6 +244,14 @@ class FastBatch:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @before_exit
+    def __del__(self) -> None:
+        replies: Subscription | None = vars(self).get("_replies")
+        if replies and not replies.closed:
+            self.close()  # first: a filter may turn the warning into an error
+            text = f"unclosed fast batch, messages: {self._count}"
+            warnings.warn(text, ResourceWarning, source=self)
+
     def _send(
         self,
         subject: str,
@@ -249,9 +262,11 @@ class FastBatch:
     ) -> None:
         if self._closed:
             raise BatchClosedError(self._closed)
-        sent = message_headers(self._api, headers, options) if options else headers
+        if options:
+            call = "add" if op in (_START, _APPEND) else "commit"
+            headers = message_headers(call, self._api, headers, options)
         reply = f"{self._inbox}.{self._flow}.fail.{self._count + 1}.{op}.$FI"
-        self._api.core.publish(subject, data, reply=reply, headers=sent)
+        self._api.core.publish(subject, data, reply=reply, headers=headers)
         self._count += op != _COMMIT_WITHOUT
         self._subject = subject
 

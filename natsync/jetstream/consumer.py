@@ -9,7 +9,7 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
-from .._checks import check_call, check_count
+from .._checks import check_call, check_count, check_options
 from .._finalizers import before_exit
 from ..errors import (
     NextMsgTimeoutError,
@@ -131,6 +131,7 @@ class Consumer:
         check_count(batch=batch)
         if batch < 1:
             raise OptionError("batch", "must be at least 1")
+        check_options("fetch", options, GroupOptions.__optional_keys__)
         return self._fetch(FetchPlan(batch, heartbeat=heartbeat, **self._grouped(options)), timeout)
 
     def fetch_bytes(
@@ -146,6 +147,7 @@ class Consumer:
         check_count(max_bytes=max_bytes)
         if max_bytes < 1:
             raise OptionError("max_bytes", "must be at least 1")
+        check_options("fetch_bytes", options, GroupOptions.__optional_keys__)
         plan = FetchPlan(_MANY, max_bytes, heartbeat=heartbeat, **self._grouped(options))
         return self._fetch(plan, timeout)
 
@@ -157,6 +159,7 @@ class Consumer:
         check_count(batch=batch)
         if batch < 1:
             raise OptionError("batch", "must be at least 1")
+        check_options("fetch_no_wait", options, GroupOptions.__optional_keys__)
         return self._fetch(FetchPlan(batch, no_wait=True, **self._grouped(options)), timeout)
 
     def next(self, timeout: Timeout = TIMEOUT) -> JetStreamMsg:
@@ -177,6 +180,7 @@ class Consumer:
         NoHeartbeatError and ConsumerLeadershipChangedError, by the thread that takes messages;
         without it they are logged.
         """
+        check_options("messages", options, PullOptions.__optional_keys__)
         return self._messages(on_error, options)
 
     def consume(
@@ -195,6 +199,7 @@ class Consumer:
         delivered again after `ack_wait`. For the other arguments see `messages`.
         """
         check_handler(handler, workers)
+        check_options("consume", options, PullOptions.__optional_keys__)
         messages = self._messages(on_error, options, shared=workers > 1)
         name = f"{self.stream_name}.{self.name}"
         return ConsumeContext(self._api.core, messages, handler, workers, on_error, name)

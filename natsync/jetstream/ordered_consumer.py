@@ -13,7 +13,7 @@ from datetime import datetime
 from time import monotonic
 from typing import TYPE_CHECKING, TypedDict
 
-from .._checks import check_call, check_count, check_seconds
+from .._checks import check_call, check_count, check_options, check_seconds
 from ..errors import NextMsgTimeoutError, OptionError, PermissionsViolationError
 from .api import API, TIMEOUT, Timeout
 from .configs import ConsumerConfig, DeliverPolicy
@@ -96,6 +96,7 @@ class OrderedConsumer:
         other errors of a consumer that cannot be created.
         """
         check_call(on_error=on_error)
+        check_options("messages", options, OrderedOptions.__optional_keys__)
         expires = options.get("expires", 30.0)
         check_seconds(expires=expires)
         options.setdefault("heartbeat", min(5.0, expires / 2))
@@ -122,6 +123,7 @@ class OrderedConsumer:
         HandlerError; the message is not delivered again. For the rest see `messages`.
         """
         check_handler(handler)
+        check_options("consume", options, OrderedOptions.__optional_keys__)
         messages = self.messages(on_error=on_error, **options)
         return ConsumeContext(self._api.core, messages, handler, 1, on_error, self.stream_name)
 

@@ -105,7 +105,7 @@ class PublishWindow:
         api = self._api
         seconds = api.timeout if timeout is TIMEOUT else api.seconds(timeout)
         if options:
-            headers = message_headers(api, headers, options)
+            headers = message_headers("publish_async", api, headers, options)
             if "msg_id" in options:
                 return self._publish_identified(subject, data, headers, seconds)
         window = self._plain or self._open_plain()

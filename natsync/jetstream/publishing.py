@@ -13,7 +13,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Literal, NamedTuple, TypedDict, TypeVar
 
-from .._checks import check_count, check_text
+from .._checks import check_count, check_options, check_text
 from ..errors import (
     ConnectionReconnectingError,
     Error,
@@ -142,7 +142,7 @@ def publish(
     options: PublishOptions,
 ) -> PubAck:
     """Publishes, and returns the acknowledgement: see `JetStream.publish`."""
-    sent = message_headers(api, headers, options) if options else headers
+    sent = message_headers("publish", api, headers, options) if options else headers
     has_id = "msg_id" in options
     seconds = api.seconds(timeout)
     until = monotonic() + seconds
@@ -209,14 +209,15 @@ def lists_none(answer: Msg) -> bool:
 
 
 def message_headers(
-    api: API, headers: HeadersLike | None, options: PublishOptions
+    call: str, api: API, headers: HeadersLike | None, options: PublishOptions
 ) -> HeadersLike | None:
-    """The headers of a message with these options. Raises OptionError or TypeError for those that make no
+    """The headers of a message with these options, of which `call` was called. Raises OptionError or TypeError for those that make no
     sense, UnsupportedError for a server that would not know them."""
     msg_id = options.get("msg_id")
     if len(options) == 1 and msg_id.__class__ is str and msg_id and not headers:
         return {"Nats-Msg-Id": msg_id}  # the hot path
     own: dict[str, str] = {}
+    check_options(call, options, PublishOptions.__optional_keys__)
     for name, value in options.items():
         if name in _NEEDED:
             api.need(name, _NEEDED[name])
@@ -224,10 +225,8 @@ def message_headers(
             if not isinstance(value, Schedule):
                 raise TypeError(f"schedule must be Schedule, not {type(value).__name__}")
             own.update(value.headers())
-        elif name in _NAMES:
-            own[_NAMES[name]] = _value(name, value)
         else:
-            raise TypeError(f"publish takes no argument {name!r}")
+            own[_NAMES[name]] = _value(name, value)
     if "expected_last_subject_seq_subject" in options:
         if "expected_last_subject_seq" not in options:
             option = "expected_last_subject_seq_subject"

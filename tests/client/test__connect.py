@@ -97,6 +97,23 @@ def test_a_client_that_is_never_closed_warns_and_ends() -> None:
         peer.expect_end()
 
 
+def test_a_client_that_is_never_closed_ends_where_warnings_are_errors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    raised: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: raised.append(args.exc_type))
+    with FakeServer() as server:
+        call = server.connecting(natsync.connect)
+        peer = server.accept()
+        peer.greet()
+        nc = call.result()
+        del call
+        del nc  # the filter of this test run is `error`
+        gc.collect()
+        peer.expect_end()
+    assert raised == [ResourceWarning]
+
+
 def test_the_first_connect_imports_little() -> None:
     """Modules that only unusual URLs need took most of its time."""
     code = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -161,6 +162,36 @@ def test_a_fast_batch_may_be_one_message_or_end_without(js: JetStream, stream: S
     assert stream.info().state.messages == 2
     with pytest.raises(natsync.OptionError, match="at least 1"):
         js.fast_batch(0)
+
+
+def test_an_unknown_option_is_refused_with_the_name_of_the_call(
+    js: JetStream, stream: Stream
+) -> None:
+    with js.fast_batch() as fast, js.atomic_batch() as atomic:
+        for batch in (fast, atomic):
+            for call in (batch.add, batch.commit):
+                words = f"{call.__name__}\\(\\) got an unexpected keyword argument 'prefetch'"
+                with pytest.raises(TypeError, match=words):
+                    call(f"{stream.name}.a", prefetch=1)  # type: ignore[call-arg]  # on purpose
+            assert len(batch) == 0
+    assert stream.info().state.messages == 0
+
+
+def test_a_fast_batch_that_is_never_closed_warns_and_ends(
+    js: JetStream, js_client: natsync.Client, stream: Stream
+) -> None:
+    def subscriptions() -> int:
+        return len([*js_client._connection.table.all()])
+
+    before = subscriptions()
+    batch = js.fast_batch()
+    batch.add(f"{stream.name}.a")
+    assert subscriptions() == before + 1
+    with pytest.warns(ResourceWarning, match="unclosed fast batch, messages: 1"):
+        del batch
+        gc.collect()
+    assert subscriptions() == before
+    assert stream.info().state.messages == 1
 
 
 def test_a_refused_message_ends_a_fast_batch(js: JetStream, stream: Stream) -> None:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 
-from natsync.jetstream import ConsumerConfig, ConsumerNotFoundError, JetStream, StreamConfig
+from natsync.jetstream import (
+    ConsumerConfig,
+    ConsumerNotFoundError,
+    JetStream,
+    JetStreamMsg,
+    StreamConfig,
+)
 
 pytestmark = pytest.mark.server
 
@@ -19,3 +28,30 @@ def test_info_is_asked_for_anew(js: JetStream, stream_name: str) -> None:
     stream.delete_consumer("c")
     with pytest.raises(ConsumerNotFoundError):
         consumer.info()
+
+
+def test_an_unknown_option_is_refused_with_the_name_of_the_call(
+    js: JetStream, stream_name: str
+) -> None:
+    stream = js.create_stream(StreamConfig(stream_name))
+    consumer = stream.create_consumer(ConsumerConfig(durable_name="c"))
+    ordered = js.ordered_consumer(stream_name)
+    handler: Callable[[JetStreamMsg], None] = lambda msg: None
+    calls: dict[str, list[Callable[..., object]]] = {
+        "fetch": [consumer.fetch],
+        "fetch_bytes": [partial(consumer.fetch_bytes, 100)],
+        "fetch_no_wait": [partial(consumer.fetch_no_wait, 1)],
+        "messages": [consumer.messages, ordered.messages],
+        "consume": [partial(consumer.consume, handler), partial(ordered.consume, handler)],
+        "publish": [partial(js.publish, stream_name)],
+        "publish_async": [partial(js.publish_async, stream_name)],
+    }
+    for name, same in calls.items():
+        for call in same:
+            with pytest.raises(TypeError) as caught:
+                call(prefetch=1)
+            assert str(caught.value) == f"{name}() got an unexpected keyword argument 'prefetch'"
+    # Groups share messages, of which an ordered consumer would miss some.
+    with pytest.raises(TypeError, match="'group'"):
+        ordered.messages(group="g")  # type: ignore[call-arg]  # on purpose
+    assert stream.info().state.messages == 0

@@ -179,7 +179,7 @@ def test_a_scheduled_message_is_stored_as_asked(js: JetStream, stream_name: str)
         ({"ttl": 0.5}, natsync.OptionError, "ttl: must be at least 1 second"),
         ({"ttl": "5s"}, TypeError, "ttl must be a number of seconds, not str"),
         ({"schedule": "@at noon"}, TypeError, "schedule must be Schedule, not str"),
-        ({"id": "1"}, TypeError, "publish takes no argument 'id'"),
+        ({"id": "1"}, TypeError, "publish() got an unexpected keyword argument 'id'"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_at_the_call(
