@@ -212,7 +212,8 @@ def message_headers(
     call: str, api: API, headers: HeadersLike | None, options: PublishOptions
 ) -> HeadersLike | None:
     """The headers of a message with these options, for which the user called `call`. Raises OptionError or
-    TypeError for those that make no sense, UnsupportedError for a server that would not know them."""
+    TypeError for those that make no sense, UnsupportedError for a server that would not know them.
+    """
     msg_id = options.get("msg_id")
     if len(options) == 1 and msg_id.__class__ is str and msg_id and not headers:
         return {"Nats-Msg-Id": msg_id}  # the hot path
