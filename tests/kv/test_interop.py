@@ -35,6 +35,18 @@ def with_nats_py(server: NatsServer, work: Work) -> None:
     asyncio.run(run())
 
 
+async def read_again(call: Callable[..., Coroutine[Any, Any, list[Any]]], *key: str) -> list[Any]:
+    """What `keys` or `history` of nats.py return, asked for again where they find nothing. Its watch takes a
+    bucket for empty if the server has sent all messages when it asks, and they still wait in its own
+    queue (nats/js/kv.py, watch): with nats.py alone, 5 of 2,000 calls (nats-py 2.16, CPython 3.13)."""
+    for _ in range(20):
+        try:
+            return await call(*key)
+        except nats_js.NoKeysError:
+            pass
+    return []
+
+
 def check(kv: KeyValue) -> None:
     """Another client wrote `a` twice and `b.c`, deleted `gone` and purged `purged`."""
     assert [entry.value for entry in kv.history("a")] == [b"1", b"2"]
@@ -83,8 +95,9 @@ def test_a_bucket_of_ours_is_read_by_nats_py(
         assert (await theirs.get("a")).value == b"2"
         assert (await theirs.get("a", revision=1)).value == b"1"
         assert (await theirs.status()).history == 5
-        assert sorted(await theirs.keys()) == ["a", "b.c"]
-        assert [entry.value for entry in await theirs.history("a")] == [b"1", b"2"]
+        assert sorted(await read_again(theirs.keys)) == ["a", "b.c"]
+        history = await read_again(theirs.history, "a")
+        assert [entry.value for entry in history] == [b"1", b"2"]
         for key, operation in (("gone", "DEL"), ("purged", "PURGE")):
             with pytest.raises(nats_js.KeyNotFoundError) as caught:
                 await theirs.get(key)
