@@ -38,7 +38,8 @@ def with_nats_py(server: NatsServer, work: Work) -> None:
 async def read_again(call: Callable[..., Coroutine[Any, Any, list[Any]]], *key: str) -> list[Any]:
     """What `keys` or `history` of nats.py return, asked for again where they find nothing. Its watch takes a
     bucket for empty if the server has sent all messages when it asks, and they still wait in its own
-    queue (nats/js/kv.py, watch): with nats.py alone, 5 of 2,000 calls (nats-py 2.16, CPython 3.13)."""
+    queue (nats/js/kv.py, watch): with nats.py alone, 5 of 2,000 calls (nats-py 2.16, CPython 3.13).
+    """
     for _ in range(20):
         try:
             return await call(*key)
