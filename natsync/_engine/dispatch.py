@@ -67,7 +67,7 @@ class Dispatcher:
         if sub.pending.on_outage:
             sub.pending.on_outage = self._guarded(sub.subject, sub.pending.on_outage)
 
-        def call(msg: Msg, token: object) -> None:
+        def call(msg: Msg) -> None:
             try:
                 if around is None:
                     handler(msg)
@@ -76,8 +76,6 @@ class Dispatcher:
                         handler(msg)
             except Exception as error:  # the rim: whatever user code raises is reported
                 self._failed(sub.subject, error)
-            finally:
-                sub.handled(token)
 
         if executor:
             feed = self._feeder.post

@@ -27,13 +27,12 @@ executor takes 22 us (CPython 3.11): with 64, a third of a microsecond for each 
 
 class RunQueue:
     """The runs of one subscription. `feed` makes a call on a thread that may wait for the executor, and
-    returns whether it will; `handle` handles one message and finishes its token; `running` holds the
-    threads in a run."""
+    returns whether it will; `handle` handles one message; `running` holds the threads in a run."""
 
     def __init__(
         self,
         sink: SubscriptionSink,
-        handle: Callable[[Msg, object], None],
+        handle: Callable[[Msg], None],
         workers: int,
         executor: Executor,
         feed: Callable[[Callable[[], object]], bool],
@@ -102,7 +101,10 @@ class RunQueue:
                 frame = self._sink.next(me)
                 if frame is None:
                     break
-                self._handle(ReceivedMsg(frame, self._sink.host.respond), frame)
+                try:
+                    self._handle(ReceivedMsg(frame, self._sink.host.respond))
+                finally:
+                    self._sink.handled(frame)
         finally:
             self._running.pop(me, None)
             self._end_run()

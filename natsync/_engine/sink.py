@@ -190,34 +190,38 @@ class SubscriptionSink:
         """Returns whether a handler, or another thread than this one, takes the messages."""
         return self.has_handler or self._reader not in (None, threading.get_ident())
 
-    def handle(self, call: Callable[[Msg, object], None]) -> None:
-        """Calls `call` with each message and a token until the end; each token must be passed to
-        `handled`. For the thread of the handler."""
+    def handle(self, call: Callable[[Msg], None]) -> None:
+        """Calls `call` with each message until the end. For the thread of the handler."""
         me = threading.get_ident()
-        for frame in self.frames(refusal=False, thread=me):
-            call(ReceivedMsg(frame, self.host.respond), frame)
+        pending, respond = self.pending, self.host.respond
+        while True:
+            try:
+                first = self.take(None, refusal=False, thread=me)
+            except Error:  # why there will be no more
+                return
+            assert first
+            try:
+                if self.workers == 1:  # others could take them, too
+                    pending.begin_run()
+                call(ReceivedMsg(first, respond))
+                for frame in pending.run():
+                    call(ReceivedMsg(frame, respond))
+            finally:
+                pending.finish(first)
 
     def handled(self, token: object) -> None:
-        """Notes that the handler has returned."""
+        """Notes that the message that `next` has returned is handled."""
         self.pending.finish(token)
 
-    def frames(
-        self,
-        timeout: float | None = None,
-        limit: int | None = None,
-        *,
-        refusal: bool = True,
-        thread: int | None = None,
-    ) -> Iterator[Delivered]:
+    def frames(self, timeout: float | None = None, limit: int | None = None) -> Iterator[Delivered]:
         """Yields messages until none arrives for `timeout` seconds, after `limit` messages, or until
-        the end. With `refusal` it raises the reason of the end, unless the program has asked for the
-        end."""
+        the end. Raises the reason of the end, unless the program has asked for the end."""
         delivered = 0
         while limit is None or delivered < limit:
             try:
-                frame = self.take(timeout, refusal=refusal, thread=thread)
+                frame = self.take(timeout)
             except Error as error:
-                if self._quiet or isinstance(error, BadSubscriptionError) or not refusal:
+                if self._quiet or isinstance(error, BadSubscriptionError):
                     return
                 raise
             if frame is None:

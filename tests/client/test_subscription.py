@@ -168,7 +168,7 @@ def test_a_handler_takes_all_and_outlives_a_refusal() -> None:
     sub = new_sub(handled=True)
     got: list[bytes] = []
     sub._sink.refuse(DENIED)
-    call = Background(lambda: sub._sink.handle(lambda msg, _: got.append(msg.data)))
+    call = Background(lambda: sub._sink.handle(lambda msg: got.append(msg.data)))
     sub._sink.deliver(frames(b"1", b"2"))
     sub._sink.end(ConnectionClosedError("reset"), quiet=False)
     call.result()

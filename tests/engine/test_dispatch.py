@@ -48,6 +48,21 @@ def test_a_handler_gets_messages_in_order_on_its_own_thread() -> None:
     assert got == [("test-handler-a", b"1"), ("test-handler-a", b"2")]
 
 
+def test_a_handler_that_ends_its_subscription_gets_no_more_messages() -> None:
+    dispatcher = Dispatcher("test", Callbacks(), threading.RLock())
+    got: list[bytes] = []
+    sub = handled_sub(b"1", b"2", b"3", b"4")
+
+    def handler(msg: Msg) -> None:
+        got.append(msg.data)
+        if msg.data == b"2":
+            sub.end(MaxMessagesError("a"), discard=True)
+
+    dispatcher.handle(sub, handler)
+    assert dispatcher.join(until())
+    assert got == [b"1", b"2"] and (sub.pending.delivered, sub.pending.dropped) == (2, 2)
+
+
 def test_what_a_handler_raises_is_reported_and_delivery_goes_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -122,6 +122,60 @@ def test_nothing_is_gathered_across_an_outage() -> None:
     assert taken(pending) == [b"1", b"2"] and outages == [None]
 
 
+def test_the_messages_of_a_run_are_pending_until_they_are_taken() -> None:
+    pending = new_pending(most=4, most_bytes=20)
+    pending.put(frames(b"1", b"22", b"333", b"4444"))
+    first = pending.next(threading.get_ident() + 1)
+    pending.begin_run()
+    assert (len(pending), pending.size, pending.delivered, pending.wait_idle(0)) == (3, 9, 1, 4)
+    run = pending.run()
+    assert next(run).payload == b"22"
+    assert (len(pending), pending.size, pending.delivered, pending.wait_idle(0)) == (2, 7, 2, 3)
+    assert pending.put(frames(b"5", b"6", b"7")) == 1, "two are in the run, two more are the limit"
+    assert [frame.payload for frame in run] == [b"333", b"4444"]
+    assert (len(pending), pending.size, pending.delivered, pending.wait_idle(0)) == (2, 2, 4, 3)
+    pending.finish(first)
+    assert pending.wait_idle(0) == 2
+    pending.put(frames(bytes(18)))
+    assert pending.size == 20
+    assert pending.put(frames(b"8")) == 2 and taken(pending) == [b"5", b"6", bytes(18)]
+
+
+def test_the_end_drops_the_rest_of_a_run() -> None:
+    pending = new_pending(most=-1)
+    pending.put(numbers(1, 2, 3))
+    pending.begin_run()
+    run = pending.run()
+    assert next(run).payload == b"1"
+    pending.put(numbers(4))
+    pending.close(BadSubscriptionError("a"), discard=True)
+    assert [*run] == []
+    assert (len(pending), pending.size, pending.delivered, pending.dropped) == (0, 0, 1, 3)
+
+
+@pytest.mark.parametrize("overflow", [Overflow.DROP_OLD, Overflow.BLOCK])
+def test_messages_that_may_have_to_make_room_are_taken_one_by_one(overflow: Overflow) -> None:
+    pending = new_pending(overflow=overflow)
+    pending.put(numbers(1, 2))
+    pending.begin_run()
+    assert [*pending.run()] == [] and taken(pending) == [b"1", b"2"]
+
+
+def test_an_outage_comes_between_the_messages_of_a_handler() -> None:
+    pending = new_pending(most=-1)
+    reported: list[object] = []
+    pending.on_outage = reported.append
+    pending.put(numbers(1))
+    pending.begin_run()
+    pending.mark(None)
+    pending.put(numbers(2))
+    reported += [frame.payload for frame in pending.run()]
+    pending.begin_run()
+    assert [*pending.run()] == []
+    reported += taken(pending)
+    assert reported == [b"1", None, b"2"]
+
+
 def test_what_the_waiting_thread_handles_itself_does_not_count() -> None:
     pending = new_pending()
     pending.put(numbers(1))
