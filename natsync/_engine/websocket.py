@@ -18,8 +18,6 @@ from .transport import SystemCalls, Transport
 __all__ = ["Upgrade", "WebSocketTransport"]
 
 MOST_HEAD_BYTES = 16 << 10
-# The largest payload of a server (server/const.go: MAX_PAYLOAD_MAX_SIZE).
-_MOST_FRAME_BYTES = 64 << 20
 _FRAME_BYTES = 64 << 10  # that are sent in one frame
 _LEAST_COMPRESSED = 64  # less is not worth it, as the server finds (server/websocket.go)
 _HEAD_END = b"\r\n\r\n"
@@ -82,7 +80,7 @@ class WebSocketTransport(Transport):
         self.wants_write = False
         self._inner = inner
         self._compresses = compresses
-        self._reader = FrameReader(_MOST_FRAME_BYTES)
+        self._reader = FrameReader()
         self._reader.feed(rest)
         self._unsent = b""  # of a frame
         self._covers = 0  # bytes of the caller's that are in it
@@ -166,7 +164,7 @@ class WebSocketTransport(Transport):
         self.wants_write = self._inner.wants_write or bool(self._unsent or self._pong)
 
     def _payloads(self) -> bytes | None:
-        """The payloads of the whole data frames that came; None: there was none."""
+        """What came of the payloads of data frames; None: nothing did."""
         parts = []
         try:
             while (frame := self._reader.read()) is not None:

@@ -112,63 +112,76 @@ def read_frame_head(data: bytes | bytearray, at: int = 0) -> FrameHead | None:
 
 
 class FrameReader:
-    """The frames of one direction: `feed` it bytes in any pieces, and take whole frames with `read`.
+    """The frames of one direction: `feed` it bytes in any pieces, and take payloads with `read`.
 
-    Compressed messages are inflated, each on its own: servers never keep the context of the one before. A
-    frame or message of more than `limit` bytes is an error.
+    Those of data frames come in pieces, as they arrive: a server sends all that waits for a client as one
+    frame, of any size (server/websocket.go: wsCollapsePtoNB). Compressed messages are inflated, each on its
+    own, because servers never keep the context of the one before; a piece of them is at most 1,032 times as
+    long as what arrived.
     """
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._held = b""
-        self._at = 0  # of the next frame in it
-        # What came after it, and how many bytes have to come before there can be a frame.
-        self._pieces: list[bytes] = []
-        self._lacks = 1
-        self._message: bytearray | None = None  # a compressed one, in progress
+        self._at = 0  # of the next byte in it
+        self._head: FrameHead | None = None  # of the data frame that has begun
+        self._taken = 0  # of its payload
+        self._inflator = zlib.decompressobj(-15)
+        self._is_compressed = False  # the message that it belongs to
 
     def feed(self, data: bytes) -> None:
         """Takes the next bytes."""
-        self._pieces.append(data)
-        self._lacks -= len(data)
+        rest = self._held[self._at :]
+        self._held, self._at = rest + data if rest else data, 0
 
     def read(self) -> tuple[Opcode, bytes] | None:
-        """The next frame: its opcode and payload; None: more bytes are needed. Raises ProtocolError. The
-        payload of a compressed message comes with its last frame."""
-        while self._lacks <= 0:
-            if self._pieces:
-                self._join()
-            held, at = self._held, self._at
-            head = read_frame_head(held, at)
+        """The next control frame, or the next piece of a data frame: its opcode, and a payload; None: more
+        bytes are needed. Raises ProtocolError."""
+        while True:
+            head = self._head
             if head is None:
-                self._lacks = 1
-                break
-            if head.length > self._limit:
-                raise ProtocolError(f"a WebSocket frame of {head.length} bytes")
-            begin = at + head.size
-            end = begin + head.length
-            if len(held) < end:
-                self._lacks = end - len(held)
-                break
-            self._at = end
-            payload = apply_mask(held[begin:end], head.mask)
-            if head.opcode.is_control or not (head.compressed or self._message is not None):
+                head = read_frame_head(self._held, self._at)
+                if head is None:
+                    return None
+                if head.opcode.is_control:
+                    return self._control(head)
+                self._begin(head)
+            payload = self._piece(head)
+            if payload:
                 return head.opcode, payload
-            if self._message is None:
-                self._message = bytearray()
-            self._message += payload
-            if len(self._message) > self._limit:
-                raise ProtocolError("a WebSocket message that is too long")
-            if head.final:
-                message, self._message = bytes(self._message), None
-                return head.opcode, inflate(message, self._limit)
-        return None
+            if self._head is not None:
+                return None
 
-    def _join(self) -> None:
-        rest = self._held[self._at :]
-        pieces = [rest, *self._pieces] if rest else self._pieces
-        # The join of a single piece is no copy.
-        self._held, self._at, self._pieces = b"".join(pieces), 0, []
+    def _control(self, head: FrameHead) -> tuple[Opcode, bytes] | None:
+        begin = self._at + head.size
+        end = begin + head.length
+        if len(self._held) < end:
+            return None
+        self._at = end
+        return head.opcode, apply_mask(self._held[begin:end], head.mask)
+
+    def _begin(self, head: FrameHead) -> None:
+        self._head, self._taken = head, 0
+        self._at += head.size
+        if head.opcode is not Opcode.CONTINUATION:
+            self._is_compressed = head.compressed
+            if head.compressed:
+                self._inflator = zlib.decompressobj(-15)
+
+    def _piece(self, head: FrameHead) -> bytes:
+        """What has arrived of the payload, which may be nothing."""
+        data = self._held[self._at : self._at + head.length - self._taken]
+        payload = apply_mask(data, head.mask, self._taken)
+        self._at += len(data)
+        self._taken += len(data)
+        is_last = self._taken == head.length
+        if is_last:
+            self._head = None
+        if not self._is_compressed:
+            return payload
+        try:
+            return self._inflator.decompress(payload + _TAIL if is_last and head.final else payload)
+        except zlib.error as error:
+            raise _not_inflated(error) from None
 
 
 def apply_mask(data: bytes, mask: bytes, offset: int = 0) -> bytes:
@@ -219,7 +232,11 @@ def inflate(message: bytes, limit: int, window: bytes = b"") -> bytes:
     try:
         plain = inflator.decompress(message + _TAIL, limit + 1)
     except zlib.error as error:
-        raise ProtocolError(f"a WebSocket message that cannot be inflated: {error}") from None
+        raise _not_inflated(error) from None
     if len(plain) > limit:
         raise ProtocolError(f"a WebSocket message that inflates to more than {limit} bytes")
     return plain
+
+
+def _not_inflated(error: zlib.error) -> ProtocolError:
+    return ProtocolError(f"a WebSocket message that cannot be inflated: {error}")
