@@ -29,7 +29,7 @@ from .tables import TABLES, needs_payloads
 from .types import Packets, Segment, Tick
 
 RowFilter = Callable[[list[Record]], list[Record]]
-"""Selects records of a list and keeps their order, such as `output.duckdb.Where(...).kept`."""
+"""Selects records of a list and keeps their order, such as `output.duckdb.Where(...).matching`."""
 
 OnProgress = Callable[[int], None]
 """Called now and then with the number of packets read, after everything that they release was consumed."""

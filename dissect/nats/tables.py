@@ -80,7 +80,7 @@ def _session_end(row: SessionRecord) -> str:
     return end + slow + ("" if row.start == "handshake" else ", midstream")
 
 
-def _lost(row: SessionRecord) -> str:
+def _lost_bytes(row: SessionRecord) -> str:
     return _size(row.missing_bytes + row.skipped_bytes - (row.opaque_bytes or 0))
 
 
@@ -103,7 +103,7 @@ _SESSIONS = (
         right=True,
         rank=8,
     ),
-    TextColumn("lost", 7, _lost, right=True, rank=3, alarm=True),
+    TextColumn("lost", 7, _lost_bytes, right=True, rank=3, alarm=True),
     TextColumn("hidden", 7, lambda row: _size(row.opaque_bytes or 0), right=True, rank=4),
     TextColumn("end", 17, _session_end, shorter=_arrows, gives=True, rank=5),
     TextColumn("errors", 20, lambda row: "; ".join(row.errors or ()), gives=True, alarm=True),

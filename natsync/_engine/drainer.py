@@ -98,7 +98,7 @@ class Drainer:
         if self._dispatcher.runs_here():  # in a handler or callback, for which that call waits
             return
         if not self._supervisor.ended.wait(max(0.0, until - monotonic())):
-            raise DrainTimeoutError(timeout, self._left(self._table.subscriptions()))
+            raise DrainTimeoutError(timeout, self._undelivered(self._table.subscriptions()))
 
     def _drain_aside(self, timeout: float) -> None:
         try:
@@ -106,7 +106,7 @@ class Drainer:
         except Error as error:
             self._dispatcher.report(error)
 
-    def _left(self, subs: list[SubscriptionSink]) -> dict[str, int]:
+    def _undelivered(self, subs: list[SubscriptionSink]) -> dict[str, int]:
         left: dict[str, int] = {}
         for sub in subs:
             count = sub.wait_idle(0.0)

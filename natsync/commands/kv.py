@@ -210,29 +210,29 @@ def history(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 def put(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     """Sets a value."""
-    return _written(args, _open(nc, args).put(args.key, _value(args)))
+    return _print_revision(args, _open(nc, args).put(args.key, _value(args)))
 
 
 def create(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     """Sets the value of a key that has none."""
-    return _written(args, _open(nc, args).create(args.key, _value(args), ttl=args.ttl))
+    return _print_revision(args, _open(nc, args).create(args.key, _value(args), ttl=args.ttl))
 
 
 def update(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     """Sets a value over a revision."""
-    return _written(args, _open(nc, args).update(args.key, _value(args), args.revision))
+    return _print_revision(args, _open(nc, args).update(args.key, _value(args), args.revision))
 
 
 def delete(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     """Deletes a value."""
     _open(nc, args).delete(args.key, revision=args.revision)
-    return _gone(args)
+    return _print_deleted(args)
 
 
 def purge(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     """Deletes a value and its history."""
     _open(nc, args).purge(args.key, revision=args.revision, ttl=args.ttl)
-    return _gone(args)
+    return _print_deleted(args)
 
 
 def watch(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
@@ -268,13 +268,13 @@ def _value(args: argparse.Namespace) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def _written(args: argparse.Namespace, revision: int) -> int:
+def _print_revision(args: argparse.Namespace, revision: int) -> int:
     if args.json:
         print_fields(bucket=args.bucket, key=args.key, revision=revision)
     return DONE
 
 
-def _gone(args: argparse.Namespace) -> int:
+def _print_deleted(args: argparse.Namespace) -> int:
     if args.json:
         print_fields(bucket=args.bucket, deleted=args.key)
     return DONE

@@ -75,7 +75,7 @@ def ping(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     else:
         rows = [(one.name, one.id, one.version, f"{(one.rtt or 0) * 1e3:.3f} ms") for one in found]
         print_table(("SERVICE", "ID", "VERSION", "RTT"), rows)
-    return _found(args, reporter, len(found))
+    return _missing_service_status(args, reporter, len(found))
 
 
 def info(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
@@ -91,7 +91,7 @@ def info(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
             queue = f" queue {endpoint.queue_group}" if endpoint.queue_group else ""
             print(f"  {endpoint.name}: {endpoint.subject}{queue}")
             _print_metadata("    ", endpoint.metadata)
-    return _found(args, reporter, len(found))
+    return _missing_service_status(args, reporter, len(found))
 
 
 def stats(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
@@ -100,7 +100,7 @@ def stats(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     if args.json:
         for one in found:
             print(to_json(one).decode())
-        return _found(args, reporter, len(found))
+        return _missing_service_status(args, reporter, len(found))
     rows = [
         (
             endpoint.num_requests,
@@ -116,14 +116,14 @@ def stats(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     ]
     titles = ("REQUESTS", "ERRORS", "AVERAGE", "SERVICE", "ID", "ENDPOINT", "LAST ERROR")
     print_table(titles, rows)
-    return _found(args, reporter, len(found))
+    return _missing_service_status(args, reporter, len(found))
 
 
 def _client(nc: Client, args: argparse.Namespace) -> ServiceClient:
     return ServiceClient(nc, timeout=args.timeout, stall=args.stall, prefix=args.prefix)
 
 
-def _found(args: argparse.Namespace, reporter: Reporter, number: int) -> int:
+def _missing_service_status(args: argparse.Namespace, reporter: Reporter, number: int) -> int:
     """Whoever asks for one service wants to know that it is not there."""
     if number or not args.name:
         return DONE

@@ -41,7 +41,7 @@ from .pull import Meaning, OpenPulls, PullPlan, PullStatus, may_be_status
 from .pull_inbox import PullInbox, PullSource
 from .silence import Silence
 
-__all__ = ["Made", "OrderedMessages"]
+__all__ = ["CreatedConsumer", "OrderedMessages"]
 
 _CREATING = 5.0  # seconds that the server has to create a consumer again
 _RETRIED = (
@@ -55,7 +55,7 @@ _RETRIED = (
 """Errors after which the consumer is created again in a while (nats.go)."""
 
 
-class Made(NamedTuple):
+class CreatedConsumer(NamedTuple):
     """A consumer that was created. It begins after the stream sequence `before`, which is None if
     it begins at several places; `num_pending` messages matched when it was created. `replaced`: it could
     not begin where it was to, as the stream is another one, or shorter."""
@@ -66,7 +66,7 @@ class Made(NamedTuple):
     replaced: bool = False
 
 
-Make = Callable[["int | None", float], Made]
+Make = Callable[["int | None", float], CreatedConsumer]
 """Creates a consumer that begins at a stream sequence, or with None where its configuration says;
 the second argument is the timeout in seconds."""
 

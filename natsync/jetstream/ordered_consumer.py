@@ -26,7 +26,7 @@ from .infos import StreamInfo
 from .message import JetStreamMsg
 from .messages import OnError
 from .names import check_stream_name
-from .ordered import Made, OrderedMessages
+from .ordered import CreatedConsumer, OrderedMessages
 from .pull import PullPlan
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class _Maker:
         self._made = 0
         self._since: datetime | None = None  # the stream is at least as old
 
-    def make(self, start_seq: int | None, timeout: float) -> Made:
+    def make(self, start_seq: int | None, timeout: float) -> CreatedConsumer:
         until = monotonic() + timeout
         config, replaced = self._config, False
         if start_seq is not None:
@@ -199,7 +199,7 @@ class _Maker:
         # others; but if there is none, all that follow are wanted.
         scattered = config.deliver_policy == "last_per_subject" and info.num_pending > 0
         before = None if scattered else start
-        return Made(pull_source(self._api, info), before, info.num_pending, replaced)
+        return CreatedConsumer(pull_source(self._api, info), before, info.num_pending, replaced)
 
     def _going_on(self, start_seq: int, timeout: float) -> tuple[ConsumerConfig, bool]:
         """Returns where the next consumer begins, and whether that is not at `start_seq`: a server (2.15.1)

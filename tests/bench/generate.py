@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tests.bench.jetstream_traffic import EXCHANGES
-from tests.bench.recorder import Connection, Plan, Recorder, Written
+from tests.bench.recorder import Connection, Plan, Recorder, WrittenFile
 
 OTHER_SERVER = b"\x0a\x00\x00\x02"
 CLIENT_PORT, ROUTE_PORT = 4222, 6222
@@ -117,7 +117,7 @@ class Traffic:
         """Adds frames, by operation, to those that were sent."""
         self.recorder.written.frames.update({op: n for op, n in frames.items() if n})
 
-    def run(self) -> Written:
+    def run(self) -> WrittenFile:
         """Writes the whole capture."""
         written, rng = self.recorder.written, self._rng
         exchanges: Sequence[Callable[[], None]] = (
@@ -299,12 +299,12 @@ def _deliver(
     client.connection.send(1, line + body + b"\r\n", answered)
 
 
-def write(file: BinaryIO, plan: Plan) -> Written:
+def write(file: BinaryIO, plan: Plan) -> WrittenFile:
     """Writes a capture of that many packets, or a few more: the last exchange is completed."""
     return Traffic(file, plan).run()
 
 
-def write_file(path: Path, plan: Plan) -> Written:
+def write_file(path: Path, plan: Plan) -> WrittenFile:
     """Writes a capture to a file."""
     with path.open("wb") as file:
         return write(file, plan)

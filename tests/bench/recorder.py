@@ -55,7 +55,7 @@ class Plan:
 
 
 @dataclass(slots=True)
-class Written:
+class WrittenFile:
     """The contents of a capture. `frames` counts operations as they were sent, including lost ones, and
     `rows` the rows that tables above the frames should have of them."""
 
@@ -76,7 +76,7 @@ class Recorder:
     """Writes packets to a pcap file, with the damage that the plan asks for."""
 
     def __init__(self, file: BinaryIO, plan: Plan, rng: random.Random) -> None:
-        self.written = Written()
+        self.written = WrittenFile()
         self.now_us = START_US
         self.sent_bytes = 0
         self._file = file

@@ -29,7 +29,7 @@ import pytest
 from dissect.nats.spark.options.job_options import CHUNK_BYTES
 
 from tests.bench.children import alternating
-from tests.bench.generate import Plan, Written, write_file
+from tests.bench.generate import Plan, WrittenFile, write_file
 from tests.bench.in_spark import Figures, in_spark
 from tests.bench.rounds import machine
 from tests.support.paths import ROOT
@@ -67,10 +67,10 @@ class Bench:
     """Captures, and the figures of sessions that dissected them; each is made once."""
 
     folder: Path
-    captures: dict[Plan, tuple[str, Written]] = field(default_factory=dict)
+    captures: dict[Plan, tuple[str, WrittenFile]] = field(default_factory=dict)
     runs: dict[tuple[str, int, bool, tuple[Plan, ...]], list[Figures]] = field(default_factory=dict)
 
-    def capture(self, plan: Plan) -> tuple[str, Written]:
+    def capture(self, plan: Plan) -> tuple[str, WrittenFile]:
         """The capture of a plan."""
         if plan not in self.captures:
             path = self.folder / f"{len(self.captures)}.pcap"

@@ -13,7 +13,7 @@ import pytest
 from dissect.nats.schema.records import Record
 from dissect.nats.spark.api import dissect
 from dissect.nats.spark.options.job_options import JobOptions
-from dissect.nats.spark.sink import NewWriter, Written
+from dissect.nats.spark.sink import NewWriter, WrittenFile
 
 from tests.support.partitioned import in_one
 from tests.support.paths import CAPTURES
@@ -30,7 +30,7 @@ class CountingWriter:
     """Writes how many rows there are."""
 
     def __init__(self, folder: str, number: int, tables: Iterable[str]) -> None:
-        self.written: list[Written] = []
+        self.written: list[WrittenFile] = []
         self._folder, self._number = folder, number
         self._rows: Counter[str] = Counter()
 
@@ -41,7 +41,7 @@ class CountingWriter:
         for table, rows in self._rows.items():
             path = Path(self._folder) / f"{table}-{self._number}"
             path.write_text(str(rows))
-            self.written.append(Written(table, path.name, str(path), rows))
+            self.written.append(WrittenFile(table, path.name, str(path), rows))
 
 
 class CountingSink:
@@ -63,7 +63,7 @@ class CountingSink:
         return partial(CountingWriter, str(self.folder))
 
     def publish(
-        self, run: str, tables: Iterable[str], written: Iterable[Written], mark: object
+        self, run: str, tables: Iterable[str], written: Iterable[WrittenFile], mark: object
     ) -> None:
         self.steps.append("publish")
         for one in written:

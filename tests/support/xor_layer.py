@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from dissect.nats.options import Options
 from dissect.nats.transport.layer import (
     Column,
-    Found,
+    Detected,
     Heads,
     Layer,
     LayerBytes,
@@ -92,11 +92,11 @@ class XorTransform:
         return item
 
 
-def _begins(heads: Heads) -> Found | Undecided | None:
+def _begins(heads: Heads) -> Detected | Undecided | None:
     head = heads.responder
     if head[: len(GREETING)] != GREETING[: len(head)]:
         return None
-    return Found(LAYER) if len(head) >= len(GREETING) else head and Undecided.WAIT or None
+    return Detected(LAYER) if len(head) >= len(GREETING) else head and Undecided.WAIT or None
 
 
 def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:

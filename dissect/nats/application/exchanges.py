@@ -50,16 +50,16 @@ class Exchanges:
         waiting, size = self._waiting, question.held_bytes
         ended: list[Record] = []
         if reply in waiting:
-            ended += self._taken(reply).close(None)
+            ended += self._pop(reply).close(None)
         while len(waiting) >= _WAITING or (
             waiting and size and self._held_bytes + size > held_payloads.HELD_BYTES
         ):
-            ended += self._taken(next(iter(waiting))).close(Anomaly.FORGOTTEN.value)
+            ended += self._pop(next(iter(waiting))).close(Anomaly.FORGOTTEN.value)
         waiting[reply] = question
         self._held_bytes += size
         return ended
 
-    def _taken(self, reply: str) -> Question:
+    def _pop(self, reply: str) -> Question:
         question = self._waiting.pop(reply)
         self._held_bytes -= question.held_bytes
         return question
@@ -73,7 +73,7 @@ class Exchanges:
         before = found.held_bytes
         is_open = found.answer(frame)
         self._held_bytes += found.held_bytes - before
-        return None if is_open else self._taken(subject)
+        return None if is_open else self._pop(subject)
 
     def rest(self) -> list[Question]:
         """Ends the session: returns the open questions, in order."""

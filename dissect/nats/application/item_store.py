@@ -89,14 +89,14 @@ class ItemStore:
             self._forget(stage)
 
     def _groups(self, stage: int) -> Iterator[Group]:
-        entries: Iterable[_Entry] = self._taken(stage)
+        entries: Iterable[_Entry] = self._pop_stage(stage)
         if stage in self._runs:
             entries = merge(entries, *self._runs[stage], key=_position)
         items = (Item(stage, *entry) for entry in entries)
         for _, group in groupby(items, key=attrgetter("key")):
             yield group
 
-    def _taken(self, stage: int) -> Iterator[_Entry]:
+    def _pop_stage(self, stage: int) -> Iterator[_Entry]:
         """Removes the items of a stage from memory and returns them in order; each is freed once read."""
         held = self._held.pop(stage, [])
         self._count -= len(held)
@@ -106,7 +106,7 @@ class ItemStore:
 
     def _write(self, stage: int) -> None:
         runs = self._runs[stage]
-        runs.append(_Run(self._taken(stage), 0))
+        runs.append(_Run(self._pop_stage(stage), 0))
         while len(alike := [run for run in runs if run.level == runs[-1].level]) == _MERGED:
             merged = _Run(merge(*alike, key=_position), runs[-1].level + 1)
             del runs[-_MERGED:]

@@ -41,7 +41,7 @@ def why_unread(frame: LayerFrame) -> str:
     return Anomaly.TRUNCATED.value if cut else Anomaly.BAD_JSON.value
 
 
-def shown(value: Mapping[str, object]) -> str:
+def masked_json(value: Mapping[str, object]) -> str:
     """The object on one line, without secrets and stored contents; long parts as their sizes."""
     value = dict(value)
     message = value.get("message")
@@ -65,7 +65,7 @@ def _audited(value: Object) -> Object:
         body = value.get(name)
         if isinstance(body, str) and body:
             inner = read_object(body.encode("utf-8", "replace"))
-            found[name] = MASK if inner is None else shown(inner)
+            found[name] = MASK if inner is None else masked_json(inner)
     return found
 
 

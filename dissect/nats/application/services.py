@@ -111,7 +111,7 @@ class _Open:
     traffic: _Traffic | None
 
 
-class _Known(NamedTuple):
+class _KnownEndpoint(NamedTuple):
     """An endpoint of the instance with this id. `place` is its place among all endpoints."""
 
     place: int
@@ -124,17 +124,17 @@ class _Described:
     """The endpoints of all instances by subject."""
 
     def __init__(self, instances: Mapping[str, _Instance]) -> None:
-        self._by_subject: dict[str, list[_Known]] = {}
-        self._wild: list[tuple[bytes, _Known]] = []
+        self._by_subject: dict[str, list[_KnownEndpoint]] = {}
+        self._wild: list[tuple[bytes, _KnownEndpoint]] = []
         place = count()
         for key, instance in instances.items():
             for pattern, endpoint in instance.endpoints.items():
-                known = _Known(next(place), key, instance, endpoint)
+                known = _KnownEndpoint(next(place), key, instance, endpoint)
                 self._by_subject.setdefault(pattern, []).append(known)
                 if ("*" in pattern or ">" in pattern) and len(self._wild) < _WILD:
                     self._wild.append((pattern.encode("utf-8", "replace"), known))
 
-    def by(self, subject: str) -> list[_Known]:
+    def by(self, subject: str) -> list[_KnownEndpoint]:
         """The endpoints that say they serve a subject, in order."""
         wire = subject.encode("utf-8", "replace")
         found = [
@@ -281,7 +281,7 @@ class Services:
         described = instance.endpoints.get(row.subject)
         row.endpoint = described.name or None if described else None
 
-    def _named(self, traffic: _Traffic, known: list[_Known]) -> _Traffic:
+    def _named(self, traffic: _Traffic, known: list[_KnownEndpoint]) -> _Traffic:
         """Requests with the name of the service that they go to, if all that know it agree."""
         row = traffic.row
         services = {each.instance.service for each in known}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
-from .findings.finding import Finding, found
+from .findings.finding import Finding, findings_of
 from .findings.store import Store
 from .sigma.rules import Correlation, Detection
 from .sql.compiler import Variables, compiled, reporting
@@ -65,5 +65,5 @@ def run(
             outcome.not_run[query.rule.name] = lacking
             continue
         outcome.ran += 1
-        store.add(reviewed(found(query, engine.rows(query.sql))))
+        store.add(reviewed(findings_of(query, engine.rows(query.sql))))
     return outcome

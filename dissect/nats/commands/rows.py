@@ -38,7 +38,7 @@ def lists_of(
     """The same rows, many at a time."""
     where = None if options.where is None else Where(table, options.where)
     with closing(where) if where else nullcontext():
-        keep = where.kept if where else None
+        keep = where.matching if where else None
         source = record_lists(
             options.captures, [table], options.dissection, report, options.live, keep
         )

@@ -83,10 +83,10 @@ def sorted_rows(rows: Iterable[RenderedRow], descending: bool) -> Iterator[Rende
             size += _size(row[0])
             if len(held) >= _RUN_ROWS or size >= _RUN_BYTES:
                 held.sort(key=key, reverse=descending)
-                runs.append(_written(held, files))
+                runs.append(_spill(held, files))
                 held, size = [], 0
                 if len(runs) == _RUNS:
-                    whole = _written(merge(*map(_read, runs), key=key, reverse=descending), files)
+                    whole = _spill(merge(*map(_read, runs), key=key, reverse=descending), files)
                     for run in runs:
                         run.close()
                     runs = [whole]
@@ -100,7 +100,7 @@ def _size(row: Rendered) -> int:
     return sum(len(value) for value in row if isinstance(value, str))
 
 
-def _written(rows: Iterable[RenderedRow], files: ExitStack) -> IO[bytes]:
+def _spill(rows: Iterable[RenderedRow], files: ExitStack) -> IO[bytes]:
     """A temporary file with the rows."""
     file = files.enter_context(TemporaryFile())
     source = iter(rows)

@@ -73,11 +73,11 @@ class FinishedSession:
         if isinstance(self._rows, LastRows):
             return self._rows
         rows, notes, session = pickle.loads(self._rows)
-        made = [_made(*row) for row in rows]
-        return LastRows(made, notes, _made(*session) if session else None)
+        made = [_new_row(*row) for row in rows]
+        return LastRows(made, notes, _new_row(*session) if session else None)
 
 
-def _made(row: type[_Row], values: Sequence[object]) -> _Row:
+def _new_row(row: type[_Row], values: Sequence[object]) -> _Row:
     return row(**{name: _shared(value) for name, value in zip(_names(row), values)})
 
 

@@ -13,7 +13,7 @@ from heapq import merge
 from natsync.protocol import Kind
 
 from ..transport.detect import Detection, FirstBytes, Verdict, greets, is_http, may_begin_nats
-from ..transport.layer import Column, Found, Layer, LayerOptions, Undecided
+from ..transport.layer import Column, Detected, Layer, LayerOptions, Undecided
 from ..transport.registry import layer_of
 from ..transport.stack import Stack
 from ..types import Chunk, Direction, Item
@@ -277,7 +277,7 @@ class ConnectionFraming:
                 return False
         if news:
             found = first.layer()
-            if isinstance(found, Found):
+            if isinstance(found, Detected):
                 return self._take_layer(found, stream, item)
             detection = first.nats()
             if detection in (Detection.NATS, Detection.SWAPPED):
@@ -288,7 +288,7 @@ class ConnectionFraming:
             self._reject()
         return False
 
-    def _take_layer(self, found: Found, stream: FrameStream, item: Item) -> bool:
+    def _take_layer(self, found: Detected, stream: FrameStream, item: Item) -> bool:
         """Handles a connection that begins with a layer; returns whether the layer takes the item."""
         layer = found.layer
         if self.stack.decodes(layer):
@@ -308,7 +308,7 @@ class ConnectionFraming:
     def _begins_late(self, stream: FrameStream, chunk: Chunk) -> bool:
         """Whether a layer takes the first chunk of a stream, after the other side has proven to be NATS."""
         found = self._first_bytes.late_layer(stream.direction, chunk)
-        if not isinstance(found, Found) or not self.stack.decodes(found.layer):
+        if not isinstance(found, Detected) or not self.stack.decodes(found.layer):
             return False
         self._push(found.layer, [stream], stream, chunk)
         return True

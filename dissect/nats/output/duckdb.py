@@ -1,6 +1,6 @@
 """SQL over the tables, run by DuckDB on Arrow batches: conditions on rows, and whole queries.
 
-    Where("frames", "op = 'PUB' AND payload_bytes > 1024").kept(records)
+    Where("frames", "op = 'PUB' AND payload_bytes > 1024").matching(records)
 
     with answer("SELECT kind, count(*) FROM sessions GROUP BY 1", source) as (schema, batches): ...
 
@@ -81,7 +81,7 @@ class Where:
             self.close()
             raise
 
-    def kept(self, records: Sequence[Record]) -> list[Record]:
+    def matching(self, records: Sequence[Record]) -> list[Record]:
         """The records for which it is true, in their order."""
         if not records:
             return []

@@ -84,7 +84,7 @@ class PacketParser:
         self._verdicts: dict[bytes, bool] = {}
         self._packets = 0
         self._second_ns = -1, -1  # begin and end of the second of the latest TCP packet
-        self._fragments = Fragments(self._lost)
+        self._fragments = Fragments(self._count_lost_fragments)
 
     def segments(self, runs: Iterable[Packets]) -> Iterator[Segment | Tick]:
         """The segments in the packets, in their order, and the ticks of other shards.
@@ -247,7 +247,7 @@ class PacketParser:
         self.passed_over[_JOINED] += others
         return data, past_extensions(data, Datagram(addresses, proto, 0, size))
 
-    def _lost(self, packets: int) -> None:
+    def _count_lost_fragments(self, packets: int) -> None:
         self.passed_over[_FRAGMENT] += packets
 
 

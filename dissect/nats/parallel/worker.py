@@ -93,7 +93,7 @@ def work(connection: Connection, job: TableJob[Row], number: int, jobs: int) -> 
             if job.packed is not None:
                 leave_pandas_out()
             with nullcontext() if job.where is None else closing(_where(job)) as where:
-                Sender(connection.send, job, where.kept if where else None).run(number, jobs)
+                Sender(connection.send, job, where.matching if where else None).run(number, jobs)
         except DissectError as error:
             connection.send(error)
         except Exception as error:  # the parent process reports it to the user

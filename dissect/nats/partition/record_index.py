@@ -69,7 +69,7 @@ def walk(byte_range: ByteRange) -> RecordIndex:
     """Finds the first record of a byte range if its start is a guess, and walks the record headers. Raises
     CaptureError if the file has changed or cannot be read."""
     if byte_range.guessed:
-        byte_range = _found(byte_range)
+        byte_range = _from_first_record(byte_range)
     if byte_range.stop is not None and byte_range.start >= byte_range.stop:
         return _nothing(byte_range)
     report = byte_range.report()
@@ -195,7 +195,7 @@ def joined(walked: Sequence[RecordIndex]) -> FileReport:
     return whole
 
 
-def _found(byte_range: ByteRange) -> ByteRange:
+def _from_first_record(byte_range: ByteRange) -> ByteRange:
     """The byte range from its first record on, or unchanged if none is found."""
     size = 2 * guess.span(byte_range.context) + 64
     data = window(byte_range, size)

@@ -25,7 +25,7 @@ from ..output.arrow.records import schema
 from ..output.arrow.types import pyarrow
 from ..output.parquet import ParquetFile
 from ..tables import TABLES
-from .sink import NewWriter, Written
+from .sink import NewWriter, WrittenFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,7 +78,7 @@ class Folder:
         return partial(Writer, self.out, run)
 
     def publish(
-        self, run: str, tables: Iterable[str], written: Iterable[Written], mark: object
+        self, run: str, tables: Iterable[str], written: Iterable[WrittenFile], mark: object
     ) -> None:
         """Moves the files of a run into place. All earlier tables in the folder are removed, of any name."""
         try:
@@ -95,7 +95,7 @@ class Folder:
         except OSError as error:
             raise self._fault("cannot be written", error) from None
 
-    def _collect(self, run: str, table: str, written: Sequence[Written]) -> None:
+    def _collect(self, run: str, table: str, written: Sequence[WrittenFile]) -> None:
         """Moves the files of a table into one folder, which can then be moved at once. A table without rows
         becomes one empty file with its columns."""
         ready = f"{self._root}/{run}/ready/{table}"
@@ -126,7 +126,7 @@ class Writer:
     which they are added. After `close`, `written` lists the files."""
 
     def __init__(self, out: str, run: str, number: int, tables: Iterable[str]) -> None:
-        self.written: list[Written] = []
+        self.written: list[WrittenFile] = []
         self._fs, root = _filesystem(out)
         self._folder = f"{root}/{run}"
         self._number = number
@@ -152,13 +152,13 @@ class Writer:
         name = f"date={day}/part-{self._number:05}-{self._serial:03}.parquet"
         self._serial += 1
         path = f"{self._folder}/{uuid4().hex}.parquet"
-        return _Open(Written(table, name, path, 0), self._fs.open_output_stream(path))
+        return _Open(WrittenFile(table, name, path, 0), self._fs.open_output_stream(path))
 
 
 class _Open:
     """A file of one table that is being written."""
 
-    def __init__(self, where: Written, stream: fs.NativeFile) -> None:
+    def __init__(self, where: WrittenFile, stream: fs.NativeFile) -> None:
         self._where = where
         self._stream = stream
         self._file = ParquetFile(stream, schema(where.table))
@@ -169,7 +169,7 @@ class _Open:
         self._file.add(rows)
         self._count += len(rows)
 
-    def close(self) -> Written:
+    def close(self) -> WrittenFile:
         """Completes the file."""
         self._file.close()
         self._stream.close()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Written(NamedTuple):
+class WrittenFile(NamedTuple):
     """A file that a task wrote: `name` is its path in the table, `path` its present path."""
 
     table: str
@@ -34,7 +34,7 @@ class Written(NamedTuple):
 class TableWriter(Protocol):
     """Writes the rows of one partition, in a task."""
 
-    written: list[Written]
+    written: list[WrittenFile]
 
     def add(self, table: str, rows: pa.RecordBatch) -> None:
         """Adds rows of one table, in order of time as far as its window allows."""
@@ -60,7 +60,7 @@ class TableSink(Protocol):
         pickled."""
 
     def publish(
-        self, run: str, tables: Iterable[str], written: Iterable[Written], mark: object
+        self, run: str, tables: Iterable[str], written: Iterable[WrittenFile], mark: object
     ) -> None:
         """Replaces the tables by the files of a run, atomically as far as the sink can. `mark` is the
         summary of the job, for JSON."""

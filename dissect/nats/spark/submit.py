@@ -68,7 +68,7 @@ def session(
         except (PySparkException, Py4JError) as error:
             fault = fault_of(error)
             if log and isinstance(fault, SparkError) and not fault.remedy:
-                fault = SparkError(fault.reason, f"Spark's messages are in {_kept(log)}")
+                fault = SparkError(fault.reason, f"Spark's messages are in {_save_log(log)}")
             raise fault from error
 
 
@@ -86,7 +86,7 @@ def _log_bytes(log: IO[bytes]) -> bytes:
     return os.pread(log.fileno(), os.fstat(log.fileno()).st_size, 0)
 
 
-def _kept(log: IO[bytes]) -> str:
+def _save_log(log: IO[bytes]) -> str:
     """Saves the output of Java to a file; returns its name."""
     with NamedTemporaryFile(prefix="nats-dissect-spark-", suffix=".log", delete=False) as file:
         file.write(_log_bytes(log))

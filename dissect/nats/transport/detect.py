@@ -11,7 +11,7 @@ import re
 from enum import Enum, auto
 
 from ..types import Chunk, Direction, Gap, Item
-from .layer import Found, Heads, Layer, Undecided
+from .layer import Detected, Heads, Layer, Undecided
 from .registry import first_layer, layer_of
 from .websocket.http_upgrade import HEAD_BYTES, UPGRADE
 
@@ -136,11 +136,11 @@ class FirstBytes:
         """Whether the first bytes are those of NATS."""
         return detect(*self._both, self._midstream)
 
-    def layer(self) -> Found | Undecided | None:
+    def layer(self) -> Detected | Undecided | None:
         """The layer that they begin, except for those that took bytes already."""
         return first_layer(Heads(*self._both, self._midstream), self._begun)
 
-    def late_layer(self, direction: Direction, chunk: Chunk) -> Found | Undecided | None:
+    def late_layer(self, direction: Direction, chunk: Chunk) -> Detected | Undecided | None:
         """The layer that the first chunk of a direction begins, when it is no question any more whether the
         connection carries NATS."""
         heads = Heads(b"", chunk.data, self._midstream)
@@ -151,7 +151,7 @@ class FirstBytes:
     def protocol(self) -> str:
         """The first layer of a connection that shows no NATS, as far as it is known; else `other`."""
         found = first_layer(Heads(*self._both, self._midstream, True), self._begun)
-        if isinstance(found, Found):
+        if isinstance(found, Detected):
             return found.layer.name
         return next(iter(self._names), "other")
 

@@ -114,7 +114,7 @@ class LayerOptions(NamedTuple):
     key_logs: KeyLogs = KeyLogs()
 
 
-class Found(NamedTuple):
+class Detected(NamedTuple):
     """A layer that the first bytes show. `carries_nats` and `kind` are what is known of its content without
     decoding it."""
 
@@ -160,7 +160,7 @@ class Layer:
 
     name: str
     column: Column
-    begins: Callable[[Heads], Found | Undecided | None]
+    begins: Callable[[Heads], Detected | Undecided | None]
     replaces: Callable[[bytes, int], bool] = _never
     resumes: Callable[[bytes], bool] = _never
     implies_nats: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from . import proxy
-from .layer import Found, Heads, Layer, Undecided
+from .layer import Detected, Heads, Layer, Undecided
 from .s2 import layer as s2
 from .tls import layer as tls
 from .websocket import http_refusal
@@ -14,7 +14,7 @@ from .websocket import layer as websocket
 LAYERS: list[Layer] = [proxy.LAYER, http_refusal.LAYER, websocket.LAYER, s2.LAYER, tls.LAYER]
 
 
-def first_layer(heads: Heads, begun: Collection[str] = ()) -> Found | Undecided | None:
+def first_layer(heads: Heads, begun: Collection[str] = ()) -> Detected | Undecided | None:
     """The layer that a connection begins with, except for those that have `begun` before. None: none of those
     known."""
     waits = None
@@ -22,7 +22,7 @@ def first_layer(heads: Heads, begun: Collection[str] = ()) -> Found | Undecided 
         if layer.name in begun:
             continue
         found = layer.begins(heads)
-        if isinstance(found, Found):
+        if isinstance(found, Detected):
             return found
         waits = waits or found
     return waits

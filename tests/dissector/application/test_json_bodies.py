@@ -12,10 +12,10 @@ from dissect.nats.application.json_bodies import (
     decimal,
     error_of,
     flag,
+    masked_json,
     member,
     number,
     read_object,
-    shown,
     text,
 )
 
@@ -43,16 +43,16 @@ def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     for data in (content, b"{" + content, b'{"a":' + content + b"}"):
         found = read_object(data)
         if found is not None:
-            json.loads(shown(found))
+            json.loads(masked_json(found))
 
 
 def test_numbers_beyond_a_float_do_not_become_what_json_lacks() -> None:
     found = read_object(b'{"rate": 1e999}')
-    assert found is not None and shown(found) == "***"
+    assert found is not None and masked_json(found) == "***"
 
 
 def test_secrets_and_stored_contents_are_masked() -> None:
-    text = shown(
+    text = masked_json(
         {
             "message": {"seq": 1, "data": "c2VjcmV0", "hdrs": "TkFUUw=="},
             "password": "hunter2",
@@ -70,13 +70,13 @@ def test_an_audit_repeats_no_contents() -> None:
         "response": inner,
         "request": "x",
     }
-    body = json.loads(shown(audit))
+    body = json.loads(masked_json(audit))
     assert json.loads(body["response"]) == {"message": {"data": "***"}}
     assert body["request"] == "***"
 
 
 def test_long_bodies_are_shortened() -> None:
-    body = json.loads(shown({"total": 3, "streams": ["x" * 200] * 100, "text": "y" * 9000}))
+    body = json.loads(masked_json({"total": 3, "streams": ["x" * 200] * 100, "text": "y" * 9000}))
     assert body["total"] == 3 and body["streams"] == "100 items"
     assert body["text"].endswith("...") and len(body["text"]) < 600
 

@@ -60,7 +60,7 @@ def frames() -> list[Record]:
 
 def kept(condition: str, rows: list[Record] | None = None) -> list[Record]:
     with closing(Where("frames", condition)) as where:
-        return where.kept(frames() if rows is None else rows)
+        return where.matching(frames() if rows is None else rows)
 
 
 def source(
@@ -118,8 +118,8 @@ def test_what_is_absent_is_not_true() -> None:
 def test_one_condition_serves_many_lists() -> None:
     rows = frames()
     with closing(Where("frames", "op = 'PUB'")) as where:
-        one_by_one = [row for some in rows for row in where.kept([some])]
-        assert one_by_one == where.kept(rows)
+        one_by_one = [row for some in rows for row in where.matching([some])]
+        assert one_by_one == where.matching(rows)
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -130,7 +130,7 @@ def test_every_column_can_be_asked_for(table: str) -> None:
     condition = " OR ".join(f"{text} IS NULL" for text in sorted(spellings - sql.RESERVED))
     rows = list(records([CAPTURE], [table]))[:2]
     with closing(Where(table, f"{condition} OR true")) as where:
-        assert where.kept(rows) == rows
+        assert where.matching(rows) == rows
 
 
 @pytest.mark.parametrize("name", sql.RESERVED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.transport.layer import Found, Heads, Undecided
+from dissect.nats.transport.layer import Detected, Heads, Undecided
 from dissect.nats.transport.registry import LAYERS, first_layer, layer_of, next_layer
 
 RECORD = b"\x17\x03\x03\x00\x01x"
@@ -31,7 +31,7 @@ def test_names_are_unique() -> None:
 )
 def test_the_first_layer(originator: bytes, responder: bytes, expected: str | None) -> None:
     found = first_layer(Heads(originator, responder))
-    assert (found.layer.name if isinstance(found, Found) else found) == expected
+    assert (found.layer.name if isinstance(found, Detected) else found) == expected
 
 
 def test_an_upgrade_waits_for_its_answer() -> None:

@@ -21,8 +21,8 @@ from ..json_bodies import (
     decimal,
     error_of,
     header,
+    masked_json,
     read_object,
-    shown,
     text,
     why_unread,
 )
@@ -108,7 +108,7 @@ class Call:
                 self.mark(why_unread(frame))
             else:
                 self.request = read
-                self.row.request = shown(read)
+                self.row.request = masked_json(read)
         self._certain = asked.certain
         self._many = asked.api == _DIRECT and bool({"batch", "multi_last"} & self.request.keys())
 
@@ -154,14 +154,14 @@ class Call:
                 row.error = "no responders"
             return
         if row.api == _DIRECT:
-            row.response = shown(_message_facts(frame))
+            row.response = masked_json(_message_facts(frame))
             return
         read = read_object(frame.content)
         if read is None:
             self.mark(why_unread(frame))
             return
         self.response = read
-        row.response = shown(read)
+        row.response = masked_json(read)
         row.response_type = text(read, "type") or None
         row.clock_ns = clock_ns(text(read, "ts"), frame.ts_ns)
         row.code, row.err_code, row.error = error_of(read)
@@ -204,7 +204,7 @@ def advisory(frame: LayerFrame) -> tuple[ApiRecord, Object]:
         row.anomalies = [why_unread(frame)]
         read = {}
     else:
-        row.response = shown(read)
+        row.response = masked_json(read)
         row.response_type = text(read, "type") or None
         row.clock_ns = clock_ns(text(read, "timestamp"), frame.ts_ns)
         row.domain = text(read, "domain") or None

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from ...schema.records import Record
 from ..durations import Durations
-from ..json_bodies import Object, flag, member, number, shown, text
+from ..json_bodies import Object, flag, masked_json, member, number, text
 from .api import Call
 from .deliveries import DeliveryRecord
 from .pulls import PullRecord
@@ -251,7 +251,7 @@ class Consumers:
     def _describe(self, row: ConsumerRecord, info: Object) -> None:
         """Takes configuration and state out of an answer of the API."""
         config = member(info, "config")
-        row.config = shown(config)
+        row.config = masked_json(config)
         row.durable = bool(text(config, "durable_name"))
         filters = config.get("filter_subjects")
         named = filters if isinstance(filters, list) else [text(config, "filter_subject")]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Protocol
 
 from ...schema.records import Record
-from ..json_bodies import Object, member, number, shown, text
+from ..json_bodies import Object, masked_json, member, number, text
 from .api import Call
 from .deliveries import DeliveryRecord
 from .publishes import PublishRecord
@@ -181,7 +181,7 @@ def _describe(row: StreamRecord, info: Object) -> None:
     """Takes configuration and state out of an answer of the API."""
     config, state = member(info, "config"), member(info, "state")
     if config:
-        row.config = shown(config)
+        row.config = masked_json(config)
         subjects = config.get("subjects")
         if isinstance(subjects, list):
             row.subjects = [item for item in subjects if isinstance(item, str)][:_SUBJECTS] or None

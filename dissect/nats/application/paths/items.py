@@ -99,7 +99,7 @@ def alone(group: Group) -> tuple[Item | None, Group]:
     return (first, group) if second is None else (None, chain((first, second), group))
 
 
-def held(group: Group) -> tuple[list[Item], bool]:
+def first_items(group: Group) -> tuple[list[Item], bool]:
     """The first items of a group, and whether these are all of them."""
     items = [*islice(group, GROUP_ITEMS)]
     following = next(group, None)

@@ -33,7 +33,7 @@ from .items import (
     Match,
     alone,
     equal_key,
-    held,
+    first_items,
     hop_in,
     hop_item,
     hops_in,
@@ -48,14 +48,14 @@ Lines = dict[Line, list[Hop]]
 _number = attrgetter("number")
 
 
-def asked(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
+def match_asks(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
     """ASKS: where publications are stored, as their acks say. A reply subject that is used again has as many
     acks, all of one stream, which answers in order."""
     for group in groups:
         only, group = alone(group)
         if only:
             continue
-        items, is_all = held(group)
+        items, is_all = first_items(group)
         acks = [item for item in items if is_ack(item)]
         waiting = [hop_in(item) for item in items if not is_ack(item)]
         if not is_all or len(acks) != len(waiting):
@@ -70,12 +70,12 @@ def asked(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
             yield hop_item(PLACES, key_of(str(stream), str(sequence)), one)
 
 
-def stored(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
+def match_stored(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
     """PLACES: deliveries of what one publication has stored. Several accounts, or systems, may each have a
     stream of that name: then the place names nobody, and content has to."""
     evidence = Evidence(facts)
     for group in groups:
-        items, is_all = held(group)
+        items, is_all = first_items(group)
         hops = [*hops_in(items)]
         claims = [hop for hop in hops if hop.is_publication]
         matches: list[Match] = []
@@ -112,7 +112,7 @@ class _Equals:
         return all(len(line) <= len(self.publications) for line in self.lines.values())
 
 
-def unique(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
+def match_unique(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
     """CONTENTS: the publications, and the hops of those that equal no other one."""
     evidence = Evidence(facts)
     for group in groups:
@@ -122,7 +122,7 @@ def unique(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
             if hop.is_publication:
                 yield publication_item(hop, 1)
             continue
-        items, is_all = held(group)
+        items, is_all = first_items(group)
         if not is_all:
             for hop in chain(hops_in(items), map(hop_in, group)):
                 if hop.is_publication:
@@ -180,12 +180,12 @@ def _unique(
         yield from match_items(one, found_matches)
 
 
-def equal(
+def match_equal(
     groups: Iterator[Group], facts: Facts, clocks: Clocks, anchors: Anchors
 ) -> Iterator[Item]:
     """EQUALS: the hops of equal publications, as far as order and time prove them."""
     for group in groups:
-        items, is_all = held(group)
+        items, is_all = first_items(group)
         hops = [*hops_in(items)] if is_all else []
         publications = [hop for hop in hops if hop.is_publication]
         found = _Equals(publications)

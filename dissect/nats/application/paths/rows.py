@@ -13,7 +13,7 @@ from ...schema.records import Record
 from .clocks import Clocks
 from .facts import Facts
 from .hops import Hop
-from .items import Match, alone, held, message_in
+from .items import Match, alone, first_items, message_in
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,7 +78,7 @@ def rows_of(groups: Iterator[Group], facts: Facts, clocks: Clocks) -> Iterator[P
             if not match.matched_by:
                 yield _alone(match.hop, count, facts, clocks)
             continue
-        items, is_all = held(group)
+        items, is_all = first_items(group)
         publication: Hop | None = None
         copies: int | None = None
         matches: list[Match] = []

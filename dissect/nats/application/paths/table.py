@@ -21,7 +21,7 @@ from .clocks import Clocks
 from .evidence import Anchors, latencies
 from .facts import Facts
 from .items import ASKS, CONTENTS, EQUALS, MESSAGES, PLACES
-from .matching import asked, equal, stored, unique
+from .matching import match_asks, match_equal, match_stored, match_unique
 from .rows import PathRecord, rows_of
 from .session import PathSession
 
@@ -29,11 +29,11 @@ from .session import PathSession
 def stages(work: Work) -> LastStage:
     """Runs the stages on the items of all sessions."""
     facts = Facts.of(work)
-    work.run(ASKS, partial(asked, facts=facts))
-    work.run(PLACES, partial(stored, facts=facts))
-    work.run(CONTENTS, partial(unique, facts=facts))
+    work.run(ASKS, partial(match_asks, facts=facts))
+    work.run(PLACES, partial(match_stored, facts=facts))
+    work.run(CONTENTS, partial(match_unique, facts=facts))
     clocks = Clocks.of(latencies(work))
-    work.run(EQUALS, partial(equal, facts=facts, clocks=clocks, anchors=Anchors.of(work)))
+    work.run(EQUALS, partial(match_equal, facts=facts, clocks=clocks, anchors=Anchors.of(work)))
     return LastStage(MESSAGES, partial(rows_of, facts=facts, clocks=clocks))
 
 

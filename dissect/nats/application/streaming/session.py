@@ -113,7 +113,7 @@ class Streaming:
         """The rows of a frame, by the subjects known so far."""
         purpose = self._subjects.purpose(subject)
         if purpose:
-            return self._asked(frame, purpose)
+            return self._request_rows(frame, purpose)
         answered = self._exchanges.answered(frame)
         if answered:
             return answered.close(None)
@@ -135,7 +135,7 @@ class Streaming:
             yield from question.close(None)
         yield from self._publications.values()
 
-    def _asked(self, frame: LayerFrame, purpose: Purpose) -> Iterable[Record]:
+    def _request_rows(self, frame: LayerFrame, purpose: Purpose) -> Iterable[Record]:
         """A message to a subject of the server."""
         if frame.status is not None:
             return ()

@@ -68,7 +68,7 @@ def schema() -> pa.Schema:
     return arrow.schema(columns)
 
 
-def found(query: Query, rows: Iterable[Row]) -> Iterator[Finding]:
+def findings_of(query: Query, rows: Iterable[Row]) -> Iterator[Finding]:
     """The findings in some rows of a query."""
     rule = query.rule
     for ts_ns, session, number, subject, count, capture, packet, *values in rows:

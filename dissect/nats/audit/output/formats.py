@@ -69,8 +69,8 @@ def _rows(output: TextIO, report: Report, name: str) -> None:
     from ..findings.store import batch
 
     columns = list(report.layout.columns or column_names())
-    batches = (_shown(batch(some), columns, name) for some in _some(report.findings))
-    first = next(batches, None) or _shown(batch([]), columns, name)
+    batches = (_chosen_columns(batch(some), columns, name) for some in _some(report.findings))
+    first = next(batches, None) or _chosen_columns(batch([]), columns, name)
     form = FORMATS[name].query(first.schema, report.layout)
     writer = form.writer(output)
     writer.write(form.render(first))
@@ -85,7 +85,7 @@ def _some(findings: Iterable[Finding]) -> Iterator[list[Finding]]:
         yield some
 
 
-def _shown(rows: pa.RecordBatch, columns: list[str], name: str) -> pa.RecordBatch:
+def _chosen_columns(rows: pa.RecordBatch, columns: list[str], name: str) -> pa.RecordBatch:
     """The chosen columns; times as text, but for Parquet."""
     if name != "parquet" and "time" in columns:
         times = [

@@ -24,14 +24,14 @@ def applied(read: Mapping[str, Detection | Correlation | Filter]) -> Rules:
     rules: Rules = {name: one for name, one in read.items() if not isinstance(one, Filter)}
     for one in read.values():
         if isinstance(one, Filter):
-            for name in _wanted(one, rules):
+            for name in _filtered_rules(one, rules):
                 rule = rules[name]
                 assert isinstance(rule, Detection)
                 rules[name] = replace(rule, filters=(*rule.filters, one))
     return rules
 
 
-def _wanted(one: Filter, rules: Rules) -> list[str]:
+def _filtered_rules(one: Filter, rules: Rules) -> list[str]:
     """The names of the rules that a filter is for."""
     if not one.rules:
         return [

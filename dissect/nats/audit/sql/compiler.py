@@ -103,7 +103,7 @@ class _Compiler:
     def _detection(self, rule: Detection) -> Query:
         matcher = self._matcher(rule)
         condition = condition_sql(rule, matcher)
-        fields = _shown(rule, matcher)
+        fields = _finding_fields(rule, matcher)
         columns = [
             f"{ROW}.{TABLES[rule.table].time} AS ts_ns",
             _own(rule.table, "session", "STRING"),
@@ -193,7 +193,7 @@ def _subject(rule: Detection, matcher: Matcher) -> str:
     return f"CAST({field.sql} AS STRING)"
 
 
-def _shown(rule: Detection, matcher: Matcher) -> list[Field]:
+def _finding_fields(rule: Detection, matcher: Matcher) -> list[Field]:
     """The fields that a finding shows: those that the rule lists, or those that it tests."""
     found = []
     for place, name in enumerate(rule.fields or used_fields(rule)):

@@ -76,7 +76,7 @@ class _SourceSection:
         section = self._section
         section.begin(block.data)
         section.add_block(block.kind, 8, len(block.data) - 4)
-        return next((run.places[0][0] for run in section.taken()), None)
+        return next((run.places[0][0] for run in section.take_packets()), None)
 
     def renumbered(self, block: Block, numbers: Iterator[int]) -> bytes:
         """A block with the new number of its interface; empty if no block describes its interface."""

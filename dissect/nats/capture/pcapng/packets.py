@@ -54,7 +54,7 @@ def read_pcapng(
             kind, size = type_and_size(section.order, data, at)
             fault = block_fault(data, at, kind, size)
             if fault:
-                yield from section.taken()
+                yield from section.take_packets()
                 blocks.at = at
                 report.break_off(fault, blocks.position)
                 return section.ended(blocks.position, earlier)
@@ -63,13 +63,13 @@ def read_pcapng(
                 need = max(size, HEADER)
                 break
             if kind == SECTION:
-                yield from section.taken()
+                yield from section.take_packets()
                 earlier = section.ended(0, earlier)
                 section = Section(ORDERS[data[at + 8 : at + 12]], report, embedded)
                 section.begin(data)
             section.add_block(kind, at + 8, end - 4)
             at = end
-        yield from section.taken()
+        yield from section.take_packets()
         blocks.at = at
     if blocks.position < stop and (blocks.fault or len(blocks.data) > blocks.at):
         report.break_off(blocks.fault or "the file is cut short", blocks.position)

@@ -103,7 +103,7 @@ class Section:
         """The blocks that come now stand in `data`."""
         self._data = data
 
-    def taken(self) -> Iterator[Packets]:
+    def take_packets(self) -> Iterator[Packets]:
         """The packets since it was last asked."""
         runs, self._runs, self._run = self._runs, [], None
         return iter(runs)

@@ -102,7 +102,7 @@ def slice_captures(ids: Sequence[str], options: CommandOptions) -> None:
     report = CaptureReport()
     try:
         lines, rows = _sessions(options, report)
-        wanted = _wanted(rows, [start.lower() for start in ids], options)
+        wanted = _chosen_sessions(rows, [start.lower() for start in ids], options)
         chosen = _packets(lines, wanted, options.dissection)
     except DissectError as error:
         raise Fault(str(error)) from None
@@ -140,7 +140,7 @@ def _sessions(
     return lines, rows
 
 
-def _wanted(
+def _chosen_sessions(
     rows: Sequence[SessionRecord], starts: Sequence[str], options: CommandOptions
 ) -> set[str]:
     """The ids of the sessions to write. Raises Unclear where not exactly one begins with a start."""
@@ -160,7 +160,7 @@ def _wanted(
     with closing(where) if where else nullcontext():
         for at in range(0, len(left) if where else 0, _ASKED_ROWS):
             some = left[at : at + _ASKED_ROWS]
-            kept = set(map(id, where.kept(some))) if where else set()
+            kept = set(map(id, where.matching(some))) if where else set()
             ids -= {row.session for row in some if id(row) not in kept}
     return ids & {row.session for row in left}
 

@@ -256,7 +256,7 @@ def count(
     connections = ConnectionTable(options, needs_payloads(_TABLES), key_logs)
     builder = TableBuilder(_TABLES, options, protocols=report.protocols)
 
-    def met(groups: Iterable[PacketEvents]) -> Iterator[PacketEvents]:
+    def observed(groups: Iterable[PacketEvents]) -> Iterator[PacketEvents]:
         for group in groups:
             for connection, _ in group.connections:
                 traffic.meet(connection)
@@ -267,5 +267,5 @@ def count(
 
     segments = PacketParser().segments(runs)
     for groups in (connections.feed(segments), connections.finish()):
-        for rows in builder.feed(met(groups)):
+        for rows in builder.feed(observed(groups)):
             traffic.add(rows.records)

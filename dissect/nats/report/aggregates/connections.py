@@ -68,11 +68,11 @@ def trouble(row: SessionRecord) -> int:
         8 * bool(row.slow_consumer)
         + 4 * (bool(row.errors) or row.end == "error")
         + 2 * bool(row.no_responders or row.unanswered_pings)
-        + bool(lost(row) or row.lame_duck_ns)
+        + bool(lost_bytes(row) or row.lame_duck_ns)
     )
 
 
-def lost(row: SessionRecord) -> int:
+def lost_bytes(row: SessionRecord) -> int:
     """Bytes that were not captured or not understood."""
     return row.missing_bytes + row.skipped_bytes - (row.opaque_bytes or 0)
 

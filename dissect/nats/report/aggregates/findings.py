@@ -76,7 +76,7 @@ def audited(
 
     def source(names: Collection[str]) -> Generator[Record, None, None]:
         try:
-            yield from _seen(rows, found, names)
+            yield from _aggregating(rows, found, names)
         finally:
             rows.close()
 
@@ -92,7 +92,9 @@ def audited_folder(queries: list[Query] | Findings, folder: str) -> Findings:
         return _findings(queries, engine)
 
 
-def _seen(rows: Iterable[Record], found: Aggregate, names: Collection[str]) -> Iterator[Record]:
+def _aggregating(
+    rows: Iterable[Record], found: Aggregate, names: Collection[str]
+) -> Iterator[Record]:
     """Rows of some tables, after the aggregate took those that it wants."""
     for row in rows:
         table = TABLE_OF[type(row)].name

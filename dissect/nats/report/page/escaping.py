@@ -22,27 +22,27 @@ _IN_HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 _BREAK = re.compile(r"(?<=[.,:;/=_}\]-])(?=[^\d\s:])")
 
 
-def shown(text: str) -> str:
+def inert(text: str) -> str:
     """Text that changes nothing around it; half a surrogate pair, which UTF-8 lacks, is written out."""
     if isinstance(text, Markup):
         return text
     return printable(text).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def shown_value(value: object) -> object:
+def inert_value(value: object) -> object:
     """`shown` for texts; everything else as it is."""
-    return shown(value) if isinstance(value, str) else value
+    return inert(value) if isinstance(value, str) else value
 
 
 def cut(text: str, longest: int) -> str:
     """The beginning of a text, with `…` if it is longer."""
-    text = shown(text)
+    text = inert(text)
     return text if len(text) <= longest else f"{text[:longest - 1]}…"
 
 
 def breakable(text: str) -> Markup:
     """A text that may go on in another line after its separators, but not inside of an address."""
-    return Markup("<wbr>").join(escape(part) for part in _BREAK.split(shown(text)))
+    return Markup("<wbr>").join(escape(part) for part in _BREAK.split(inert(text)))
 
 
 def json_in_html(value: object) -> Markup:

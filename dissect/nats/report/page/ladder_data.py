@@ -7,7 +7,7 @@ from ...schema.records import SessionRecord
 from ..aggregates.aggregate import Aggregate
 from ..aggregates.connections import server_of, who
 from ..aggregates.ladders import Sample
-from .escaping import shown
+from .escaping import inert
 
 Json = dict[str, object]
 
@@ -20,7 +20,7 @@ class Texts:
 
     def number(self, text: str) -> int:
         """The number of a text."""
-        return self.texts.setdefault(shown(text), len(self.texts))
+        return self.texts.setdefault(inert(text), len(self.texts))
 
 
 def ladder_data(found: Aggregate) -> Json:
@@ -42,8 +42,8 @@ def _session(texts: Texts, name: str, sample: Sample, row: SessionRecord | None)
         "id": name,
         "kind": row.kind if row else "",
         "ends": [
-            shown(who(row)) if row else "originator",
-            shown(server_of(row)) if row else "responder",
+            inert(who(row)) if row else "originator",
+            inert(server_of(row)) if row else "responder",
         ],
         "count": sample.count,
         "start": str(start),
@@ -72,7 +72,7 @@ def _message(texts: Texts, hops: list[PathRecord], rows: dict[str, SessionRecord
         row = rows.get(hop.session)
         client = f"{who(row)} " if row else ""
         name = server or f"{client}({hop.session[:8]})"
-        return people.setdefault(shown(name), len(people))
+        return people.setdefault(inert(name), len(people))
 
     steps = [
         [
@@ -89,7 +89,7 @@ def _message(texts: Texts, hops: list[PathRecord], rows: dict[str, SessionRecord
     ]
     return {
         "id": first.message,
-        "label": shown(first.subject or ""),
+        "label": inert(first.subject or ""),
         "start": str(first.ts_ns),
         "people": list(people),
         "copies": first.copies,

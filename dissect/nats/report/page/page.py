@@ -23,12 +23,12 @@ from ...capture import CaptureReport
 from ...number_formats import count_text, duration_text, moment_text, size_text
 from ...schema.records import SessionRecord
 from ..aggregates.aggregate import Aggregate
-from ..aggregates.connections import lost, trouble
+from ..aggregates.connections import lost_bytes, trouble
 from ..aggregates.findings import Findings
 from ..aggregates.traffic import BYTES, EVENTS
 from ..figures import charts as figures
 from ..figures.layout import drawing
-from .escaping import breakable, csp_hash, cut, json_in_html, shown, shown_value
+from .escaping import breakable, csp_hash, cut, inert, inert_value, json_in_html
 from .ladder_data import ladder_data
 from .summary import BAD, WARNING, Problem, facts, problems
 from .unseen import unseen
@@ -187,7 +187,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("dissect.nats.report.page"),
         autoescape=True,
-        finalize=shown_value,
+        finalize=inert_value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -198,13 +198,13 @@ def _environment() -> Environment:
         moment=moment_text,
         count=count_text,
         cut=cut,
-        lost=lost,
+        lost=lost_bytes,
         trouble=trouble,
         troubles=troubles,
         ranked=_ranked,
         breakable=breakable,
         details=details,
-        find=lambda text: quote(shown(text), safe=""),
+        find=lambda text: quote(inert(text), safe=""),
     )
     return environment
 

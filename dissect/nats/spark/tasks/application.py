@@ -127,17 +127,17 @@ def session_items(table: str) -> Function:
 
     def run(batches: Batches) -> Batches:
         reduce_garbage_collection()
-        yield from item_batches(_made(table, batches))
+        yield from item_batches(_layer_rows(table, batches))
 
     return run
 
 
 def _rows(table: str, batches: Batches) -> Iterator[Record]:
     row = TABLES[table].row
-    return (record for record in _made(table, batches) if record.__class__ is row)
+    return (record for record in _layer_rows(table, batches) if record.__class__ is row)
 
 
-def _made(table: str, batches: Batches) -> Iterator[Record]:
+def _layer_rows(table: str, batches: Batches) -> Iterator[Record]:
     """The records that the layer makes from the frames."""
     layer = layer_of(table)
     assert layer

@@ -24,7 +24,7 @@ from ...parallel.worker import tune_garbage_collector
 from ...partition.partitions import Partition
 from ..arrow import add_batches
 from ..arrow import batches as batches_of
-from ..sink import NewWriter, TableWriter, Written
+from ..sink import NewWriter, TableWriter, WrittenFile
 from .stages import (
     ChunkContext,
     FlowChunk,
@@ -61,7 +61,7 @@ class Decoded:
     """The result of decoding some partitions: counts of rows by table, of packets without TCP by reason,
     and bytes that are missing or skipped in sessions."""
 
-    written: list[Written] = field(default_factory=list)
+    written: list[WrittenFile] = field(default_factory=list)
     rows: Counter[str] = field(default_factory=Counter)
     passed_over: Counter[str] = field(default_factory=Counter)
     missing_bytes: int = 0

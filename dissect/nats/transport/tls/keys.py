@@ -136,7 +136,7 @@ class DirectionKeys:
             last = _MOST_HANDSHAKE_RECORDS if candidate.epoch == "HANDSHAKE" else each
             for sequence in range(last if opener else 0):
                 if opener and opener.open(sequence, head, payload):
-                    self._found(candidate, sequence)
+                    self._accept(candidate, sequence)
                     return True
         return False
 
@@ -183,7 +183,7 @@ class DirectionKeys:
         secret = self._key_logs.find(random, self._label(epoch, of_client))
         return opener_13(suite, secret) if secret else None
 
-    def _found(self, candidate: _Candidate, sequence: int) -> None:
+    def _accept(self, candidate: _Candidate, sequence: int) -> None:
         known = self.handshake
         known.client_random, known.suite_code = candidate.random, candidate.suite_code
         known.version = known.version or VERSION_13

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from ...schema.anomalies import Anomaly
 from ...schema.records import Value
 from ...types import Direction, Gap, Item, Oddity
-from ..layer import Column, Found, Heads, Layer, LayerOptions, Transform, Undecided
+from ..layer import Column, Detected, Heads, Layer, LayerOptions, Transform, Undecided
 from ..plaintext import Plaintext
 from .http_upgrade import (
     HEAD_BYTES,
@@ -66,10 +66,10 @@ class RefusalTransform:
         return []
 
 
-def _begins(heads: Heads) -> Found | Undecided | None:
+def _begins(heads: Heads) -> Detected | Undecided | None:
     request, response = heads.originator, heads.responder
     if HEAD_END in response or heads.final or len(response) >= HEAD_BYTES:
-        return Found(LAYER) if is_refusal(request, response) else None
+        return Detected(LAYER) if is_refusal(request, response) else None
     refuses = response.startswith(b"HTTP/1.") and not response.startswith(
         SWITCHING[: len(response)]
     )

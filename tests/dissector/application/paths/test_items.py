@@ -9,7 +9,7 @@ from dissect.nats.application.paths.items import (
     Match,
     ack_item,
     equal_key,
-    held,
+    first_items,
     hop_in,
     hop_item,
     is_ack,
@@ -56,6 +56,6 @@ def test_acks_are_distinguished_from_publications() -> None:
 def test_a_group_is_held_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(path_items, "GROUP_ITEMS", 2)
     items = [hop_item(1, b"k", hop(at, "p")) for at in range(4)]
-    assert held(iter(items[:2])) == (items[:2], True)
+    assert first_items(iter(items[:2])) == (items[:2], True)
     group = iter(items)
-    assert held(group) == (items[:3], False) and [*group] == items[3:]
+    assert first_items(group) == (items[:3], False) and [*group] == items[3:]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissect.nats.transport.layer import Found, Heads, LayerOptions, Undecided
+from dissect.nats.transport.layer import Detected, Heads, LayerOptions, Undecided
 from dissect.nats.transport.websocket.layer import LAYER, Upgrade, WebSocketTransform
 from dissect.nats.types import Chunk, Direction, Gap, Item, Oddity
 from natsync.protocol.websocket import Opcode, build_frame, deflate
@@ -36,19 +36,19 @@ MASK = b"mask"
         (GET, b"", Undecided.WAIT),
         (GET[:20], b"", Undecided.WAIT),
         (GET, SWITCH[:5], Undecided.WAIT),
-        (GET, SWITCH, Found(LAYER)),
-        (GET, SWITCH[:20], Found(LAYER)),
-        (MQTT, SWITCH, Found(LAYER)),
+        (GET, SWITCH, Detected(LAYER)),
+        (GET, SWITCH[:20], Detected(LAYER)),
+        (MQTT, SWITCH, Detected(LAYER)),
         (GET, b"HTTP/1.1 400 Bad Request\r\n\r\n", None),
         (GET.replace(b"Upgrade: websocket", b"X: y"), SWITCH, None),
         (b"PUB a 0\r\n\r\n", b"", None),
-        (b"", SWITCH, Found(LAYER)),
+        (b"", SWITCH, Detected(LAYER)),
         (b"", SWITCH.replace(b"websocket", b"h2c"), None),
         (b"", SWITCH[:30], None),
     ],
 )
 def test_the_first_bytes(
-    request_: bytes, response: bytes, expected: Found | Undecided | None
+    request_: bytes, response: bytes, expected: Detected | Undecided | None
 ) -> None:
     assert LAYER.begins(Heads(request_, response)) == expected
 
