@@ -14,7 +14,7 @@ from .._checks import check_kind
 from .api import API, TIMEOUT, Timeout, check_kept
 from .configs import ConsumerConfig
 from .infos import ConsumerInfo, PauseInfo
-from .json_object import format_time
+from .json_object import check_time, format_time
 from .names import check_consumer_name, check_stream_name
 
 __all__ = [
@@ -69,10 +69,8 @@ def delete_consumer(api: API, stream: str, name: str) -> None:
 def pause_consumer(api: API, stream: str, name: str, until: datetime | None) -> PauseInfo:
     """Pauses a consumer until then; None resumes it."""
     api.need("pausing a consumer", "2.11")
-    if until is not None and until.tzinfo is None:
-        raise ValueError("until must have a time zone: datetime.now(timezone.utc)")
     call = _call("PAUSE", stream, name)
-    body = {"pause_until": format_time(until)} if until else None
+    body = None if until is None else {"pause_until": format_time(check_time("until", until))}
     return PauseInfo.from_json(api.request(call, body), api.subject(call))
 
 

@@ -208,7 +208,8 @@ def _to_nanoseconds(value: object, complete: bool) -> int:
     return round(value * _NANOSECONDS)
 
 
-def _check_time(name: str, value: object) -> object:
+def check_time(name: str, value: object) -> datetime:
+    """Returns `value`, a point in time. Raises TypeError, and ValueError without a time zone."""
     if not isinstance(value, datetime):
         raise TypeError(f"{name} must be a datetime, not {type(value).__name__}")
     if value.tzinfo is None:
@@ -310,5 +311,5 @@ _SIMPLE = {
     "int": _simple(int, "int"),
     "str": _simple(str, "str"),
     "float": _Codec(_check_seconds, _seconds, _to_nanoseconds, is_lossy=True),
-    "datetime": _Codec(_check_time, _time, _format, is_lossy=True),
+    "datetime": _Codec(check_time, _time, _format, is_lossy=True),
 }

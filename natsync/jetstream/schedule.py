@@ -8,7 +8,7 @@ from typing import Literal
 
 from .._checks import check_seconds, check_text
 from ..errors import OptionError
-from .json_object import format_time
+from .json_object import check_time, format_time
 
 __all__ = ["Schedule", "format_ttl"]
 
@@ -52,9 +52,7 @@ class Schedule:
         if isinstance(self.when, str):
             return self.when
         if isinstance(self.when, datetime):
-            if self.when.tzinfo is None:
-                raise ValueError("when must have a time zone: datetime.now(timezone.utc)")
-            return f"@at {format_time(self.when)}"
+            return f"@at {format_time(check_time('when', self.when))}"
         check_seconds(when=self.when)
         if self.when < 1:
             raise OptionError("when", "must be at least 1 second")

@@ -27,7 +27,7 @@ from .errors import (
     TooManyRequestsError,
     UnsupportedError,
 )
-from .json_object import format_time, parse_time
+from .json_object import check_time, format_time, parse_time
 
 __all__ = [
     "PLAIN",
@@ -149,9 +149,9 @@ def batch_request(
         "seq": seq,
         "next_by_subj": subject,
         "multi_last": [*subjects],
-        "start_time": start_time and format_time(start_time),
+        "start_time": start_time and format_time(check_time("start_time", start_time)),
         "up_to_seq": up_to_seq,
-        "up_to_time": up_to_time and format_time(up_to_time),
+        "up_to_time": up_to_time and format_time(check_time("up_to_time", up_to_time)),
         "batch": batch,
         "max_bytes": max_bytes,
     }
