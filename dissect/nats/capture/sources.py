@@ -116,7 +116,15 @@ def too_many(path: str) -> CaptureError:
 
 def files_of(paths: Sequence[str], report: CaptureReport) -> list[str]:
     """The capture files that the inputs name, each once. `report` gets the other files of folders."""
-    return _each_once(_files(paths, partial(_captures_in, report)))
+    folders: dict[str, list[str]] = {}
+
+    def of_folder(folder: str, inside: list[str]) -> list[str]:
+        name = identity(folder)
+        if name not in folders:  # else its other files would count twice
+            folders[name] = list(_captures_in(report, folder, inside))
+        return folders[name]
+
+    return _each_once(_files(paths, of_folder))
 
 
 def names_of(paths: Sequence[str]) -> list[str]:

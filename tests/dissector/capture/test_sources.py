@@ -123,16 +123,16 @@ def test_numbers_count_from_one_in_each_file(tmp_path: Path) -> None:
     assert [(packet.capture, packet.number) for packet in packets] == [("a", 1), ("b\\xff", 1)]
 
 
-def test_a_folder_stands_for_its_captures(tmp_path: Path) -> None:
+@pytest.mark.parametrize("again", [[], ["."], ["../*"]])
+def test_a_folder_stands_for_its_captures(tmp_path: Path, again: list[str]) -> None:
     (tmp_path / "b.pcap").write_bytes(at(1))
     (tmp_path / "a.pcap").write_bytes(at(2))
     (tmp_path / "notes.txt").write_text("about them")
     (tmp_path / "empty").touch()
     (tmp_path / "deeper").mkdir()
     (tmp_path / "deeper/c.pcap").write_bytes(at(3))
-    packets, report = read(tmp_path)
-    assert packets == [b"1", b"2"]
-    assert len(report.passed_over) == 2
+    packets, report = read(tmp_path, *(f"{tmp_path}/{name}" for name in again))
+    assert packets == [b"1", b"2"] and len(report.passed_over) == 2
     assert report.passed_over[1].startswith(f"{tmp_path / 'notes.txt'}: not a capture")
 
 
