@@ -232,3 +232,47 @@ def test_one_session_and_one_message_are_not_filtered_or_sorted() -> None:
         assert f"{option[0]} does not go with --session" in done.stderr
     done = run("paths", "--message", "ad29:3", "--format", "jsonl", CORE)
     assert done.exit_code == 2 and "--format jsonl does not go with --message" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (("sessions", "--session", "ad29", CORE), ("--limit", "1")),
+        (("sessions", "--session", "ad29", CORE), ("--jobs", "2")),
+        (("paths", "--message", "ad29:3", CORE), ("--jobs", "2")),
+        (("servers", "--graph", CORE), ("--jobs", "2")),
+        (("frames", CORE), ("--csv-safe",)),
+        (("follow", "ad29", CORE), ("--csv-safe",)),
+        (("sql", "SELECT 1", CORE, "--format", "jsonl"), ("--csv-safe",)),
+        (("top", "--once", CORE), ("--interval", "2")),
+        (("report", "--tables", ".", "-o", "page.html"), ("--from", "1")),
+        (("report", "--tables", ".", "-o", "page.html"), ("--kind", "client")),
+        (("report", "--tables", ".", "-o", "page.html"), ("--no-redact",)),
+        (("report", "--tables", ".", "-o", "page.html"), ("--jobs", "2")),
+        (("audit", "--tables", "."), ("--keylog", "secrets")),
+        (("audit", "--tables", "."), ("--port", "4222=client")),
+        (("audit", "--tables", ".", "--master", "local"), ("--max-expanded", "1G")),
+        (("audit", CORE), ("--csv-safe",)),
+        (("audit", CORE, "--format", "sarif"), ("--columns", "rule")),
+        (("audit", "--list"), ("--limit", "1")),
+        (("audit", "--list"), ("--sort", "rule")),
+        (("audit", "--list"), ("--explain", "wildcard")),
+        (("audit", "--list"), ("--fail-on", "low")),
+        (("audit", "--explain", "nobody"), ("--columns", "rule")),
+        (("audit", "--explain", "nobody"), ("--suppress", "known.yml")),
+        (("audit", "--explain", "nobody"), ("--until", "5")),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(
+    command: tuple[str, ...], option: tuple[str, ...]
+) -> None:
+    done = run(*command, *option)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"nats-dissect: {option[0]} does not go with ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_rules_are_shown_without_captures() -> None:
+    done = run("audit", "--list", CORE)
+    assert done.exit_code == 2
+    assert done.stderr == "nats-dissect: --list shows rules and reads no capture: name none\n"

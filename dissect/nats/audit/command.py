@@ -10,10 +10,11 @@ import os
 import sys
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime, timezone
 from itertools import islice
 
+from ..commands.command_options import READING
 from ..commands.processes import processes
 from ..commands.run import Command
 from ..commands.sorting import order_among
@@ -40,10 +41,18 @@ from .sql.query import Query
 
 _FOUND, _DAMAGED = 1, 3
 
+_WITH_COLUMNS = ("text", "jsonl", "csv", "parquet")
+
+# Of a list of rules, and of one rule: the options that mean something.
+_LISTED = {"listed", "captures", "rules", "output", "progress"}
+_EXPLAINED = {"explain", "captures", "rules", "variables", "master", "output", "progress"}
+
 
 def audit(options: AuditOptions) -> None:
     """Runs the command."""
     reading = Command("audit", replace(options, format="text"))
+    if options.listed or options.explain is not None:
+        _check_shown(options)
     sink = sink_of(options.path, options.captures, OUTPUTS[options.format].binary)
     layout, order = _layout(options), _order(options)
     with writing(sink), reading.bar() as clear:
@@ -75,6 +84,16 @@ def audit(options: AuditOptions) -> None:
     _exit(options, kept, reading)
 
 
+def _check_shown(options: AuditOptions) -> None:
+    """Refuses options of audits where rules are only shown."""
+    shown = "--list" if options.listed else "--explain"
+    wanted = _LISTED if options.listed else _EXPLAINED
+    every = {each.name for each in fields(options)} - wanted
+    if options.captures:
+        raise Fault(f"{shown} shows rules and reads no capture: name none")
+    options.refuse(every, f"{shown}, which shows rules and reads nothing else")
+
+
 def _check(options: AuditOptions) -> None:
     if bool(options.captures) == bool(options.tables):
         raise Fault("audit takes captures, or --tables with a folder of Parquet tables")
@@ -86,6 +105,8 @@ def _check(options: AuditOptions) -> None:
         raise Fault("--conf needs --master")
     if options.no_redact:
         raise Fault("--no-redact: findings never show secrets")
+    if options.tables:
+        options.refuse(READING, "--tables, which are not dissected again")
 
 
 def _suppressions(
@@ -115,6 +136,10 @@ def _check_variables(
 
 def _layout(options: AuditOptions) -> Layout:
     columns = None
+    if options.format != "csv":
+        options.refuse(("csv_safe",), f"--format {options.format}, which has no formulas")
+    if options.format not in _WITH_COLUMNS:
+        options.refuse(("columns",), f"--format {options.format}, whose fields are fixed")
     if options.columns is not None:
         columns = tuple(name.strip() for name in options.columns.split(","))
         for name in columns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 
 from natsync.protocol import Kind
 
@@ -15,6 +15,34 @@ from ..tcp.limits import FlowLimits, Limits
 
 _FLOWS = FlowLimits()
 _STREAMS = Limits()
+
+READING = (
+    "hints",
+    "key_logs",
+    "from_time",
+    "until_time",
+    "kinds",
+    "separate",
+    "gap_seconds",
+    "max_stream_bytes",
+    "max_held_bytes",
+    "max_flows",
+    "idle_seconds",
+    "max_expanded",
+    "no_redact",
+    "jobs",
+)
+"""The fields that have a meaning only where captures are read."""
+
+# The options whose names are not those of their fields.
+_NAMES = {
+    "hints": "--port",
+    "key_logs": "--keylog",
+    "from_time": "--from",
+    "until_time": "--until",
+    "kinds": "--kind",
+    "variables": "--var",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +100,12 @@ class CommandOptions:
         nothing, because of what the command prints instead of rows."""
         for each in fields(self):
             value = getattr(self, each.name)
-            if each.name in names and value != each.default:
-                shown = f"--{each.name} {value}" if each.name == "format" else f"--{each.name}"
-                raise Fault(f"{shown.replace('_', '-')} does not go with {output}")
+            made = each.default_factory
+            default = each.default if made is MISSING else made()
+            if each.name in names and value != default:
+                name = _NAMES.get(each.name, f"--{each.name.replace('_', '-')}")
+                shown = f"{name} {value}" if each.name == "format" else name
+                raise Fault(f"{shown} does not go with {output}")
 
     @property
     def dissection(self) -> Options:

@@ -38,7 +38,7 @@ def print_ladder(run: Command, message: str) -> None:
     """Prints the way of the publication that `message` names. Raises NoMessage."""
 
     run.options.refuse(
-        ("format", "columns", "where", "sort", "limit", "csv_safe"),
+        ("format", "columns", "where", "sort", "limit", "csv_safe", "jobs"),
         "--message, which shows all hops of one message as text",
     )
 

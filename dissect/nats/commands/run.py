@@ -74,6 +74,8 @@ class Command:
     def layout(self) -> Layout:
         """The user's choices for any format. Raises Fault for unknown columns."""
         options = self.options
+        if options.format != "csv":
+            options.refuse(("csv_safe",), f"--format {options.format}, which has no formulas")
         try:
             columns = chosen_columns(self.table, options.columns) if self.table in TABLES else None
         except ValueError as error:
@@ -235,7 +237,7 @@ def _exit(report: CaptureReport, interrupted: bool) -> None:
 def print_session(run: Command, start: str) -> None:
     """Prints the session whose id begins with `start`: its row, or, as text, all of it with a timeline."""
     options, form = run.options, run.format
-    options.refuse(("where", "sort"), "--session, which names the one row")
+    options.refuse(("where", "sort", "limit", "jobs"), "--session, which names the one row")
     if options.format == "text" and options.columns is None:
         print_chunks(run, OutputFormat(form.render, LineWriter), _story(run, start), silent=True)
         return

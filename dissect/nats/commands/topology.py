@@ -29,7 +29,7 @@ def print_topology(run: Command, dot: bool) -> None:
     """Prints the servers that the captures show and their links."""
 
     run.options.refuse(
-        ("format", "columns", "sort", "limit", "csv_safe"), "a graph, which has no rows"
+        ("format", "columns", "sort", "limit", "csv_safe", "jobs"), "a graph, which has no rows"
     )
 
     def chunks() -> Iterator[Chunk]:

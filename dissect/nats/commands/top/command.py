@@ -38,6 +38,7 @@ from ...tables import needs_payloads
 from ...types import Packets
 from ..command_options import CommandOptions
 from ..run import Chunk, Command, leave, print_chunks
+from .options import INTERVAL
 from .page import summary
 from .screen import Keys, Quit, Screen
 from .sniffer import sniffing
@@ -73,10 +74,13 @@ def show_top(
                 f"--interface needs a terminal, and no --once, for it has no end: `tcpdump -i {interface}"
                 " -c 10000 -w - | nats-dissect top --once -` ends"
             )
+        if interval != INTERVAL:
+            raise Fault("--interval does not go with tables that are printed once")
         chosen = VIEWS if view is None else (controls.view,)
         chunks = _once(run, controls, chosen, terminal)
         print_chunks(run, OutputFormat(str, LineWriter), chunks, silent=True)
         return
+    options.refuse(("limit", "progress"), "the live view, which is as long as the screen")
     try:
         with nullcontext() if interface is None else sniffing(interface) as sniffed:
             _live(run, controls, terminal.colour, interval, sniffed)

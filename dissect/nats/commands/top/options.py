@@ -8,6 +8,9 @@ from ..arguments import INPUT, LIMIT, OUTPUT, SORT, Command, Decorator, format_o
 from ..ranges import FloatRange
 from .views import VIEWS
 
+INTERVAL = 1.0
+"""Seconds from one refresh to the next by default."""
+
 
 def top_options(command: Command) -> Command:
     """Captures, and the options of the live view."""
@@ -44,7 +47,7 @@ def top_options(command: Command) -> Command:
             group="Output",
             type=FloatRange(min=0.1, max=3600),
             metavar="S",
-            default=1.0,
+            default=INTERVAL,
             show_default=True,
             help="Seconds between refreshes.",
         ),
