@@ -1,7 +1,8 @@
 """The rows that rules need, from captures: made by one process or by several.
 
-Their order does not matter here, because findings are put in order. Tables whose rows come from the frames of
-all sessions are made by one process, in a pass of their own.
+Their order does not matter here, because findings are put in order. So no rows are held back to bring late ones
+into order, which takes hundreds of megabytes for all tables together. Tables whose rows come from the frames
+of all sessions are made by one process, in a pass of their own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import replace
 from ..capture import CaptureReport
 from ..options import Options
 from ..parallel.pool import shared_records
-from ..pipeline import records, timelines
+from ..pipeline import released, timelines
 from ..schema.records import Record
 from ..tables import TABLES
 
@@ -25,11 +26,11 @@ def loaded_records(
     report: CaptureReport,
     jobs: int = 1,
 ) -> Generator[Record, None, None]:
-    """The records of these tables, made by `jobs` processes. Raises CaptureError."""
+    """The records of these tables as they become complete, made by `jobs` processes. Raises CaptureError."""
     across = [table for table in tables if (layer := TABLES[table].layer) and layer.across]
     own = [table for table in tables if table not in across]
     if jobs == 1 or not own:
-        yield from records(paths, tables, options, report)
+        yield from _completed(paths, tables, options, report)
         return
     for timeline in timelines(paths, options, report):
         alone = CaptureReport() if options.separate else report
@@ -40,4 +41,13 @@ def loaded_records(
             report.files += alone.files
             report.protocols += alone.protocols
     if across:
-        yield from records(paths, across, options)
+        yield from _completed(paths, across, options, CaptureReport())
+
+
+def _completed(
+    paths: Sequence[str], tables: Collection[str], options: Options, report: CaptureReport
+) -> Generator[Record, None, None]:
+    for timeline in timelines(paths, options, report):
+        with closing(released(timeline, tables, options, report, together=True)) as source:
+            for rows in source:
+                yield from rows.records

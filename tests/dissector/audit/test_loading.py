@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from dissect.nats.audit.loading import loaded_records
 from dissect.nats.capture import CaptureReport
 from dissect.nats.options import Options
+from dissect.nats.schema.records import FrameRecord, RequestRecord
 
+from tests.support.conversations import CONNECT, INFO
 from tests.support.paths import CAPTURES
+from tests.support.pcapwriter import Conversation, pcap_file
 
 pytestmark = pytest.mark.usefixtures("worker_processes")
 
@@ -34,3 +39,19 @@ def test_two_processes_make_the_rows_of_one(separate: bool) -> None:
     }
     assert rows(options, 2, together) == one
     assert [file.packets for file in together.files] == [file.packets for file in alone.files]
+
+
+def test_rows_do_not_wait_for_later_ones(tmp_path: Path) -> None:
+    """So memory does not grow with the number of messages, as long as they are answered."""
+    talk = Conversation().handshake().from_server(INFO).from_client(CONNECT + b"SUB r.* 1\r\n")
+    for _ in range(8000):
+        talk.from_client(b"PUB a.b r.1 2\r\nhi\r\n").from_server(b"MSG r.1 1 2\r\nhi\r\n")
+    path = tmp_path / "capture.pcap"
+    path.write_bytes(pcap_file(talk.close().records))
+    alive = [0]
+    rows = loaded_records([str(path)], ["frames", "requests"], Options(), CaptureReport())
+    for number, _ in enumerate(rows):
+        if number % 500 == 250:
+            kinds = (FrameRecord, RequestRecord)
+            alive.append(sum(isinstance(each, kinds) for each in gc.get_objects()))
+    assert number > 24_000 - 10 and max(alive) < 1000
