@@ -276,3 +276,39 @@ def test_rules_are_shown_without_captures() -> None:
     done = run("audit", "--list", CORE)
     assert done.exit_code == 2
     assert done.stderr == "nats-dissect: --list shows rules and reads no capture: name none\n"
+
+
+def test_the_files_of_info_in_the_order_of_a_fact(tmp_path: Path) -> None:
+    names = ("core-2.15.1.pcap", "bulk-2.15.1.pcap", "http.pcap", "damaged-loss-reorder.pcap")
+    paths = [str(CAPTURES / name) for name in names]
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(Path(CORE).read_bytes()[:5000])
+
+    def files(*args: str) -> list[dict[str, object]]:
+        done = run("info", *paths, str(cut), "--format", "jsonl", *args)
+        assert done.exit_code == 3
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    packets = [row["packets"] for row in files("--sort", "packets:desc")[:-1]]
+    assert packets == sorted([row["packets"] for row in files()[:-1]], reverse=True)
+    for sort in ("damage", "damage:desc"):  # only one has it
+        assert files("--sort", sort)[0]["file"] == str(cut)
+    done = run("info", CORE, "--sort", "snaplens")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(
+        "nats-dissect: --sort: a file has no column 'snaplens' to sort by"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("slice", "packets keep their order"),
+        ("split", "packets keep their order"),
+        ("report", "a click on a heading of the page sorts its table"),
+    ],
+)
+def test_what_has_no_rows_says_why_it_has_no_order(command: str, reason: str) -> None:
+    done = run(command, "-o", "out", "--sort", "packets", CORE)
+    assert done.exit_code == 2 and f"Invalid value for '--sort': {reason}" in done.stderr
+    assert "--sort" not in run(command, "--help").stdout

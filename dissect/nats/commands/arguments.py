@@ -201,6 +201,19 @@ SORT = option(
     metavar="COLUMN[:desc]",
     help="Order the rows by this column; absent values come last.",
 )
+
+
+def no_sort(reason: str) -> Decorator:
+    """A hidden `--sort` that says why the command has no order to choose."""
+
+    def refuse(context: click.Context, option: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            raise click.BadParameter(reason)
+
+    made: Callable[..., Decorator] = click.option
+    return made("--sort", hidden=True, expose_value=False, callback=refuse)
+
+
 NO_REDACT = option(
     "--no-redact",
     group="Dissection",
@@ -355,13 +368,14 @@ def conversation_options(command: Command) -> Command:
 
 def query_options(command: Command) -> Command:
     """Captures, and the options of a command that prints rows of a query."""
-    options = (format_option(tuple(FORMATS)), LIMIT, CSV_SAFE, *OUTPUT)
+    options = (format_option(tuple(FORMATS)), SORT, LIMIT, CSV_SAFE, *OUTPUT)
     return with_captures((*options, *INPUT), command)
 
 
 def fact_options(command: Command) -> Command:
     """Captures, and the options of a command that prints facts about captures."""
-    return with_captures((format_option(("text", "jsonl")), *OUTPUT, *UNMASKED_INPUT), command)
+    options = (format_option(("text", "jsonl")), SORT, *OUTPUT)
+    return with_captures((*options, *UNMASKED_INPUT), command)
 
 
 def split_options(command: Command) -> Command:
@@ -386,6 +400,7 @@ def split_options(command: Command) -> Command:
             show_default=True,
             help="Approximate size of a piece.",
         ),
+        no_sort("packets keep their order"),
     )
     return with_captures(options, command)
 

@@ -37,7 +37,7 @@ from ..output.writer import (
 )
 from ..schema.records import FrameRecord, Record, SessionRecord
 from ..tables import TABLES
-from .captures.info import Traffic, info_text, json_text, traffic
+from .captures.info import Traffic, file_order, files_sorted, info_text, json_text, traffic
 from .command_options import CommandOptions
 from .processes import packs, processes_for_rows
 from .rows import batches_of, messages_of, renderer, rows_of, shared_batches, shared_rows
@@ -269,12 +269,24 @@ def print_conversation(run: Command, start: str, full: bool) -> None:
 def print_info(run: Command) -> None:
     """Prints the facts of the captures."""
     text = json_text if run.options.format == "jsonl" else info_text
-    print_chunks(run, OutputFormat(str, LineWriter), _info(run, text), silent=True)
+    sort = run.options.sort
+    try:
+        order = None if sort is None else file_order(sort)
+    except ValueError as error:
+        raise Fault(f"--sort: {error}") from None
+    print_chunks(run, OutputFormat(str, LineWriter), _info(run, text, order), silent=True)
 
 
-def _info(run: Command, text: Callable[[CaptureReport, Traffic], Iterator[str]]) -> Iterator[Chunk]:
-    options = run.options
-    yield Chunk([*text(run.report, traffic(options.captures, options.dissection, run.report))])
+def _info(
+    run: Command,
+    text: Callable[[CaptureReport, Traffic], Iterator[str]],
+    order: SortOrder | None,
+) -> Iterator[Chunk]:
+    options, report = run.options, run.report
+    found = traffic(options.captures, options.dissection, report)
+    if order is not None:
+        report.files = files_sorted(report.files, order)
+    yield Chunk([*text(report, found)])
 
 
 def _story(run: Command, start: str) -> Iterator[Chunk]:

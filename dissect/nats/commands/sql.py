@@ -6,17 +6,19 @@ SQL writes them.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import TextIO
 
 from ..output.duckdb import answer
 from ..output.formats import FORMATS
+from ..output.sink import Fault
 from ..output.writer import OutputFormat, QueryFormat, Writer
 from ..pipeline import records
 from .command_options import CommandOptions
 from .run import Chunk, Command, print_chunks
+from .sorting import order_among
 
 _CHUNK_ROWS = 1024
 
@@ -40,10 +42,12 @@ class _Answer:
     def chunks(self) -> Generator[Chunk, None, None]:
         """The rows, rendered."""
         options = self._run.options
+        sort = options.sort
+        order = None if sort is None else partial(_order, sort)
         source = partial(
             records, options.captures, options=options.dissection, report=self._run.report
         )
-        with answer(self._query, source) as (schema, batches):
+        with answer(self._query, source, order) as (schema, batches):
             self._format = FORMATS[options.format].query(schema, self._run.layout)
             left = options.limit
             for batch in batches:
@@ -58,3 +62,10 @@ class _Answer:
     def writer(self, output: TextIO) -> Writer:
         """The writer of the rows, made after the first chunk."""
         return self._format.writer(output)
+
+
+def _order(sort: str, columns: Sequence[str]) -> tuple[str, bool]:
+    try:
+        return order_among({name: name for name in columns}, sort, "the result")
+    except ValueError as error:
+        raise Fault(f"--sort: {error}") from None

@@ -132,10 +132,13 @@ class Answer(NamedTuple):
 
 @contextmanager
 def answer(
-    query: str, source: Callable[[Collection[str]], Generator[Record, None, None]]
+    query: str,
+    source: Callable[[Collection[str]], Generator[Record, None, None]],
+    order: Callable[[Sequence[str]], tuple[str, bool]] | None = None,
 ) -> Iterator[Answer]:
     """What a query over the tables says. `source` is called with the tables that the query
-    names, and gives their records; with none it still says what is wrong with the captures.
+    names, and gives their records; with none it still says what is wrong with the captures. `order` gets the
+    columns of the rows, and returns the one to sort them by, and whether descending.
 
     The tables are in a database on disk while the block lasts, in a folder of its own, which is gone
     afterwards in any case.
@@ -149,6 +152,9 @@ def answer(
                 create_tables(connection, TABLES)
                 with bounded():  # what is constant is worked out now
                     named = _tables_named(duck, connection, query)
+                    if order:
+                        first, descending = order(connection.sql(query).columns)
+                        query = _sorted(duck, query, first, descending)
                 with closing(source(named)) as records:
                     load(connection, records)
             with (
@@ -280,6 +286,16 @@ def load(connection: duckdb.DuckDBPyConnection, records: Iterable[Record]) -> No
     for row, left in waiting.items():
         if left:
             insert(row)
+
+
+def _sorted(duck: ModuleType, query: str, column: str, descending: bool) -> str:
+    """A query for the same rows in order of a column, absent values last."""
+    text = query.encode()  # the tokens count bytes
+    ends = [at for at, _ in duck.tokenize(query) if text[at : at + 1] == b";"]
+    whole = text[: ends[0] if ends else None].decode()
+    name = column.replace('"', '""')
+    way = "DESC" if descending else "ASC"
+    return f'SELECT * FROM (\n{whole}\n) ORDER BY "{name}" {way} NULLS LAST'
 
 
 def _columns_named(table: str, condition: str) -> list[str] | None:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import click
 
-from ..commands.arguments import INPUT, JOBS, PROGRESS, Command, Decorator, option, output_file
+from ..commands.arguments import (
+    INPUT,
+    JOBS,
+    PROGRESS,
+    Command,
+    Decorator,
+    no_sort,
+    option,
+    output_file,
+)
 
 
 def report_options(command: Command) -> Command:
@@ -19,6 +28,7 @@ def report_options(command: Command) -> Command:
         ),
         PROGRESS,
         JOBS,
+        no_sort("a click on a heading of the page sorts its table"),
     )
     listed: Decorator = click.argument("captures", nargs=-1, metavar="CAPTURE...")
     command = listed(command)

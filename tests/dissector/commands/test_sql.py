@@ -52,6 +52,32 @@ def lines(query: str, *args: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT op, count(*) AS n FROM frames GROUP BY 1",
+        "FROM frames SELECT op, count(*) AS n GROUP BY op -- of all; sessions",
+        "SELECT op, /* ö; */ count(*) AS n FROM frames WHERE op != 'ö;' GROUP BY 1; -- that is all;",
+        "SELECT NULL AS op, 0 AS n UNION ALL SELECT op, count(*) FROM frames GROUP BY 1 ORDER BY op;\n",
+    ],
+)
+def test_rows_in_the_order_of_a_column(query: str) -> None:
+    counts = [row["n"] for row in lines(query, "--sort", "n:desc")]
+    assert counts == sorted([row["n"] for row in lines(query)], reverse=True) and counts[0] == 52
+    ops = [row.get("op") for row in lines(query, "--sort", "op")]
+    known = [op for op in ops if op]
+    assert known == sorted(known, key=str) and None not in ops[: len(known)]
+    assert [row["n"] for row in lines(query, "--sort", "n:desc", "--limit", "2")] == counts[:2]
+
+
+def test_an_unknown_column_to_sort_by_is_refused_before_captures_are_read() -> None:
+    done = run('SELECT kind AS "a b", session FROM sessions', "nowhere.pcap", "--sort", "kind")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == (
+        "nats-dissect: --sort: the result has no column 'kind' to sort by; it has a b, session\n"
+    )
+
+
 def test_a_table_for_a_person() -> None:
     result = run(COUNTS, CORE)
     assert (result.exit_code, result.stderr) == (0, "")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from ...capture import CaptureReport, FileReport
 from ...engine.connections import packet_events
@@ -18,6 +19,7 @@ from ...packet.link import linktype_name
 from ...pipeline import segments, timelines
 from ...schema.records import AnomalyRecord, FlowRecord, SessionRecord, printable, text_of
 from ...secrets.key_log import KeyLogs
+from ..sorting import SortOrder, order_among
 
 Fact = str | int | Mapping[str, int] | list[str] | None
 
@@ -94,6 +96,34 @@ def file_facts(file: FileReport) -> dict[str, Fact]:
         "damage": file.damage,
     }
     return {name: fact for name, fact in facts.items() if fact not in (None, [], {})}
+
+
+_SORTABLE = (
+    "file",
+    "format",
+    "packets",
+    "captured_bytes",
+    "wire_bytes",
+    "first_ns",
+    "last_ns",
+    "cut_packets",
+    "dropped_packets",
+    "comments",
+    "damage",
+)
+
+
+def file_order(sort: str) -> SortOrder:
+    """The fact of files that `COLUMN[:desc]` names. Raises ValueError."""
+    return order_among({name: name for name in _SORTABLE}, sort, "a file")
+
+
+def files_sorted(files: Iterable[FileReport], order: SortOrder) -> list[FileReport]:
+    """The files in the order of a fact; those without it come last."""
+    facts = [(file_facts(file).get(order.field), file) for file in files]
+    known = [(fact, file) for fact, file in facts if fact is not None]
+    known.sort(key=itemgetter(0), reverse=order.descending)
+    return [file for _, file in known] + [file for fact, file in facts if fact is None]
 
 
 def total_facts(report: CaptureReport, found: Traffic) -> dict[str, Fact]:

@@ -36,7 +36,7 @@ from ...pipeline import records, timelines
 from ...schema.records import FlowRecord, SessionRecord
 from ...tcp.flow import community_id
 from ...types import Segment
-from ..arguments import UNMASKED_INPUT, Command, Decorator, option, output_file
+from ..arguments import UNMASKED_INPUT, Command, Decorator, no_sort, option, output_file
 from ..command_options import CommandOptions
 from ..session.detail import Unclear
 
@@ -79,6 +79,7 @@ def slice_options(command: Command) -> Command:
             help="Only sessions that match this SQL condition on the columns of `sessions`.",
         ),
         output_file("Write to this file: pcap if all captures are pcap, else pcapng."),
+        no_sort("packets keep their order"),
     )
     listed: Decorator = click.argument(
         "arguments", nargs=-1, required=True, metavar="[ID...] CAPTURE..."

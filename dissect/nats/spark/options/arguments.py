@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import click
 
-from ...commands.arguments import INPUT, Command, Decorator, option, with_captures
+from ...commands.arguments import INPUT, Command, no_sort, option, with_captures
 from ...commands.command_options import CommandOptions
 from ...number_formats import size_of
 from ...tables import TABLES
@@ -42,13 +42,6 @@ def settings(
         if not re.match(r"spark\.[^=\s]+=", value):
             raise click.BadParameter(f"{value!r} is not a setting such as spark.executor.memory=4g")
     return {name: text for name, _, text in (value.partition("=") for value in values)}
-
-
-def _refuse_sort(context: click.Context, option: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        raise click.BadParameter(
-            "the files of a table have no order; sort where you read them, as with ORDER BY"
-        )
 
 
 def _size(context: click.Context, option: click.Parameter, value: str) -> int:
@@ -118,7 +111,7 @@ _SPARK = (
         help="The approximate size of the part of a capture that one task reads.",
     ),
 )
-_NO_SORT: Decorator = click.option("--sort", hidden=True, expose_value=False, callback=_refuse_sort)
+_NO_SORT = no_sort("the files of a table have no order; sort where you read them, as with ORDER BY")
 
 
 def job_options(command: Command) -> Command:
