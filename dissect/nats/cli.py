@@ -23,10 +23,9 @@ from .commands.arguments import (
     query_options,
     row_options,
     server_options,
-    split_options,
 )
 from .commands.captures.slice import ids_and_captures, slice_captures, slice_options
-from .commands.captures.split import split
+from .commands.captures.split import split, split_options
 from .commands.command_options import command_options
 from .commands.ladder import print_ladder
 from .commands.run import Command, print_conversation, print_info, print_rows, print_session

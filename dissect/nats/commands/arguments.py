@@ -378,33 +378,6 @@ def fact_options(command: Command) -> Command:
     return with_captures((*options, *UNMASKED_INPUT), command)
 
 
-def split_options(command: Command) -> Command:
-    """Captures, the folder for the pieces, and their size."""
-    options = (
-        option(
-            "-o",
-            "--output",
-            "folder",
-            group="Output",
-            required=True,
-            metavar="DIR",
-            help="A new folder for the pieces.",
-        ),
-        option(
-            "--size",
-            "size_bytes",
-            group="Output",
-            type=click.IntRange(min=1 << 12),
-            metavar="BYTES",
-            default=128 << 20,
-            show_default=True,
-            help="Approximate size of a piece.",
-        ),
-        no_sort("packets keep their order"),
-    )
-    return with_captures(options, command)
-
-
 def with_captures(options: tuple[Decorator, ...], command: Command) -> Command:
     """The command, with captures and these options."""
     for option in (_CAPTURES, *reversed(options)):

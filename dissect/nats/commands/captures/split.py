@@ -13,6 +13,8 @@ from itertools import groupby
 from math import inf
 from typing import NamedTuple
 
+import click
+
 from ...capture import CaptureReport, FileReport
 from ...capture.files import capture_name, size_and_mtime
 from ...errors import CaptureError, DissectError
@@ -20,9 +22,37 @@ from ...number_formats import count_text
 from ...output.sink import Fault, say, unwritable
 from ...partition.byte_ranges import captures
 from ...partition.split_points import Piece, bytes_of, pieces
+from ..arguments import Command, no_sort, option, with_captures
 
 _DAMAGED = 3
 _SUFFIXES = (".gz", ".zst", ".zstd", ".xz", ".bz2", ".pcapng", ".pcap", ".cap")
+
+
+def split_options(command: Command) -> Command:
+    """Captures, the folder for the pieces, and their size."""
+    options = (
+        option(
+            "-o",
+            "--output",
+            "folder",
+            group="Output",
+            required=True,
+            metavar="DIR",
+            help="A new folder for the pieces.",
+        ),
+        option(
+            "--size",
+            "size_bytes",
+            group="Output",
+            type=click.IntRange(min=1 << 12),
+            metavar="BYTES",
+            default=128 << 20,
+            show_default=True,
+            help="Approximate size of a piece.",
+        ),
+        no_sort("packets keep their order"),
+    )
+    return with_captures(options, command)
 
 
 class _Cut(NamedTuple):
