@@ -18,6 +18,7 @@ from time import monotonic
 from .._finalizers import before_exit
 from ..errors import BadSubscriptionError, Error, NextMsgTimeoutError, fresh
 from ..options import DRAIN_TIMEOUT, wait_time
+from .blocking_iterator import BlockingIterator
 from .consume_errors import ConsumerDeletedError, MessagesClosedError, NoHeartbeatError
 from .message import JetStreamMsg
 from .pull import Meaning, OpenPulls, PullPlan, PullStatus
@@ -69,7 +70,7 @@ class Backoff:
         self.until = 0.0
 
 
-class Messages:
+class Messages(BlockingIterator[JetStreamMsg]):
     """The messages of a pull consumer as they arrive: an iterator and a context manager.
 
     Any number of threads may take messages; each message goes to one of them. Made by
@@ -296,21 +297,6 @@ class Messages:
         """
         self._stopping = True
         return self._inbox.drain(timeout)
-
-    def __iter__(self) -> Messages:
-        return self
-
-    def __next__(self) -> JetStreamMsg:
-        try:
-            return self.next()
-        except MessagesClosedError:
-            raise StopIteration from None
-
-    def __enter__(self) -> Messages:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     @before_exit
     def __del__(self) -> None:

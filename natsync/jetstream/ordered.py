@@ -26,6 +26,7 @@ from ..errors import (
     fresh,
 )
 from ..options import DRAIN_TIMEOUT, wait_time
+from .blocking_iterator import BlockingIterator
 from .consume_errors import (
     ConcurrentReadError,
     ConsumerDeletedError,
@@ -71,7 +72,7 @@ Make = Callable[["int | None", float], CreatedConsumer]
 the second argument is the timeout in seconds."""
 
 
-class OrderedMessages:
+class OrderedMessages(BlockingIterator[JetStreamMsg]):
     """An iterator and a context manager, for one thread at a time; `stop` may be called from any.
 
     Made by `OrderedConsumer.messages`.
@@ -365,21 +366,6 @@ class OrderedMessages:
         """The stream sequence of the last message that was taken; before the first one, of the
         message before it, or None if the reader begins at several places."""
         return None if self._last is None else int(self._last)
-
-    def __iter__(self) -> OrderedMessages:
-        return self
-
-    def __next__(self) -> JetStreamMsg:
-        try:
-            return self.next()
-        except MessagesClosedError:
-            raise StopIteration from None
-
-    def __enter__(self) -> OrderedMessages:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     @before_exit
     def __del__(self) -> None:

@@ -18,6 +18,7 @@ from ..message import Delivered, Msg
 from ..options import DRAIN_TIMEOUT, wait_time
 from ..protocol import ProtocolError
 from .api import API
+from .blocking_iterator import BlockingIterator
 from .consume_errors import (
     ConsumerDeletedError,
     MessagesClosedError,
@@ -38,7 +39,7 @@ __all__ = ["PushConsumer", "PushMessages"]
 _LONG = 3600.0  # seconds of one wait, where nothing limits it
 
 
-class PushMessages:
+class PushMessages(BlockingIterator[JetStreamMsg]):
     """The messages of a push consumer as they come: an iterator and a context manager, for any
     number of threads.
 
@@ -223,21 +224,6 @@ class PushMessages:
         """
         self._sub.drain(timeout)
         return self._sub.pending_msgs
-
-    def __iter__(self) -> PushMessages:
-        return self
-
-    def __next__(self) -> JetStreamMsg:
-        try:
-            return self.next()
-        except MessagesClosedError:
-            raise StopIteration from None
-
-    def __enter__(self) -> PushMessages:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     @before_exit
     def __del__(self) -> None:

@@ -6,20 +6,18 @@ says that all messages that existed when the watch began have come.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from time import monotonic
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TypeVar
 
 from ..errors import Error, NextMsgTimeoutError
 from .api import API, wait_time
+from .blocking_iterator import BlockingIterator
 from .consume_errors import MessagesClosedError
 from .consumers import consumer_info
 from .message import JetStreamMsg, MsgMetadata
 from .ordered import OrderedMessages
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 __all__ = ["Watch", "next_if_any"]
 
@@ -58,7 +56,7 @@ def _nothing_left(api: API, stream: str, messages: OrderedMessages) -> bool:
     return info.num_pending == 0
 
 
-class Watch(ABC, Generic[_T]):
+class Watch(BlockingIterator[_T | None]):
     """An iterator over items, and None once; a context manager. For one thread at a time; `stop`
     may be called from any. Nothing is lost or given twice when the connection is lost in between.
     """
@@ -161,18 +159,3 @@ class Watch(ABC, Generic[_T]):
     def stop(self) -> None:
         """Ends it: iteration ends, `next` raises MessagesClosedError."""
         self._messages.stop()
-
-    def __iter__(self) -> Iterator[_T | None]:
-        return self
-
-    def __next__(self) -> _T | None:
-        try:
-            return self.next()
-        except MessagesClosedError:
-            raise StopIteration from None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
