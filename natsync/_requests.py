@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ._checks import check_call, check_count, check_seconds, check_text
 from ._engine.connection import Connection
-from ._engine.outbound_buffer import LARGE, RequestBytes, RequestChunks
+from ._engine.outbound_buffer import LARGE, RequestChunks
 from ._engine.reply_stream import ReplyStream, StreamHost
 from ._engine.request_window import Ask, RequestWindow
 from ._late import late_import
@@ -64,7 +64,7 @@ class Requests:
         token, waiter = mux.open(subject)
         try:
             wire = self._router.encoder.request(subject, data, mux.wire_prefix, token, headers)
-            self._put(RequestBytes(wire), len(wire), False)
+            self._put(wire, len(wire), False)
             frame = waiter.wait(seconds)
             if frame is None:
                 self._router.check_room()
@@ -97,7 +97,7 @@ class Requests:
             wire = self._router.encoder.request(
                 subject, data, mux.wire_prefix, future.token, headers
             )
-            self._put(RequestBytes(wire), len(wire))
+            self._put(wire, len(wire))
         except BaseException:
             future.cancel()
             raise
@@ -144,7 +144,7 @@ class Requests:
                     self._put(RequestChunks(pieces), sum(map(len, pieces)))
                 else:
                     wire = encoder.request(subject, data, prefix, future.token, headers)
-                    self._put(RequestBytes(wire), len(wire))
+                    self._put(wire, len(wire))
             except BaseException:
                 future.cancel()
                 raise
@@ -166,7 +166,7 @@ class Requests:
 
         def send(subject: str, data: Data, token: bytes, headers: HeadersLike | None) -> None:
             wire = self._router.encoder.request(subject, data, mux.wire_prefix, token, headers)
-            self._put(RequestBytes(wire), len(wire))
+            self._put(wire, len(wire))
 
         host = StreamHost(
             send,

@@ -44,6 +44,8 @@ SMALL = 512
 SIZE_LINES = [b" %d\r\n" % size for size in range(SMALL)]
 """The end of a PUB line for each size of a small payload: formatting it takes 0.1 us (CPython 3.11)."""
 
+_join_request = bytearray().join  # makes a bytearray
+
 _find_nothing = cast("Callable[[str], None]", ().count)
 """Returns 0, and does not even hash the subject."""
 
@@ -89,9 +91,9 @@ class MessageEncoder:
 
     def request(
         self, subject: str, data: Data, inbox: bytes, token: bytes, headers: HeadersLike | None
-    ) -> bytes:
+    ) -> bytearray:
         """Returns a complete message whose reply subject is `inbox`, the same in all calls, and `token`,
-        which need no check."""
+        which need no check; as `RequestBytes`."""
         if subject.__class__ is not str:
             check_text(subject=subject)
         start = self._starts.get(subject)
@@ -99,14 +101,14 @@ class MessageEncoder:
             to = self.subjects.get(subject) or self.wire_subject(subject)
             start = b"".join((_PUB, to, b" ", inbox))
             if len(start) > _START:
-                return self._encode(start[len(_PUB) :] + token, data, headers)
+                return bytearray(self._encode(start[len(_PUB) :] + token, data, headers))
             if subject in self.subjects:
                 self._starts[subject] = start
         if headers or data.__class__ is not bytes or len(data) > self.max_payload:
-            return self._encode(start[len(_PUB) :] + token, data, headers)
+            return bytearray(self._encode(start[len(_PUB) :] + token, data, headers))
         size = len(data)
         line_end = SIZE_LINES[size] if size < SMALL else b" %d\r\n" % size
-        return b"".join((start, token, line_end, data, b"\r\n"))
+        return _join_request((start, token, line_end, data, b"\r\n"))
 
     def large_request(
         self, subject: str, data: bytes, inbox: bytes, token: bytes
@@ -116,7 +118,7 @@ class MessageEncoder:
         if size > self.max_payload:
             raise MaxPayloadError(size, self.max_payload)
         wire = self.request(subject, b"", inbox, token, None)
-        start = wire[: -len(_EMPTY)]
+        start = bytes(wire[: -len(_EMPTY)])
         if len(start) > _LINE:
             _check_line(start[len(_PUB) :], b"%d" % size)
         return b"%b%d\r\n" % (start, size), data, b"\r\n"

@@ -47,11 +47,9 @@ MUCH = 256 << 10
 """This many bytes are worth a system call of their own. With 64 KiB or 1 MiB the CPU time is the same."""
 
 
-class RequestBytes(bytes):
-    """The bytes of a request. They are dropped when the connection is lost, since the request has
-    failed then."""
-
-    __slots__ = ()
+RequestBytes = bytearray
+"""The bytes of a request. They are dropped when the connection is lost, since the request has failed then. A
+class derived from bytes would copy them, for 0.3 us; nobody changes these (CPython 3.11)."""
 
 
 class SubscriptionOps(bytes):
@@ -83,7 +81,7 @@ class RequestChunks(Chunks):
     __slots__ = ()
 
 
-Item = bytes | Chunks | Flush
+Item = bytes | RequestBytes | Chunks | Flush
 Drive = Callable[[Callable[[], object] | None, float], None]
 """Moves the connection's bytes until the call returns something true, or a time, or without a call: now.
 Returns early where somebody else has to."""
@@ -104,7 +102,7 @@ def length(item: Item) -> int:
     """Returns the number of bytes of a message or of subscription operations; 0 for a flush."""
     if isinstance(item, Chunks):
         return sum(len(piece) for piece in item)
-    return len(item) if isinstance(item, bytes) else 0
+    return 0 if isinstance(item, Flush) else len(item)
 
 
 def joined(items: Sequence[Item], in_pieces: bool) -> bytes:
@@ -155,7 +153,7 @@ class OutboundBuffer:
         self.outage = ""
         """Why there is no connection; empty if there is one."""
 
-    def put(self, item: bytes | Chunks, size: int, wake: bool = True) -> None:
+    def put(self, item: bytes | RequestBytes | Chunks, size: int, wake: bool = True) -> None:
         """Appends `item`, of `size` bytes; waits while the buffer is full. Without `wake` the caller
         drives, or wakes the driver.
 
