@@ -109,7 +109,11 @@ class Connection:
         """Connects, and returns when a server has answered the handshake; raises otherwise."""
         supervisor = self._supervisor
         try:
-            supervisor.io.start()
+            try:
+                supervisor.io.start()
+            except (RuntimeError, MemoryError):  # there is no thread, so nothing to wait for
+                supervisor.ended.set()
+                raise
             if not supervisor.settled.wait(self.options.connect_timeout + _GRACE):
                 raise ConnectTimeoutError(str(self.options.servers[0]), "tcp", "no answer in time")
             if self.status is Status.CLOSED and supervisor.failure:

@@ -193,7 +193,10 @@ class Dialer:
             self._loop.wake()
 
         thread = threading.Thread(target=run, name=f"{self._loop.name}-blocking", daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system gives no more threads, now
+            raise OSError(errno.ENOMEM, str(error)) from error
         try:
             while not (values or errors):
                 if monotonic() >= until:

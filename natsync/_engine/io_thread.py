@@ -36,7 +36,7 @@ class IOThread:
         """Starts the thread, once."""
         try:
             self._thread.start()
-        except RuntimeError:  # the system gives no more threads
+        except (RuntimeError, MemoryError):  # the system gives no more threads
             self._seat.close()
             raise
 
@@ -94,8 +94,11 @@ class IOThread:
             if seat.forced:
                 raise ConnectionClosedError("reconnect was asked for")
             before = channel.out_bytes
-            channel.push()
-            channel.turn(until)
+            try:
+                channel.push()
+                channel.turn(until)
+            except MemoryError as error:  # perhaps in the middle of a frame
+                raise ConnectionClosedError("out of memory") from error
             much = channel.out_bytes - before >= MUCH
 
     def check_closing(self) -> None:

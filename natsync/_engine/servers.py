@@ -129,7 +129,7 @@ class ServerPool:
         self._left -= 1
         return self._entries[0].server, now + share
 
-    def failed(self, server: Server, step: str, error: Error | OSError) -> Error:
+    def failed(self, server: Server, step: str, error: Exception) -> Error:
         """Notes that the attempt at `server` failed with `error` in a `step` of `ConnectError`; returns the
         error to report. Moves the server to the end of the pool, or out of it."""
         explained = _explained(server, step, error)
@@ -192,7 +192,7 @@ class ServerPool:
         return NoServersError(tuple(self._failures))
 
 
-def _explained(server: Server, step: str, error: Error | OSError) -> Error:
+def _explained(server: Server, step: str, error: Exception) -> Error:
     explained: Error
     if isinstance(error, TimeoutError):
         hint = "; does it expect TLS first?" if step == "info" else ""
@@ -201,6 +201,6 @@ def _explained(server: Server, step: str, error: Error | OSError) -> Error:
         return error
     else:
         reason = getattr(error, "strerror", None) or getattr(error, "reason", None) or str(error)
-        explained = ConnectError(str(server), step, reason)
+        explained = ConnectError(str(server), step, reason or "out of memory")
     explained.__cause__ = error
     return explained

@@ -200,7 +200,7 @@ class Supervisor:
                 self._connect(server, until)
                 pool.succeeded()
                 return True
-            except (Error, OSError) as error:
+            except (Error, OSError, MemoryError) as error:
                 self.loop.drop()
                 self.io.check_closing()
                 refused = isinstance(error, Error) and self.pool.refused_again(error)

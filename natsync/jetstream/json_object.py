@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 from .errors import InvalidResponseError
 
-__all__ = ["JSONObject", "format_time", "parse_time", "since"]
+__all__ = ["JSONObject", "check_time", "format_time", "parse_time", "since"]
 
 _T = TypeVar("_T")
 _O = TypeVar("_O", bound="JSONObject")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import threading
 from functools import partial
+from time import monotonic
 
 import pytest
 
@@ -80,6 +82,19 @@ def test_a_process_of_multiprocessing_gets_out_what_it_published() -> None:
 def test_what_makes_no_sense_is_refused_before_anything_is_opened(options: dict[str, int]) -> None:
     with FakeServer() as server, pytest.raises((errors.OptionError, TypeError)):
         natsync.connect(server.url, **options)  # type: ignore[arg-type] # wrong on purpose
+
+
+def test_a_system_without_threads_is_noticed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waited a second for the end of a thread that had never begun."""
+
+    def no_more(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_more)
+    begun = monotonic()
+    with pytest.raises(errors.ConnectError, match="can't start new thread"):
+        natsync.connect("nats://127.0.0.1:1")
+    assert monotonic() - begun < 0.9
 
 
 def test_a_client_that_is_never_closed_warns_and_ends() -> None:

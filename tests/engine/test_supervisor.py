@@ -54,6 +54,51 @@ def again(server: FakeServer) -> Peer:
     return peer
 
 
+def test_a_system_without_threads_fails_an_attempt_to_reconnect(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes one to look up a name; that ended the client for good."""
+    callbacks = Callbacks()
+
+    def no_more(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def by_name(url: str) -> natsync.Client:
+        return callbacks.connect(url.replace("127.0.0.1", "localhost"))
+
+    with FakeServer() as server, server.client(by_name) as (nc, peer):
+        peer.send(Err(b"no matter"))
+        assert "no matter" in callbacks.next()  # its thread runs from here on
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", no_more)
+            peer.reset()
+            assert callbacks.next().startswith("disconnect")
+            assert "looking up the name: can't start new thread" in callbacks.next()
+        again(server)
+        assert nc.wait_connected(TIMEOUT)
+
+
+def test_an_i_o_thread_without_memory_loses_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it was reading may be cut in the middle. It ended the client for good."""
+    callbacks = Callbacks()
+    whole, failing = Channel.turn, [MemoryError()] * 2
+
+    def turn(channel: Channel, until: float) -> None:
+        if failing:
+            raise failing.pop()
+        whole(channel, until)
+
+    with FakeServer() as server, server.client(callbacks.connect) as (nc, peer):
+        monkeypatch.setattr(Channel, "turn", turn)
+        peer.send(Ping())
+        assert callbacks.next() == "disconnect connection closed: out of memory"
+        # While it connects again.
+        assert callbacks.next().endswith("out of memory")
+        server.accept().expect_end()
+        again(server)
+        assert nc.wait_connected(TIMEOUT)
+
+
 def test_interest_comes_back_before_what_was_published_meanwhile() -> None:
     with FakeServer() as server, server.client(fast) as (nc, peer):
         plain = nc.subscribe("a", queue="q")
