@@ -195,8 +195,8 @@ class Dialer:
         thread = threading.Thread(target=run, name=f"{self._loop.name}-blocking", daemon=True)
         try:
             thread.start()
-        except RuntimeError as error:  # the system gives no more threads, now
-            raise OSError(errno.ENOMEM, str(error)) from error
+        except RuntimeError as refusal:  # the system gives no more threads, now
+            raise OSError(errno.ENOMEM, str(refusal)) from refusal
         try:
             while not (values or errors):
                 if monotonic() >= until:
