@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 from ._checks import check_call, check_count, check_text
 from ._engine.connection import Connection, Stats, Status
@@ -356,6 +356,9 @@ class Client(Requests):
     def stats(self) -> Stats:
         """Messages and bytes so far in both directions, reconnects, and messages that may be lost."""
         return self._connection.stats
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a client cannot be pickled or copied: connect in each process")
 
     def __enter__(self: _Self) -> _Self:
         return self

@@ -124,6 +124,8 @@ class Reporter:
             text = f"{_FLAGS[error.option]}: {error.reason}"
         elif isinstance(error, CredentialsError) and error.option in _FLAGS:
             text = f"no credentials from {_FLAGS[error.option]}: {error.reason}"
+        elif isinstance(error, OSError) and error.filename and not isinstance(error, Error):
+            text = f"file {error.filename!r}: {error.strerror}"
         mine = object()
         if self._reported.setdefault(text, mine) is mine:  # atomic: two threads may be here
             self.tell(text)

@@ -6,9 +6,8 @@ A name that breaks a rule is refused at the call, with an `OptionError` that nam
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
-from types import MappingProxyType
 
 from .._checks import check_text
 from ..errors import OptionError
@@ -16,6 +15,7 @@ from ..message import to_wire
 from ..protocol import check_publish, check_queue, check_subscribe
 
 __all__ = [
+    "Metadata",
     "PREFIX",
     "Verb",
     "check_endpoint_subject",
@@ -28,6 +28,28 @@ __all__ = [
 ]
 
 PREFIX = "$SRV"
+
+
+class Metadata(Mapping[str, str]):
+    """Texts about a service or an endpoint, which nobody changes (ADR-32). Can be pickled and copied, which a
+    `MappingProxyType` cannot."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = dict(texts)
+
+    def __getitem__(self, name: str) -> str:
+        return self._texts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __repr__(self) -> str:
+        return repr(self._texts)
+
+
 """The first token of the subjects on which services are asked about themselves."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -96,10 +118,10 @@ def check_endpoint_subject(subject: str) -> None:
         raise OptionError("subject", f"{subject!r} begins with {PREFIX}, which is reserved")
 
 
-def read_metadata(metadata: Mapping[str, str] | None) -> Mapping[str, str]:
+def read_metadata(metadata: Mapping[str, str] | None) -> Metadata:
     """A copy that nobody changes: ADR-32 has metadata immutable."""
     for name, value in (metadata or {}).items():
         if not (isinstance(name, str) and isinstance(value, str)):
             wrong = value if isinstance(name, str) else name
             raise TypeError(f"metadata maps str to str, not to {type(wrong).__name__}")
-    return MappingProxyType(dict(metadata or {}))
+    return Metadata(metadata or {})

@@ -12,10 +12,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from types import MappingProxyType
 from typing import TypeVar
 
 from .errors import InvalidResponseError
+from .naming import Metadata
 
 __all__ = ["EndpointInfo", "EndpointStats", "ServiceInfo", "ServicePing", "ServiceStats", "to_json"]
 
@@ -147,7 +147,7 @@ class Reader:
             raise InvalidResponseError(
                 self._subject, f"{self._where}metadata has values that are not str"
             )
-        return MappingProxyType(found)
+        return Metadata(found)
 
     def time(self, name: str) -> datetime:
         text = self.get(name, str)

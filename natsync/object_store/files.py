@@ -29,7 +29,11 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         return
     partial = os.path.join(os.path.dirname(target), f".natsync-{secrets.token_hex(8)}")
     try:
-        with open(partial, "xb") as file:
+        new = open(partial, "xb")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None  # nobody knows the other name
+    try:
+        with new as file:
             if exists:
                 shutil.copymode(target, partial)
             yield file

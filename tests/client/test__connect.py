@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import subprocess
 import sys
 import threading
@@ -95,6 +97,14 @@ def test_a_system_without_threads_is_noticed_at_once(monkeypatch: pytest.MonkeyP
     with pytest.raises(errors.ConnectError, match="can't start new thread"):
         natsync.connect("nats://127.0.0.1:1")
     assert monotonic() - begun < 0.9
+
+
+def test_a_client_cannot_be_copied() -> None:
+    """The end of a copy would end the connection of both."""
+    with FakeServer() as server, server.client() as (nc, _):
+        for call in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="a client cannot be pickled or copied: connect in"):
+                call(nc)
 
 
 def test_a_client_that_is_never_closed_warns_and_ends() -> None:

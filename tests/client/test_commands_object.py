@@ -33,6 +33,17 @@ def run(js_server: NatsServer, capsys: pytest.CaptureFixture[str]) -> Run:
     return call
 
 
+def test_files_that_cannot_be_opened(
+    run: Run, js: JetStream, stream_name: str, tmp_path: Path
+) -> None:
+    store = js.create_object_store(stream_name)
+    store.put("o", b"1")
+    missing = tmp_path / "no" / "f"
+    words = f"natsync: file '{missing}': No such file or directory\n"
+    assert run(f"put {stream_name} {missing}", 1) == words
+    assert run(f"get {stream_name} o -o {missing}", 1) == words
+
+
 def test_a_store_lives_and_dies(run: Run, js: JetStream, stream_name: str) -> None:
     assert "storage:     memory" in run(f"add {stream_name} --storage memory --max-bytes 10000000")
     edited = json.loads(run(f"edit {stream_name} --ttl 1h --json"))

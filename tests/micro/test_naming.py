@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 
 from natsync import OptionError, ProtocolError
@@ -69,5 +72,7 @@ def test_metadata_is_a_copy_that_nobody_changes() -> None:
     assert kept == {"region": "eu"}
     with pytest.raises(TypeError):
         kept["region"] = "us"  # type: ignore[index]  # it is read-only, which this shows
+    assert pickle.loads(pickle.dumps(kept)) == copy.deepcopy(kept) == kept
+    assert repr(kept) == "{'region': 'eu'}" and len(kept) == 1
     with pytest.raises(TypeError, match="metadata maps str to str"):
         naming.read_metadata({"n": 1})  # type: ignore[dict-item]  # a wrong call

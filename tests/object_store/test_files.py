@@ -30,8 +30,9 @@ def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
             file.write(b"2")
             raise KeyError
     assert path.read_bytes() == b"1" and list(tmp_path.iterdir()) == [path]
-    with pytest.raises(FileNotFoundError, match="missing"):
+    with pytest.raises(FileNotFoundError) as caught:
         write(tmp_path / "missing" / "f", b"")
+    assert caught.value.filename == tmp_path / "missing" / "f"
 
 
 @posix
