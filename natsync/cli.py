@@ -41,8 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # nobody reads on
         _silence()
         return DONE
-    except OSError as error:  # standard input or output: a full disk
-        _silence()
+    except OSError as error:
+        if not error.filename:  # standard input or output: a full disk
+            _silence()
         reporter.error(error)
         return FAILED
 
