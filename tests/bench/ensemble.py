@@ -89,10 +89,12 @@ class Player:
         count = self._counts.get((game, size))
         if count is None:
             self._play(game, size, 64)
-            first = self._play(game, size, FIRST_COUNT)
             most = min(MOST, MOST_BYTES // (size + 64))
-            fit = int(first.rate * GAME_SECONDS)
-            count = self._counts[game, size] = max(64, min(most, fit)) // 16 * 16
+            count = FIRST_COUNT
+            for _ in range(2):  # so few say little
+                fit = int(self._play(game, size, count).rate * GAME_SECONDS)
+                count = max(64, min(most, fit)) // 16 * 16
+            self._counts[game, size] = count
         return self._play(game, size, count)
 
     def stop(self) -> None:

@@ -45,8 +45,10 @@ class Raw:
         self.ping()
 
     def feed_varied(self, count: int) -> None:
-        """Sends `count` messages whose subjects, replies and sizes (1 to 400 B) do not repeat."""
+        """Sends `count` messages whose subjects, replies and sizes (1 to 400 B) do not repeat. They are made
+        first, which takes half as long as receiving them."""
         rng = random.Random(1)
+        batches = []
         for first in range(0, count, 256):
             pieces = []
             for number in range(first, min(first + 256, count)):
@@ -54,7 +56,9 @@ class Raw:
                 size = rng.randrange(1, 401)
                 line = b"PUB %b _INBOX.Qy2bTxJ8cLkqE0pW.%d %d" % (subject, number, size)
                 pieces += [line, b"x" * size]
-            self.send(b"\r\n".join([*pieces, b""]))
+            batches.append(b"\r\n".join([*pieces, b""]))
+        for batch in batches:
+            self.send(batch)
         self.ping()
 
     def receive(self) -> list[tuple[bytes, bytes, bytes]]:
