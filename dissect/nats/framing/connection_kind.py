@@ -171,4 +171,4 @@ class ConnectionKind:
         self.kind = kind
         self.changes += 1
         for stream in self._streams:
-            stream.set_kind(kind, dedicated, lnocu, self.is_confirmed)
+            stream.set_kind(kind, dedicated, lnocu, self._is_settled)

@@ -27,6 +27,9 @@ class Anomaly(Enum):
     DATA_BEFORE_START = "data_before_start"
     """Bytes before the first byte of a stream that was joined midstream; they came too late to be
     used."""
+    ONE_DIRECTION = "one_direction"
+    """A connection of which no packet of this side is in the capture, as with a tap that sees one direction
+    of the cable. Nobody knows how many bytes are missing: they are not counted as lost."""
     LIMIT = "limit"
     """A gap that was given up without proof that its bytes are lost, because too many bytes waited after
     it (`--max-held-bytes`, `--max-stream-bytes`). Its bytes count as lost, too."""

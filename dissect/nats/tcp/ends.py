@@ -26,10 +26,17 @@ def ends(flows: Iterable[Flow], witness: Segment | None = None) -> list[Delivery
         for way in Direction:
             stream = flow.side(way).stream
             items = [*stream.finish(), *left_out(flow.side(way))]
+            if stream.ack and is_unseen(flow, way):
+                items.append(oddity(stream.ack, 0, Anomaly.ONE_DIRECTION))
             if flow.end is End.EVICTED and way is Direction.ORIGINATOR and witness:
                 items.append(oddity(witness, stream.offset, Anomaly.EVICTED))
             deliveries.append((flow, way, items))
     return deliveries
+
+
+def is_unseen(flow: Flow, way: Direction) -> bool:
+    """Whether this side has no packet, and the other one has bytes."""
+    return not flow.side(way).packets and flow.side(way.other).bytes > 0
 
 
 def oddity(witness: Segment, offset: int, anomaly: Anomaly) -> Oddity:

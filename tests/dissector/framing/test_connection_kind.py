@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dissect.nats.framing.connection_kind import ConnectionKind
+from dissect.nats.framing.discoveries import Proven
+from dissect.nats.framing.events import Event
 from dissect.nats.framing.frame_stream import FrameStream
 from dissect.nats.framing.resync.chain import Chain
 from dissect.nats.framing.resync.resynchronizer import Quota
-from dissect.nats.types import Direction
+from dissect.nats.types import Chunk, Direction
 from natsync.protocol import Connect, Context, Info, Kind, Role
 
 ORIGINATOR, RESPONDER = Direction
@@ -64,3 +66,15 @@ def test_a_hint_is_not_corrected() -> None:
     before = kind.changes
     kind.learn(stream, CLIENT_INFO)
     assert kind.kind is Kind.LEAFNODE and kind.changes == before
+
+
+def test_a_line_that_does_not_fit_is_no_error_while_one_server_of_a_route_is_unknown() -> None:
+    """A route that is dedicated to an account has no accounts in its lines, and the INFO that says so may
+    be in the direction that was not captured."""
+    kind, stream = made()
+    kind.learn(stream, ROUTE_INFO)
+    out: list[Event] = []
+    interest = b"RS+ a.b\r\nRS+ c.d\r\nRS+ e.f\r\n"
+    stream.feed(Chunk(1, 1, "", 0, interest), out)
+    found = stream.finish(out)
+    assert isinstance(found, Proven) and not out

@@ -257,6 +257,7 @@ def test_one_direction_alone_is_read_like_two() -> None:
     wire.now_ns += 61 * SECOND
     wire(A, PSH | ACK, 5000, 1, b"three")
     first, second = wire.finish()
+    assert wire.odd == [Anomaly.ONE_DIRECTION] * 2
     assert wire.texts(first) == (b"onetwo", b"")
     assert (first.end, first.over) == (End.FIN, True)
     assert wire.texts(second) == (b"three", b"")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ...capture import CaptureReport
 from ...number_formats import count_text, size_text
+from ...schema.anomalies import Anomaly
 from ..aggregates import connections, ladders, requests, subjects
 from ..aggregates.aggregate import LIMITS, Aggregate
 
@@ -53,6 +54,12 @@ def _of_traffic(found: Aggregate) -> Iterator[Unseen]:
         yield Unseen(
             f"{size_text(sums['missing_bytes'])} were sent, but are not in the captures.",
             "Frames around a gap may be incomplete, and counts too low.",
+        )
+    if one_way := found.anomalies[Anomaly.ONE_DIRECTION.value]:
+        yield Unseen(
+            f"{count_text(one_way, 'session')} lack all packets of one side, which are not counted as"
+            " missing.",
+            "Capture both directions: a mirror port or a tap may have one of them only.",
         )
     not_understood = sums["skipped_bytes"] - sums["opaque_bytes"]
     if not_understood > 0:

@@ -13,6 +13,7 @@ from dissect.nats.report.aggregates.aggregate import TABLES, Aggregate
 from dissect.nats.report.page.unseen import unseen
 from dissect.nats.tcp.limits import FlowLimits
 
+from tests.support.damage import pcap_bytes, read_pcap
 from tests.support.paths import CAPTURES
 
 
@@ -35,6 +36,14 @@ def of(path: Path, options: Options = Options()) -> str:
 )
 def test_what_captures_lack(name: str, expected: str) -> None:
     assert expected in of(CAPTURES / name)
+
+
+def test_a_capture_of_one_direction(tmp_path: Path) -> None:
+    both = read_pcap((CAPTURES / "core-2.15.1.pcap").read_bytes())
+    sent = [each for each in both.records if each.data[34:36] > each.data[36:38]]  # ports
+    path = tmp_path / "sent.pcap"
+    path.write_bytes(pcap_bytes(both.with_records(sent)))
+    assert "7 sessions lack all packets of one side, which are not counted as missing." in of(path)
 
 
 def test_a_damaged_capture(tmp_path: Path) -> None:
