@@ -1,4 +1,5 @@
-"""With several workers (pytest-xdist): which of them runs a test, and in which order the tests begin.
+"""With several workers (pytest-xdist): which of them runs a test, in which order the tests begin, and what the
+workers share.
 
 One worker runs all tests of a file, because another would start the server of the file, and parse its
 captures, once more. A file whose tests share something with those of others names a group instead.
@@ -6,7 +7,11 @@ captures, once more. A file whose tests share something with those of others nam
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +34,43 @@ LONGEST: tuple[str, ...] = (
     "tests/dissector/audit/test_pack.py",
     "tests/dissector/report/test_command.py",
 )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Imports the files of tests, each worker beginning elsewhere. pytest compiles its own way what it imports
+    first, which takes longer than all else of collecting, and each worker compiled all of it, at the same
+    time as the others; now it finds most of it compiled."""
+    if not (worker := getattr(session.config, "workerinput", None)):
+        return
+    files = _files(session.config)
+    begin = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    for path in files[begin:] + files[:begin]:
+        # Whatever is wrong with a file is reported when it is collected.
+        with suppress(Exception, pytest.skip.Exception):
+            import_module(".".join(path.relative_to(session.config.rootpath).with_suffix("").parts))
+
+
+def _files(config: pytest.Config) -> list[Path]:
+    """The files that will be collected."""
+    ignored = {Path(path).resolve() for path in config.getoption("ignore") or ()}
+    found: list[Path] = []
+    for argument in config.args:
+        path = Path(argument.partition("::")[0]).resolve()
+        found += sorted(path.rglob("test_*.py")) if path.is_dir() else [path]
+    return [path for path in found if path not in ignored]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable(
+    report: pytest.TestReport | pytest.CollectReport,
+) -> Generator[None, dict[str, Any] | None, dict[str, Any] | None]:
+    """Leaves out the keywords of tests that passed: nobody asks for them, and they were most of what workers
+    sent."""
+    data = yield
+    if data is not None and report.passed:
+        data["keywords"] = {}
+    return data
 
 
 @pytest.hookimpl(wrapper=True)
