@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
+from functools import cache
+from itertools import count
+from typing import TYPE_CHECKING
 
 from dissect.nats.audit.engines.duckdb import DuckDb
 from dissect.nats.audit.findings.finding import Finding
@@ -15,6 +18,11 @@ from dissect.nats.audit.sigma.yaml_lines import documents
 from dissect.nats.audit.sql.dialect import Dialect
 from dissect.nats.output.duckdb import connect, create_tables, library, load
 from dissect.nats.schema.records import FrameRecord, Record, SessionRecord
+
+if TYPE_CHECKING:
+    import duckdb
+
+_NUMBERS = count()
 
 SESSION = "00000000000000aa"
 _HEAD = """title: A title
@@ -80,7 +88,7 @@ def findings(text: str, rows: Iterable[Record]) -> list[Finding]:
 
     queries = queries_of(rules(text), Dialect.DUCKDB)
     with in_memory(rows, tables_of(queries) | {"frames", "sessions"}) as engine:
-        with closing(connect(library(), ":memory:", {})) as connection:
+        with _schema() as connection:
             kept = Store(connection)
             run(queries, engine, kept)
             return list(kept.findings())
@@ -89,10 +97,28 @@ def findings(text: str, rows: Iterable[Record]) -> list[Finding]:
 @contextmanager
 def in_memory(rows: Iterable[Record], tables: Collection[str]) -> Iterator[DuckDb]:
     """The engine over some rows, without files, which take most of the time of a small test."""
-    with closing(connect(library(), ":memory:", {})) as connection:
+    with _schema() as connection:
         create_tables(connection, tables)
         load(connection, rows)
         yield DuckDb(connection, tables)
+
+
+@contextmanager
+def _schema() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection to a schema of its own. All are in one database, because to make one takes twice as long as
+    what a test does with it."""
+    name = f"of_test_{next(_NUMBERS)}"
+    with closing(_database().cursor()) as connection:
+        connection.execute(f"CREATE SCHEMA {name}")
+        connection.execute(f"USE {name}")
+        yield connection
+        connection.execute("USE main")
+        connection.execute(f"DROP SCHEMA {name} CASCADE")
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    return connect(library(), ":memory:", {})
 
 
 def matched(detection: str, *rows: Record, table: str = "frames") -> list[int]:

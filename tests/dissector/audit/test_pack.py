@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Generator
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
 from dissect.nats import records
-from dissect.nats.audit.engines.duckdb import over_records
 from dissect.nats.audit.run import tables_of
 from dissect.nats.audit.sigma.rule_files import load_rules
 from dissect.nats.audit.sql.compiler import compiled, reporting
@@ -19,6 +18,7 @@ from dissect.nats.schema.records import Record
 from dissect.nats.tables import TABLES
 
 from tests.dissector.audit import cases, cases_data
+from tests.support.audit import in_memory
 from tests.support.nats_session import capture
 from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import Conversation
@@ -43,11 +43,8 @@ def rows_of(case: cases.Case, folder: Path, tables: Collection[str]) -> list[Rec
 def findings(rule: str, case: cases.Case, folder: Path) -> int:
     """How many findings a rule has in a case."""
     (query,) = compiled(RULES, [rule], Dialect.DUCKDB, cases.VARIABLES)
-
-    def source(tables: Collection[str]) -> Generator[Record, None, None]:
-        yield from rows_of(case, folder, tables)
-
-    with over_records(tables_of([query]), source) as engine:
+    tables = tables_of([query])
+    with in_memory(rows_of(case, folder, tables), tables) as engine:
         found = list(engine.rows(query.sql))
         names = [name for name, *_ in engine._connection.description]
         assert tuple(names[: len(COLUMNS)]) == COLUMNS
