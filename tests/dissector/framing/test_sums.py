@@ -101,8 +101,9 @@ def test_time_is_linear_in_hostile_bytes(name: str, midstream: bool) -> None:
         conversation.say(ORIGINATOR, *packets).over()
         return process_time() - start
 
-    small = min(seconds(50_000) for _ in range(3))
-    assert min(seconds(200_000) for _ in range(2)) < 4 * small * 2 + 0.01
+    small = min(seconds(50_000) for _ in range(2))
+    most = 4 * small * 2 + 0.01
+    assert seconds(200_000) < most or seconds(200_000) < most  # once more where the machine was busy
 
 
 @pytest.mark.parametrize("start", ["fresh", "midstream", "lost"])
