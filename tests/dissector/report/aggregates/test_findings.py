@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,7 +31,9 @@ from tests.support.paths import CAPTURES
 AUTH = CAPTURES / "auth-2.15.1.pcap"
 
 
+@cache
 def found_in(path: Path) -> tuple[Findings, Aggregate]:
+    """What is found in a capture, once for all tests that only read it."""
     aggregate, queries = Aggregate(), rules()
     source = records([str(path)], wanted_tables(queries))
     return audited(queries, aggregate, source), aggregate
@@ -64,6 +67,6 @@ def test_the_same_from_tables(tmp_path: Path) -> None:
 
 def test_without_the_libraries_the_report_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "sigma.rule", None)
-    findings, aggregate = found_in(AUTH)
+    findings, aggregate = found_in.__wrapped__(AUTH)
     assert "pip install 'natsync[audit]'" in findings.why_not and not findings.worst
     assert aggregate.rows["sessions"] > 0
