@@ -141,8 +141,9 @@ def test_so_many_connections_carry_a_share_of_the_bytes(
     tmp_path: Path, heavy: float, equal: int, repeating: bool
 ) -> None:
     path = tmp_path / "t.pcap"
-    packets = 3000 * max(equal, 2)  # so many that the last message of each is a small part of its bytes
-    written = write_file(path, Plan(packets, repeating=repeating, heavy=heavy, equal=equal))
+    # So many that the last message of each of them is a small part of its bytes.
+    enough = 3000 * max(equal, 2)
+    written = write_file(path, Plan(enough, repeating=repeating, heavy=heavy, equal=equal))
     made = list(records([str(path)], ("flows", "sessions", "frames")))
     assert counted(row for row in made if isinstance(row, SessionRecord)) == written.frames
     assert {"PUB", "HPUB", "MSG", "HMSG", "SUB"} < set(written.frames)

@@ -103,7 +103,7 @@ def test_time_is_linear_in_hostile_bytes(name: str, midstream: bool) -> None:
 
     small = min(seconds(50_000) for _ in range(2))
     most = 4 * small * 2 + 0.01
-    assert seconds(200_000) < most or seconds(200_000) < most  # once more where the machine was busy
+    assert any(seconds(200_000) < most for _ in range(2))  # the machine may have been busy
 
 
 @pytest.mark.parametrize("start", ["fresh", "midstream", "lost"])
