@@ -105,8 +105,8 @@ def in_memory(rows: Iterable[Record], tables: Collection[str]) -> Iterator[DuckD
 
 @contextmanager
 def _schema() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection to a schema of its own. All are in one database, because to make one takes twice as long as
-    what a test does with it."""
+    """A connection to a schema of its own. All are in one database, because to make one takes twice as long
+    as what a test does with it."""
     name = f"of_test_{next(_NUMBERS)}"
     with closing(_database().cursor()) as connection:
         connection.execute(f"CREATE SCHEMA {name}")

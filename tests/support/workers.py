@@ -1,5 +1,5 @@
-"""With several workers (pytest-xdist): which of them runs a test, in which order the tests begin, and what the
-workers share.
+"""With several workers (pytest-xdist): which of them runs a test, in which order the tests begin, and what
+the workers share.
 
 One worker runs all tests of a file, because another would start the server of the file, and parse its
 captures, once more. A file whose tests share something with those of others names a group instead.
@@ -38,9 +38,9 @@ LONGEST: tuple[str, ...] = (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Imports the files of tests, each worker beginning elsewhere. pytest compiles its own way what it imports
-    first, which takes longer than all else of collecting, and each worker compiled all of it, at the same
-    time as the others; now it finds most of it compiled."""
+    """Imports the files of tests, each worker beginning elsewhere. What is imported first pytest compiles in
+    its own way, which takes longer than all else of collecting: so each worker finds most of it compiled by
+    the others, instead of compiling all of it at the same time as they do."""
     if not (worker := getattr(session.config, "workerinput", None)):
         return
     files = _files(session.config)
