@@ -179,6 +179,8 @@ class Fetch:
         match status.meaning:
             case Meaning.AWAY:
                 pass
+            case Meaning.RECONNECTED:
+                self._backoff.worked()
             case Meaning.END if self.until == _NEVER and not self._got:
                 self._backoff.failed(now, True)
             case Meaning.TOO_LARGE if self._got:

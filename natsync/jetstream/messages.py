@@ -216,7 +216,9 @@ class Messages(BlockingIterator[JetStreamMsg]):
             self._open.status(status)
             if status.meaning is Meaning.PIN_LOST:
                 self._source.pin.id = ""
-            if status.meaning is not Meaning.AWAY:
+            if status.meaning is Meaning.RECONNECTED:
+                self._backoff.worked()
+            elif status.meaning is not Meaning.AWAY:
                 self._backoff.failed(now, is_soon(status))
         if status.meaning is Meaning.FATAL or (
             # A request for all the bytes there may be was not enough for one message.

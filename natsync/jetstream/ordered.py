@@ -244,6 +244,9 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
             case Meaning.AWAY:
                 assert status.error
                 report(status.error, self._on_error)
+            case Meaning.RECONNECTED:
+                self._close()
+                self._backoff.worked()
             case Meaning.FATAL if not isinstance(status.error, ConsumerDeletedError):
                 self._stopping.set()
                 self._close()

@@ -59,8 +59,10 @@ class Meaning(Enum):
     """All requests are over; a new one may work at once: the leader has changed, or its server
     stops."""
     AWAY = "away"
-    """All requests are over: the connection is lost. INTERRUPTED follows when there is one
-    again."""
+    """All requests are over: the connection is lost. RECONNECTED follows."""
+    RECONNECTED = "reconnected"
+    """There is a connection again. Whether requests failed on the last one says nothing of this one; the
+    client itself makes pauses between connections that do not last."""
     UNREACHABLE = "unreachable"
     """The request reached no consumer: it is gone, or has no leader now. Another one may work in a
     while."""
@@ -313,7 +315,9 @@ class OpenPulls:
         match status.meaning:
             case Meaning.HEARTBEAT:
                 pass
-            case Meaning.INTERRUPTED | Meaning.AWAY | Meaning.UNREACHABLE | Meaning.FATAL:
+            case Meaning.INTERRUPTED | Meaning.AWAY | Meaning.RECONNECTED:
+                self.forget()
+            case Meaning.UNREACHABLE | Meaning.FATAL:
                 self.forget()
             case _ if status.pending_msgs is None:
                 # The server does not say what is left of the request, so nothing is known to be

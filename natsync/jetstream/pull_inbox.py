@@ -18,7 +18,7 @@ from .pull import Meaning, PullRequest, PullStatus, may_be_status, read_status
 
 __all__ = ["Outage", "Pin", "PullInbox", "PullSource", "tell_outage"]
 
-_RECONNECTED = PullStatus(Meaning.INTERRUPTED)
+_RECONNECTED = PullStatus(Meaning.RECONNECTED)
 
 
 class Pin:

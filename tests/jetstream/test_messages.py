@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from time import process_time
 
 import pytest
@@ -370,3 +371,23 @@ def test_an_outage_that_lasts_costs_no_time(
         assert nc.wait_connected(TIMEOUT)
         publish(js, stream_name, [1])
         assert take(TIMEOUT)
+
+
+def test_connections_that_do_not_last_cost_no_pause(
+    js: JetStream, js_server: NatsServer, stream_name: str
+) -> None:
+    """Each counted as a failed request, and began the pause anew, of up to ten seconds: on a network that
+    cuts more often, a reader asked for nothing at all."""
+    durable(filled(js, stream_name, 0))
+    fast = partial(natsync.connect, reconnect_wait=0.01, reconnect_max_wait=0.05)
+    with Proxy(js_server.host, js_server.port) as proxy, fast(proxy.url) as nc:
+        consumer = nc.jetstream().consumer(stream_name, "c")
+        with consumer.messages(max_msgs=1, on_error=Errors()) as messages:
+            for cuts in range(1, 9):
+                proxy.cut()
+                with pytest.raises(NextMsgTimeoutError):
+                    messages.next(0.2)
+                eventually(lambda: nc.wait_connected(TIMEOUT) and nc.stats.reconnects == cuts)
+            # The server keeps requests of earlier connections, each for one message.
+            publish(js, stream_name, range(20))
+            assert [int(messages.next(2).data) for _ in range(20)] == [*range(20)]

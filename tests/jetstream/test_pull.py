@@ -171,6 +171,7 @@ def test_bytes_are_counted_where_they_are_the_limit() -> None:
         (PullStatus(Meaning.PIN_LOST, None, 10, 0), 0),
         (PullStatus(Meaning.END), 0),
         (PullStatus(Meaning.INTERRUPTED), 0),
+        (PullStatus(Meaning.RECONNECTED), 0),
         (PullStatus(Meaning.INTERRUPTED, None, 4, 0), 0),
         (PullStatus(Meaning.AWAY), 0),
         (PullStatus(Meaning.UNREACHABLE), 0),

@@ -76,7 +76,7 @@ def test_outages(js: JetStream, js_server: NatsServer, stream_name: str) -> None
         assert not late.connected
         proxy.admit(Admission.FORWARD)
         back = inbox.receive(TIMEOUT)
-        assert back == PullStatus(Meaning.INTERRUPTED)
+        assert back == PullStatus(Meaning.RECONNECTED)
         assert inbox.connected
         publish(js, stream_name, [2])
         inbox.pull(PullRequest(5))
@@ -97,7 +97,7 @@ def test_a_request_at_the_moment_of_a_loss_is_not_sent_beside_the_next_one(
         assert isinstance(inbox.receive(TIMEOUT), PullStatus)
         inbox.pull(PullRequest(3))  # as by a thread that looked for a connection just before
         proxy.admit(Admission.FORWARD)
-        assert inbox.receive(TIMEOUT) == PullStatus(Meaning.INTERRUPTED)
+        assert inbox.receive(TIMEOUT) == PullStatus(Meaning.RECONNECTED)
         inbox.pull(PullRequest(1))
         assert isinstance(inbox.receive(TIMEOUT), JetStreamMsg)
         nc.flush()
