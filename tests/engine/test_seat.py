@@ -14,7 +14,7 @@ import natsync
 from natsync import errors
 from natsync._engine.channel import Channel
 from natsync._engine.loop import Loop
-from natsync._engine.seat import _LOOK, Seat, Waiter
+from natsync._engine.seat import _CROWD, _LOOK, _WHILE, Seat, Waiter
 from natsync._engine.transport import WakePair
 from natsync._engine.waiter import Guest
 from natsync.protocol import Msg, Ping, Pong, Pub, Sub
@@ -367,8 +367,8 @@ def test_what_is_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
                 seat.release(guest)
             return seat._is_crowded()
 
-        assert not meet(15)
+        assert not meet(2 * _CROWD - 1)
         assert meet(1) and seat.loop.awake  # by the last of them
-        now += 0.005
-        assert not meet(8)
-        assert meet(8)
+        now += 1.25 * _WHILE
+        assert not meet(_CROWD)
+        assert meet(_CROWD)
