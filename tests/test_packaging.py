@@ -53,7 +53,7 @@ def bare(wheel: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory) -> Pa
     """The programs of an environment with the wheel and nothing else."""
     folder = tmp_path_factory.mktemp("bare")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    options = ["--no-deps", "--no-index", "--disable-pip-version-check", "--quiet"]
+    options = ["--no-deps", "--no-index", "--no-compile", "--disable-pip-version-check", "--quiet"]
     subprocess.run(
         [sys.executable, "-m", "pip", "--python", folder, "install", *options, str(wheel.filename)],
         check=True,
