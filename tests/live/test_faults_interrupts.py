@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -17,12 +15,13 @@ import pytest
 import natsync
 from natsync import errors
 
+from tests.support import forked
 from tests.support.fake_server import Background
-from tests.support.interrupted import SoftTimeLimit
+from tests.support.interrupted import SoftTimeLimit, main
 from tests.support.servers import NatsServer
 from tests.support.websocket_server import WEBSOCKETS, Form, running
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.usefixtures("fork_server")]
 
 SECONDS = "0.5"  # or longer, until there were enough interrupts
 KEEPING = {"request", "future", "next_msg"}  # an interrupt of these does not cost the connection
@@ -30,15 +29,9 @@ LATE = 3.0  # what a call may take where only milliseconds are due, on a busy ma
 
 
 def interrupted(*arguments: str) -> dict[str, float]:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.interrupted", *arguments],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=50,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    counts: dict[str, float] = json.loads(done.stdout)
+    done = forked.run(main, *arguments, timeout=50)
+    assert done.status == 0, done.errors[-4000:]
+    counts: dict[str, float] = json.loads(done.output)
     return counts
 
 

@@ -19,25 +19,20 @@ import pytest
 
 import natsync
 
+from tests.support import forked, reentrant
 from tests.support.servers import NatsServer
 from tests.support.websocket_server import running
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.usefixtures("fork_server")]
 
 DICE = random.Random(4)
 TIMEOUT = 10.0
 
 
 def called(*arguments: str) -> dict[str, float]:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.reentrant", *arguments],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=55,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    counts: dict[str, float] = json.loads(done.stdout)
+    done = forked.run(reentrant.main, *arguments)
+    assert done.status == 0, done.errors[-4000:]
+    counts: dict[str, float] = json.loads(done.output)
     assert not [name for name in counts if "Error" in name], counts
     return counts
 

@@ -178,8 +178,8 @@ class Interrupted:
             nc.close(TIMEOUT)
 
 
-def main() -> None:
-    url, call, raises, seconds, *shared = sys.argv[1:]
+def main(url: str, call: str, raises: str, seconds: str, *shared: str) -> None:
+    """Runs it, and prints what happened."""
     faulthandler.dump_traceback_later(float(seconds) + 4 * TIMEOUT, exit=True)
     program = Interrupted(url, RAISES[raises])
     stop, threads = threading.Event(), []
@@ -199,4 +199,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
