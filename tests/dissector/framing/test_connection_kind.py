@@ -73,8 +73,10 @@ def test_a_line_that_does_not_fit_is_no_error_while_one_server_of_a_route_is_unk
     be in the direction that was not captured."""
     kind, stream = made()
     kind.learn(stream, ROUTE_INFO)
+    stream.expect(kind.contexts(stream), True, False)
     out: list[Event] = []
     interest = b"RS+ a.b\r\nRS+ c.d\r\nRS+ e.f\r\n"
     stream.feed(Chunk(1, 1, "", 0, interest), out)
-    found = stream.finish(out)
+    stream.start()
+    found = stream.proceed(out) or stream.finish(out)
     assert isinstance(found, Proven) and not out
