@@ -265,6 +265,6 @@ CASES: dict[str, tuple[Case, Case]] = {
     ),
     "not-served": (
         [session(pub("$JS.API.INFO", b"", "_INBOX.app.1"), status("_INBOX.app.1", 503))],
-        [session(call("INFO", {"type": "io.nats.jetstream.api.v1.account_info_response"}))],
+        [session(call("STREAM.CREATE.ORDERS", {"error": {"code": 503, "err_code": 10023}}))],
     ),
 }

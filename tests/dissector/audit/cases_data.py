@@ -169,7 +169,7 @@ CASES: dict[str, tuple[Case, Case]] = {
     "snapshot-taken": (calls("STREAM.SNAPSHOT", 1), calls("STREAM.INFO", 1)),
     "stream-restored": (calls("STREAM.RESTORE", 1), calls("STREAM.CREATE", 1)),
     "api-errors": (
-        [session(call("STREAM.CREATE.ORDERS", failed(500, 10049)))],
+        [session(call("STREAM.CREATE.ORDERS", failed(503, 10023)))],
         [session(call("STREAM.INFO.ORDERS", failed(404, 10059)))],
     ),
     "resources-exhausted": (
@@ -180,7 +180,10 @@ CASES: dict[str, tuple[Case, Case]] = {
         published(error=fault(503, 10077, "maximum messages exceeded")),
         published(error=fault(400, 10071, "wrong last sequence: 5")),
     ),
-    "publish-unserved": ("orders-2.15.1", published(seq=1)),
+    "publish-unserved": (
+        "orders-2.15.1",
+        published(error=fault(503, 10077, "maximum messages exceeded")),
+    ),
     "consumer-backlog": (consumer(max_pending=10_000), consumer(max_pending=9_999)),
     "unacknowledged": (consumer(num_ack_pending=1000), consumer(num_ack_pending=999)),
     "redelivery-storm": (
