@@ -31,7 +31,7 @@ def add_commands(command: Commands) -> None:
         added = command(name, run, text, 2.0)
         if name != "ls":
             added.add_argument(
-                "name", nargs="?", default="", type=checked(check_name), help="only this service"
+                "name", nargs="?", type=checked(check_name), help="only this service"
             )
             added.add_argument("id", nargs="?", default="", help="only this instance")
         added.add_argument(
@@ -66,7 +66,7 @@ def ls(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 def ping(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     """Lists instances."""
-    found: list[ServicePing] = _client(nc, args).ping(args.name, args.id)
+    found: list[ServicePing] = _client(nc, args).ping(args.name or "", args.id)
     if args.json:
         for one in found:
             print_fields(
@@ -80,7 +80,7 @@ def ping(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 def info(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     """Shows instances."""
-    found: list[ServiceInfo] = _client(nc, args).info(args.name, args.id)
+    found: list[ServiceInfo] = _client(nc, args).info(args.name or "", args.id)
     for one in found:
         if args.json:
             print(to_json(one).decode())
@@ -96,7 +96,7 @@ def info(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 def stats(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     """Shows how endpoints do."""
-    found: list[ServiceStats] = _client(nc, args).stats(args.name, args.id)
+    found: list[ServiceStats] = _client(nc, args).stats(args.name or "", args.id)
     if args.json:
         for one in found:
             print(to_json(one).decode())

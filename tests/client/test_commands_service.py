@@ -36,7 +36,7 @@ def test_services_are_listed_shown_and_measured(
         assert run("ls").split()[-4:] == ["math", "2", "1.0.0,", "1.1.0"]
         printed = json.loads(run("ls --json"))
         assert printed == {"name": "math", "instances": 2, "versions": ["1.0.0", "1.1.0"]}
-        assert "1.1.0" in run("ping math")
+        assert "1.1.0" in run("ping math") and "1.1.0" in run("ping")
         printed = json.loads(run(f"ping math {service.id} --json"))
         assert printed["id"] == service.id and printed["rtt_ns"] > 0
         assert run(f"info math {service.id}").splitlines() == [
@@ -48,6 +48,7 @@ def test_services_are_listed_shown_and_measured(
         printed = json.loads(run(f"info math {service.id} --json"))
         assert printed["endpoints"][0]["subject"] == "divide"
         assert "404:no such number" in run(f"stats math {service.id}")
+        assert "404:no such number" in run("stats") and "numbers" in run("info")
         printed = json.loads(run(f"stats math {service.id} --json"))
         assert printed["endpoints"][0]["num_errors"] == 1
         service.stop()
