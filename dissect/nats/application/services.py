@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from operator import attrgetter
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, TypeVar
 
 from natsync.protocol import matches
 
@@ -28,11 +28,15 @@ from .durations import Durations
 from .json_bodies import Object, header, read_object, text
 from .messages import LINKS, MESSAGES_AND_INTEREST, OTHER
 
+_Key = TypeVar("_Key")
+
 _DISCOVERY = "$SRV."
 _TYPE = "io.nats.micro.v1."
 _NO_RESPONDERS = 503
 _OPEN = 8192  # requests of one side that wait for replies
-_SUBJECTS = 4096  # subjects of a session whose requests are counted
+# Subjects of a session whose requests are counted: those of the last requests, since most subjects are not
+# those of services, and may come once only.
+_SUBJECTS = 4096
 _INSTANCES = 1024
 _ENDPOINTS = 256  # of an instance
 _WILD = 1024  # endpoints with wildcards, each of which is compared with every subject
@@ -74,7 +78,11 @@ class ServiceRecord(Record):
     last_error: Annotated[str | None, "Nats-Service-Error of the last error"] = None
     last_error_code: Annotated[str | None, "Nats-Service-Error-Code of the last error"] = None
     last_ns: Annotated[int, "time of the last request or answer"]
-    anomalies: Annotated[list[str] | None, "anomalies of the endpoint"] = None
+    anomalies: Annotated[
+        list[str] | None,
+        "forgotten, if requests of the session are missing because too many wait for their answers, or go to "
+        "too many subjects, or there are too many services",
+    ] = None
 
 
 @dataclass(slots=True)
@@ -153,7 +161,8 @@ class Services:
         self._own: dict[str, None] = {}  # ids of instances on this connection
         self._sids: dict[str, _Traffic] = {}  # the subscriptions of their endpoints
         self._served: dict[tuple[str, str], _Traffic] = {}
-        self._asked: dict[str, _Traffic] = {}
+        self._asked: OrderedDict[str, _Traffic] = OrderedDict()  # the last ones at the end
+        self._has_forgotten = False
         # By who asks, and by reply subject: a client may ask a service of its own connection.
         self._open: dict[str, OrderedDict[str, _Open]] = {side: OrderedDict() for side in OTHER}
 
@@ -190,13 +199,15 @@ class Services:
         subject = frame.subject or ""
         if subject.startswith(_DISCOVERY):
             tokens = subject.split(".")
-            if len(tokens) == 4 and len(self._instances) < _INSTANCES:
+            if len(tokens) == 4 and self._has_room(self._instances, tokens[3], _INSTANCES):
                 self._own.setdefault(tokens[3])
                 self._instances.setdefault(tokens[3], _Instance(tokens[2]))
             return
-        if not self._own or subject.startswith("_INBOX.") or len(self._served) >= _SUBJECTS:
+        if not self._own or subject.startswith("_INBOX."):
             return
         instance = next(reversed(self._own))
+        if not self._has_room(self._served, (instance, subject), _SUBJECTS):
+            return
         row = self._row(frame, subject, "service")
         row.service, row.instance = self._instances[instance].service, instance
         row.queue_group = frame.queue
@@ -224,13 +235,24 @@ class Services:
                 lost.row.anomalies = [Anomaly.FORGOTTEN.value]
         waiting[frame.reply or ""] = _Open(frame.ts_ns, traffic)
 
-    def _traffic(self, frame: LayerFrame) -> _Traffic | None:
-        """The requests on a subject that this connection asks; None if there are too many."""
+    def _traffic(self, frame: LayerFrame) -> _Traffic:
+        """The requests on a subject that this connection asks."""
         subject = frame.subject or ""
         found = self._asked.get(subject)
-        if found is None and len(self._asked) < _SUBJECTS:
+        if found is None:
+            if not self._has_room(self._asked, subject, _SUBJECTS):
+                self._asked.popitem(last=False)
             found = self._asked[subject] = _Traffic(self._row(frame, subject, "client"))
+        else:
+            self._asked.move_to_end(subject)
         return found
+
+    def _has_room(self, kept: Mapping[_Key, object], key: _Key, limit: int) -> bool:
+        """Whether there may be something for this key; otherwise the rows will say that there was not."""
+        if key in kept or len(kept) < limit:
+            return True
+        self._has_forgotten = True
+        return False
 
     def _answer(self, frame: LayerFrame, asked: _Open) -> None:
         """Counts an answer."""
@@ -257,17 +279,17 @@ class Services:
         if read is None or not text(read, "type").startswith(_TYPE):
             return
         name, key = text(read, "name"), text(read, "id")
-        if not name or (key not in self._instances and len(self._instances) >= _INSTANCES):
+        if not name or not self._has_room(self._instances, key, _INSTANCES):
             return
         instance = self._instances.setdefault(key, _Instance(name))
         instance.service = name
         instance.version = text(read, "version") or instance.version
         listed = read.get("endpoints")
         for item in listed if isinstance(listed, list) else ():
-            if isinstance(item, dict) and len(instance.endpoints) < _ENDPOINTS:
+            if isinstance(item, dict):
                 endpoint: Object = item
                 subject = text(endpoint, "subject")
-                if subject:
+                if subject and self._has_room(instance.endpoints, subject, _ENDPOINTS):
                     group = text(endpoint, "queue_group")
                     instance.endpoints[subject] = _Endpoint(text(endpoint, "name"), subject, group)
 
@@ -296,6 +318,8 @@ class Services:
         row, latencies = traffic.row, traffic.latencies
         row.latency_median_ns, row.latency_p99_ns = latencies.quantile(50), latencies.quantile(99)
         row.latency_max_ns = latencies.largest
+        if self._has_forgotten:
+            row.anomalies = [Anomaly.FORGOTTEN.value]
         return row
 
     def _row(self, frame: LayerFrame, subject: str, side: str) -> ServiceRecord:

@@ -148,10 +148,39 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for inbox in ("_INBOX.a", "_INBOX.b"):
         session.pub("s1", b"", inbox)
     rows = rows_of(session)
-    assert values(rows, "subject", "anomalies") == [
-        ("s0", [Anomaly.FORGOTTEN.value]),
-        ("s1", [Anomaly.FORGOTTEN.value]),
+    assert values(rows, "subject", "anomalies") == [("s1", [Anomaly.FORGOTTEN.value])]
+
+
+def test_a_service_is_counted_beside_many_other_subjects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client whose requests to anything else have a subject each, before it asks the service and after."""
+    monkeypatch.setattr(services, "_SUBJECTS", 8)
+    session = ScriptedSession(Services())
+    session.pub("$SRV.INFO.calc", b"", "_INBOX.i")
+    session.msg("_INBOX.i", info("ID", "add"))
+    for number in range(40):
+        session.pub(f"order.{number}", b"", f"_INBOX.o{number}")
+        if number >= 10:
+            session.pub("add", b"", f"_INBOX.a{number}")
+    rows = rows_of(session)
+    assert values(rows, "subject", "requests", "anomalies") == [
+        ("add", 30, [Anomaly.FORGOTTEN.value])
     ]
+
+
+@pytest.mark.parametrize("limit", ["_SUBJECTS", "_INSTANCES", "_ENDPOINTS"])
+def test_what_a_limit_leaves_out_is_shown(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def marks() -> list[tuple[object, ...]]:
+        session = ScriptedSession(Services())
+        for number in range(3):
+            served(session, f"own{number}", key=f"I{number}")
+        session.pub("$SRV.INFO", b"", "_INBOX.i")
+        session.msg("_INBOX.i", info("I0", "own0", "other", "another"))
+        return values(rows_of(session), "anomalies")
+
+    assert marks() == [(None,)] * 3
+    monkeypatch.setattr(services, limit, 2)
+    found = marks()
+    assert len(found) >= 2 and {str(mark) for mark in found} == {"(['forgotten'],)"}
 
 
 @given(
