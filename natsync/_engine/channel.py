@@ -195,7 +195,7 @@ class Channel:
         loop, unsent, full = self._loop, bool(self._unsent), self._router.full
         if unsent or full or loop.mask != READABLE or not self._calls:  # else it is
             # A thread that looks soon anyway need not hear that the network has room.
-            loop.watch(unsent and not loop.aloof, not full)
+            loop.watch(unsent and not loop.standby, not full)
         return bool(self._outbound.items) and not unsent or self.deadline < until
 
     @property

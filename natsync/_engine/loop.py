@@ -56,8 +56,8 @@ class Loop:
         self.awake = False
         """The driver looks for work before it waits: it is not waiting, or a byte ends its wait."""
 
-        self.aloof = False
-        """Guests come so often that the I/O thread stands aside; it looks soon, by the clock."""
+        self.standby = False
+        """Guests come so often that the I/O thread is on standby: it looks soon, by the clock."""
 
         self._nudged = 0.0
         self.transport: Transport | None = None

@@ -88,11 +88,11 @@ Returns early where somebody else has to."""
 
 
 class Wakeup(Protocol):
-    """Wakes the driver. `awake` and `aloof` mean that a thread will look at the buffer soon anyway;
+    """Wakes the driver. `awake` and `standby` mean that a thread will look at the buffer soon anyway;
     `wake_if_due` wakes the driver as soon as that pays."""
 
     awake: bool
-    aloof: bool
+    standby: bool
 
     def wake(self) -> None: ...
     def wake_if_due(self) -> None: ...
@@ -169,7 +169,7 @@ class OutboundBuffer:
             self._look_again(item, size, wake)
             return
         # Always: an interrupt may have kept the previous call from it.
-        if wake and not ((wakeup := self._wakeup).awake or wakeup.aloof):
+        if wake and not ((wakeup := self._wakeup).awake or wakeup.standby):
             wakeup.wake_if_due()
 
     def put_control(self, data: SubscriptionOps | RequestBytes) -> None:

@@ -14,8 +14,8 @@ that a guest switches off with one system call.
     guest drives, and reads or writes
                        -- such a call --------------------->  unchanged; the call raises ReentrantCallError
 
-When callers block so often that switching the gate costs more than it saves, the I/O thread stands aside
-(`Loop.aloof`): guests read and write for everybody, and it looks every two milliseconds whether they still
+When callers block so often that switching the gate costs more than it saves, the I/O thread is on standby
+(`Loop.standby`): guests read and write for everybody, and it looks every two milliseconds whether they still
 come. Without epoll there are no guests.
 """
 
@@ -38,8 +38,8 @@ __all__ = ["Seat", "Waiter"]
 
 _NEVER = float("inf")
 _SPIN, _LONGEST_SPIN = 0.05, 1.0  # for a guest to notice the same deadline
-_CROWD, _WHILE = 4, 0.004
-"""With 4 guests in 4 ms the I/O thread stands aside: with 16 requests in flight from one thread each takes
+_BURST, _WHILE = 4, 0.004
+"""With 4 guests in 4 ms the I/O thread goes on standby: with 16 requests in flight from one thread each takes
 10 us of CPU time instead of 12; with 16 threads it makes no difference. That thread has 5 to 10 turns in 4
 ms, so that with 8 it is left to chance: it takes 1.07 times as much CPU time (CPython 3.11)."""
 _LOOK = 0.002
@@ -84,8 +84,8 @@ class Seat:
         self._seat: dict[str, Guest] = {"holder": _OWN}
         self._until = 0.0  # when the parked I/O thread wakes up by itself
         self._guests = 0  # so far, about
-        self._crowd_at = 0.0  # when the last crowd was complete
-        self._crowd_took = LONGEST  # and how long that took
+        self._burst_at = 0.0  # when the last burst was complete
+        self._burst_took = LONGEST  # and how long that took
 
     # For any thread.
 
@@ -111,7 +111,7 @@ class Seat:
                 raise ReentrantCallError
             self.loop.evict(holder)
             self._seat.pop("holder", None)
-            if not self.loop.aloof:
+            if not self.loop.standby:
                 self._show_socket()
             self.loop.make_leave(True)
 
@@ -161,7 +161,7 @@ class Seat:
             loop.wake_anew()
             return
         if done:
-            if not loop.aloof:
+            if not loop.standby:
                 self._set_gate(0)  # only now: it takes longer than most sending does
             while True:
                 loop.awake = False  # before it looks
@@ -172,7 +172,7 @@ class Seat:
                 channel.turn(until, guest)
                 if guest.evicted:
                     return
-        elif loop.aloof:
+        elif loop.standby:
             channel.turn(0.0)  # also read: no other thread does
         loop.awake = False
         if channel.leaves_work(self._until) or self.closing or self.forced or self.broken:
@@ -184,9 +184,9 @@ class Seat:
         if self._gate is None or self._seat.setdefault("holder", guest) is not guest:
             return False
         self._guests += 1
-        if self._guests % _CROWD == 0:
-            before, self._crowd_at = self._crowd_at, monotonic()
-            self._crowd_took = self._crowd_at - before
+        if self._guests % _BURST == 0:
+            before, self._burst_at = self._burst_at, monotonic()
+            self._burst_took = self._burst_at - before
         return True
 
     def release(self, guest: Guest) -> None:
@@ -194,7 +194,7 @@ class Seat:
         if self._seat.get("holder") is guest:
             self._seat.pop("holder", None)
             # Looked at only now: the I/O thread does it the other way round.
-            if not self.loop.aloof:
+            if not self.loop.standby:
                 self._show_socket()
         if guest.evicted or self.loop.evicted:
             self.loop.leave(guest)
@@ -203,8 +203,8 @@ class Seat:
         """Lets the I/O thread see the socket again after a guest has left."""
         if self._is_muted:
             self.unmute()
-        if self._guests % _CROWD == 0 and self._crowd_took < _WHILE:
-            self.loop.wake()  # so that it stands aside: switching the gate for each guest takes longer
+        if self._guests % _BURST == 0 and self._burst_took < _WHILE:
+            self.loop.wake()  # so that it goes on standby: switching the gate for each guest takes longer
 
     def unmute(self) -> None:
         """Lets the I/O thread see the socket again. It switches its gate off again if that is too
@@ -229,14 +229,14 @@ class Seat:
             return until
         loop.watch(writing, reading)
         self._until = until
-        loop.aloof = much
+        loop.standby = much
         self._seat.pop("holder", None)
         spin = _SPIN
         while True:
             left = min(max(0.0, until - monotonic()), LONGEST)
             ready = False
-            if loop.aloof or self._is_crowded():
-                self._keep_out(self._gate, until)
+            if loop.standby or self._is_burst():
+                self._stand_by(self._gate, until)
             else:
                 ready = bool(self._gate.poll(left))
             if self._seat.setdefault("holder", _OWN) is _OWN:
@@ -249,22 +249,22 @@ class Seat:
                 loop.wake()  # the guest: there may be something new since it looked
                 spin = min(spin * 2, _LONGEST_SPIN)
 
-    def _keep_out(self, gate: Poller, until: float) -> None:
+    def _stand_by(self, gate: Poller, until: float) -> None:
         """Sleeps while guests do all the work, and looks by the clock whether they still come."""
         loop = self.loop
-        loop.aloof = True
+        loop.standby = True
         self._set_gate(0)
         while True:
             guests = self._guests
             gate.poll(_LOOK)
             if guests == self._guests or loop.awake and not self._seat or monotonic() >= until:
                 break
-        loop.aloof = False
+        loop.standby = False
         self.unmute()  # in this order: a guest that leaves does it the other way round
 
-    def _is_crowded(self) -> bool:
+    def _is_burst(self) -> bool:
         """Whether guests come so often that the I/O thread would only be in their way."""
-        return self._crowd_took < _WHILE and monotonic() - self._crowd_at < _WHILE
+        return self._burst_took < _WHILE and monotonic() - self._burst_at < _WHILE
 
     def close(self) -> None:
         """Closes the descriptors: nobody waits any more."""

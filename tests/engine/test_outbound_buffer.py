@@ -37,7 +37,7 @@ class StillWakeup:
 
     def __init__(self) -> None:
         self.awake = False
-        self.aloof = False
+        self.standby = False
         self.woken = 0
         self.nudged = 0
 
@@ -84,7 +84,7 @@ def test_it_is_quiet_where_somebody_looks_anyway_or_the_caller_does() -> None:
     outbound.put(b"a", 1, False)
     wakeup.awake = True
     put(outbound, b"b")
-    wakeup.awake, wakeup.aloof = False, True
+    wakeup.awake, wakeup.standby = False, True
     put(outbound, b"c")
     assert wakeup.nudged == 0
 

@@ -14,7 +14,7 @@ import natsync
 from natsync import errors
 from natsync._engine.channel import Channel
 from natsync._engine.loop import Loop
-from natsync._engine.seat import _CROWD, _LOOK, _WHILE, Seat, Waiter
+from natsync._engine.seat import _BURST, _LOOK, _WHILE, Seat, Waiter
 from natsync._engine.transport import WakePair
 from natsync._engine.waiter import Guest
 from natsync.protocol import Msg, Ping, Pong, Pub, Sub
@@ -336,25 +336,25 @@ def park_here(*visits: Callable[[Seat], object]) -> tuple[Seat, list[float]]:
 def test_the_own_thread_keeps_out_while_guests_come() -> None:
     def come_and_go(seat: Seat) -> None:
         guest = Guest()
-        assert seat.loop.aloof and seat.take(guest)
+        assert seat.loop.standby and seat.take(guest)
         seat.release(guest)
 
     seat, waited = park_here(come_and_go, come_and_go, lambda _: None)
-    assert waited == [_LOOK] * 3 and not seat.loop.aloof
+    assert waited == [_LOOK] * 3 and not seat.loop.standby
 
 
 def test_a_guest_that_stays_is_told_to_look() -> None:
     guest = Guest()
 
     def leave(seat: Seat) -> None:
-        assert seat.loop.awake and not seat.loop.aloof
+        assert seat.loop.awake and not seat.loop.standby
         seat.release(guest)
 
     _, waited = park_here(lambda seat: seat.take(guest), lambda _: None, leave)
     assert waited[:2] == [_LOOK] * 2 and waited[2] > _LOOK
 
 
-def test_what_is_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_a_burst(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr("natsync._engine.seat.monotonic", lambda: now)
     with closing(new_seat()) as seat:
@@ -365,10 +365,10 @@ def test_what_is_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
             for _ in range(guests):
                 assert seat.take(guest)
                 seat.release(guest)
-            return seat._is_crowded()
+            return seat._is_burst()
 
-        assert not meet(2 * _CROWD - 1)
+        assert not meet(2 * _BURST - 1)
         assert meet(1) and seat.loop.awake  # by the last of them
         now += 1.25 * _WHILE
-        assert not meet(_CROWD)
-        assert meet(_CROWD)
+        assert not meet(_BURST)
+        assert meet(_BURST)
