@@ -6,6 +6,8 @@ subscriptions; and connects anew every few seconds. Server and responder are pro
 that this process has nothing but the client, its threads and its callers. Subscriptions hold little, and
 drop the rest, so that a machine that stalls does not make this process pile up messages. Nothing here calls
 the garbage collector or trims the allocator: what is printed is what an operator sees of the process.
+MALLOC_ARENA_MAX=1 in the environment leaves out what glibc keeps for each thread, which takes half an hour to
+reach its size (docs/natsync.md).
 
 A run of twenty minutes or more ends with status 1 if the resident memory grows by more than half a megabyte
 an hour after the first ten. A shorter one says how much it grew after a third of its time.
