@@ -82,7 +82,7 @@ def test_a_flow_that_is_over_is_not_kept_for_its_deadline() -> None:
             for segment in segments_of(conversation(port, "closed").records):
                 table.add(segment)
         table.tick(10**15)
-        assert not [each for each in gc.get_objects() if isinstance(each, Flow)]
+        assert not [each for each in gc.get_objects() if type(each) is Flow]
 
 
 def test_a_remembered_flow_takes_two_kilobytes() -> None:
