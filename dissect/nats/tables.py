@@ -21,6 +21,7 @@ from .schema.records import (
     RequestRecord,
     SessionRecord,
     SubscriptionRecord,
+    lost_bytes,
 )
 
 # Commands that are not tables.
@@ -80,10 +81,6 @@ def _session_end(row: SessionRecord) -> str:
     return end + slow + ("" if row.start == "handshake" else ", midstream")
 
 
-def _lost_bytes(row: SessionRecord) -> str:
-    return _size(row.missing_bytes + row.skipped_bytes - (row.opaque_bytes or 0))
-
-
 _SESSIONS = (
     _SESSION,
     _BEGAN,
@@ -103,7 +100,7 @@ _SESSIONS = (
         right=True,
         rank=8,
     ),
-    TextColumn("lost", 7, _lost_bytes, right=True, rank=3, alarm=True),
+    TextColumn("lost", 7, lambda row: _size(lost_bytes(row)), right=True, rank=3, alarm=True),
     TextColumn("hidden", 7, lambda row: _size(row.opaque_bytes or 0), right=True, rank=4),
     TextColumn("end", 17, _session_end, shorter=_arrows, gives=True, rank=5),
     TextColumn("errors", 20, lambda row: "; ".join(row.errors or ()), gives=True, alarm=True),

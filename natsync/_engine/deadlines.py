@@ -38,8 +38,8 @@ class Deadlines:
 
     def next(self, waits: Callable[[bytes], bool]) -> float:
         """Returns the time to call `late`: the first deadline of a request that still waits, or an earlier
-        one of a request that has ended. To look whether it has ended takes 0.2 us for
-        each request (CPython 3.11)."""
+        one of a request that has ended: to look whether it has takes 0.2 us for each request (CPython
+        3.11)."""
         count = len(self._added)
         if count > _NEW:
             self._take_in(waits)

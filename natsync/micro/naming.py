@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 PREFIX = "$SRV"
+"""The first token of the subjects on which services are asked about themselves."""
 
 
 class Metadata(Mapping[str, str]):
@@ -49,8 +50,6 @@ class Metadata(Mapping[str, str]):
     def __repr__(self) -> str:
         return repr(self._texts)
 
-
-"""The first token of the subjects on which services are asked about themselves."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 # The expression of semver.org ("Is there a suggested regular expression to check a SemVer string?").

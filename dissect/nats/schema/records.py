@@ -344,6 +344,11 @@ class AnomalyRecord(Record):
     text: Annotated[str | None, "details of the anomaly"] = None
 
 
+def lost_bytes(row: SessionRecord) -> int:
+    """Bytes that were not captured or not understood."""
+    return row.missing_bytes + row.skipped_bytes - (row.opaque_bytes or 0)
+
+
 def text_of(data: bytes) -> str:
     """Wire bytes as text: UTF-8, with invalid bytes as `\\xNN`."""
     return data.decode("utf-8", "backslashreplace")

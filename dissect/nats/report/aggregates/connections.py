@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from ...schema.records import FlowRecord, Record, SessionRecord
+from ...schema.records import FlowRecord, Record, SessionRecord, lost_bytes
 from ..bounded.collections import OTHERS, Keyed, Largest
 
 SESSIONS = 1000
@@ -70,11 +70,6 @@ def trouble(row: SessionRecord) -> int:
         + 2 * bool(row.no_responders or row.unanswered_pings)
         + bool(lost_bytes(row) or row.lame_duck_ns)
     )
-
-
-def lost_bytes(row: SessionRecord) -> int:
-    """Bytes that were not captured or not understood."""
-    return row.missing_bytes + row.skipped_bytes - (row.opaque_bytes or 0)
 
 
 class Connections:

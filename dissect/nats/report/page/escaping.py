@@ -30,7 +30,7 @@ def inert(text: str) -> str:
 
 
 def inert_value(value: object) -> object:
-    """`shown` for texts; everything else as it is."""
+    """`inert` for texts; everything else as it is."""
     return inert(value) if isinstance(value, str) else value
 
 

@@ -21,9 +21,9 @@ from markupsafe import Markup
 from ...audit.findings.finding import Finding
 from ...capture import CaptureReport
 from ...number_formats import count_text, duration_text, moment_text, size_text
-from ...schema.records import SessionRecord
+from ...schema.records import SessionRecord, lost_bytes
 from ..aggregates.aggregate import Aggregate
-from ..aggregates.connections import lost_bytes, trouble
+from ..aggregates.connections import trouble
 from ..aggregates.findings import Findings
 from ..aggregates.traffic import BYTES, EVENTS
 from ..figures import charts as figures
