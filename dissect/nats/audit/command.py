@@ -14,7 +14,6 @@ from dataclasses import fields, replace
 from datetime import datetime, timezone
 from itertools import islice
 
-from ..commands.command_options import READING
 from ..commands.processes import processes
 from ..commands.run import Command
 from ..commands.sorting import order_among
@@ -106,7 +105,7 @@ def _check(options: AuditOptions) -> None:
     if options.no_redact:
         raise Fault("--no-redact: findings never show secrets")
     if options.tables:
-        options.refuse(READING, "--tables, which are not dissected again")
+        options.refuse_reading()
 
 
 def _suppressions(
@@ -136,8 +135,7 @@ def _check_variables(
 
 def _layout(options: AuditOptions) -> Layout:
     columns = None
-    if options.format != "csv":
-        options.refuse(("csv_safe",), f"--format {options.format}, which has no formulas")
+    options.refuse_formulas()
     if options.format not in _WITH_COLUMNS:
         options.refuse(("columns",), f"--format {options.format}, whose fields are fixed")
     if options.columns is not None:

@@ -16,7 +16,8 @@ from ..tcp.limits import FlowLimits, Limits
 _FLOWS = FlowLimits()
 _STREAMS = Limits()
 
-READING = (
+# The fields that have a meaning only where captures are read.
+_READING = (
     "hints",
     "key_logs",
     "from_time",
@@ -32,7 +33,6 @@ READING = (
     "no_redact",
     "jobs",
 )
-"""The fields that have a meaning only where captures are read."""
 
 # The options whose names are not those of their fields.
 _NAMES = {
@@ -106,6 +106,15 @@ class CommandOptions:
                 name = _NAMES.get(each.name, f"--{each.name.replace('_', '-')}")
                 shown = f"{name} {value}" if each.name == "format" else name
                 raise Fault(f"{shown} does not go with {output}")
+
+    def refuse_reading(self) -> None:
+        """Raises Fault for options of captures: `--tables` reads none."""
+        self.refuse(_READING, "--tables, which are not dissected again")
+
+    def refuse_formulas(self) -> None:
+        """Raises Fault for `--csv-safe` without `--format csv`."""
+        if self.format != "csv":
+            self.refuse(("csv_safe",), f"--format {self.format}, which has no formulas")
 
     @property
     def dissection(self) -> Options:

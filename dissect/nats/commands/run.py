@@ -74,8 +74,7 @@ class Command:
     def layout(self) -> Layout:
         """The user's choices for any format. Raises Fault for unknown columns."""
         options = self.options
-        if options.format != "csv":
-            options.refuse(("csv_safe",), f"--format {options.format}, which has no formulas")
+        options.refuse_formulas()
         try:
             columns = chosen_columns(self.table, options.columns) if self.table in TABLES else None
         except ValueError as error:

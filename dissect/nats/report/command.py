@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ..audit.loading import loaded_records
 from ..capture import CaptureReport
 from ..capture.sources import STDIN
-from ..commands.command_options import READING, CommandOptions
+from ..commands.command_options import CommandOptions
 from ..commands.processes import processes
 from ..commands.run import leave, progress_bar
 from ..commands.signals import ends_input
@@ -32,7 +32,7 @@ def write_report(tables: str | None, options: CommandOptions) -> None:
     if tables is None and not options.captures:
         raise Fault("no capture is named, and no folder with --tables")
     if tables is not None:
-        options.refuse(READING, "--tables, which are not dissected again")
+        options.refuse_reading()
     sink = sink_of(options.path, options.captures, binary=True)
     if tables is None:
         _from_captures(sink, options)
