@@ -47,19 +47,19 @@ _BLOCKS = 16
 def segments(
     paths: Sequence[str],
     report: CaptureReport | None = None,
-    parser: PacketParser | None = None,
     options: Options = _DEFAULTS,
     key_logs: KeyLogs | None = None,
 ) -> Iterator[Segment | Tick]:
-    """The TCP segments of the captures in order of time, within the time range of the options. `key_logs`
-    learns the TLS secrets that the captures have in them."""
+    """The TCP segments of `packets`."""
     report = CaptureReport() if report is None else report
-    return (parser or PacketParser()).segments(_packets(paths, report, options, key_logs))
+    return PacketParser().segments(packets(paths, report, options, key_logs))
 
 
-def _packets(
+def packets(
     paths: Sequence[str], report: CaptureReport, options: Options, key_logs: KeyLogs | None
 ) -> Iterator[Packets]:
+    """The packets of the captures in order of time, within the time range of the options. `key_logs` learns
+    the TLS secrets that the captures have in them."""
     embedded = None
     if key_logs:
         embedded = key_logs.embedded
@@ -99,13 +99,13 @@ def released(
     key_logs = KeyLogs(options.key_logs)
     connections = ConnectionTable(options, needs_payloads(tables), key_logs)
     builder = TableBuilder(tables, options, protocols=report.protocols, runs=runs)
-    blocks = _packets(paths, report, options, key_logs)
-    packets = 0
+    blocks = packets(paths, report, options, key_logs)
+    count = 0
 
     def counted(blocks: Iterable[Packets]) -> Iterator[Packets]:
-        nonlocal packets
+        nonlocal count
         for block in blocks:
-            packets += len(block.places)
+            count += len(block.places)
             yield block
 
     with closing(builder):
@@ -113,7 +113,7 @@ def released(
             some = counted(chain([block], islice(blocks, _BLOCKS - 1)))
             yield from builder.feed(connections.feed(parser.feed(some)), together)
             if on_progress:
-                on_progress(packets)
+                on_progress(count)
         parser.finish()
         yield from builder.feed(connections.finish(), together)
         yield from builder.finish()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dissect.nats import Options
+from dissect.nats import CaptureReport, Options
 from dissect.nats.engine.connections import PacketEvents, SortKey, packet_events
 from dissect.nats.packet import PacketParser
-from dissect.nats.pipeline import segments
+from dissect.nats.pipeline import packets
 from dissect.nats.tcp.limits import FlowLimits
 
 from tests.support.conversations import CONNECT, INFO
@@ -34,9 +34,8 @@ def value_of(group: PacketEvents) -> GroupValue:
 
 def groups(path: Path, options: Options, mine: int = 0, readers: int = 1) -> list[GroupValue]:
     parser = PacketParser(lambda flow: flow % readers == mine)
-    return [
-        value_of(group) for group in packet_events(segments([str(path)], parser=parser), options)
-    ]
+    source = parser.segments(packets([str(path)], CaptureReport(), Options(), None))
+    return [value_of(group) for group in packet_events(source, options)]
 
 
 def check(path: Path, options: Options) -> list[GroupValue]:

@@ -6,7 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from operator import itemgetter
 
 from ...capture import CaptureReport, FileReport
@@ -16,9 +16,10 @@ from ...number_formats import count_text, duration_text, size_text, time_text
 from ...options import Options
 from ...packet import PacketParser
 from ...packet.link import linktype_name
-from ...pipeline import segments, timelines
+from ...pipeline import packets, timelines
 from ...schema.records import AnomalyRecord, FlowRecord, SessionRecord, printable, text_of
 from ...secrets.key_log import KeyLogs
+from ...types import Packets
 from ..sorting import SortOrder, order_among
 
 Fact = str | int | Mapping[str, int] | list[str] | None
@@ -27,11 +28,48 @@ _KEY_WIDTH = 20
 
 
 @dataclass(slots=True)
-class Traffic:
-    """The traffic in all files. `no_tcp` counts packets, `protocols` TCP connections, `one_way` those that
-    have packets with bytes of one side and no packet of the other, `kinds` NATS sessions; `anomalies` and
-    `anomaly_bytes` are by name."""
+class PacketCounts:
+    """Counts of packets, their bytes in the files and on the wire, and their earliest and latest times."""
 
+    packets: int = 0
+    captured_bytes: int = 0
+    wire_bytes: int = 0
+    cut_packets: int = 0
+    first_ns: int | None = None
+    last_ns: int | None = None
+
+    def counting(self, runs: Iterable[Packets]) -> Iterator[Packets]:
+        """Counts packets as they pass."""
+        for run in runs:
+            for ts_ns, start, end, wire_bytes in run.places:
+                self.packets += 1
+                self.captured_bytes += end - start
+                self.wire_bytes += wire_bytes
+                self.cut_packets += end - start < wire_bytes
+                self.first_ns = ts_ns if self.first_ns is None else min(self.first_ns, ts_ns)
+                self.last_ns = ts_ns if self.last_ns is None else max(self.last_ns, ts_ns)
+            yield run
+
+
+def _counts_of(files: Sequence[FileReport]) -> PacketCounts:
+    return PacketCounts(
+        packets=sum(file.packets for file in files),
+        captured_bytes=sum(file.captured_bytes for file in files),
+        wire_bytes=sum(file.wire_bytes for file in files),
+        cut_packets=sum(file.cut_packets for file in files),
+        first_ns=min((f.first_ns for f in files if f.first_ns is not None), default=None),
+        last_ns=max((f.last_ns for f in files if f.last_ns is not None), default=None),
+    )
+
+
+@dataclass(slots=True)
+class Traffic:
+    """The traffic in all files. `in_range` are the packets in a range of time, None without a range;
+    `no_tcp` counts packets, `protocols` TCP connections, `one_way` those that have packets with bytes of one
+    side and no packet of the other, `kinds` NATS sessions; `anomalies` and `anomaly_bytes` are by name.
+    """
+
+    in_range: PacketCounts | None = None
     no_tcp: Counter[str] = field(default_factory=Counter)
     protocols: Counter[str] = field(default_factory=Counter)
     one_way: int = 0
@@ -45,10 +83,13 @@ class Traffic:
 def traffic(paths: Sequence[str], options: Options, report: CaptureReport) -> Traffic:
     """Reads captures to their ends and updates `report`."""
     found, parser = Traffic(), PacketParser()
+    if options.from_time is not None or options.until_time is not None:
+        found.in_range = PacketCounts()
     tables = ("flows", "sessions", "anomalies")
     for timeline in timelines(paths, options, report):
         key_logs = KeyLogs(options.key_logs)
-        source = segments(timeline, report, parser=parser, options=options, key_logs=key_logs)
+        read: Iterable[Packets] = packets(timeline, report, options, key_logs)
+        source = parser.segments(found.in_range.counting(read) if found.in_range else read)
         groups = packet_events(source, options, key_logs=key_logs)
         for _, records in build_tables(groups, tables, options):
             for record in records:
@@ -131,12 +172,7 @@ def total_facts(report: CaptureReport, found: Traffic) -> dict[str, Fact]:
     files = report.files
     facts: dict[str, Fact] = {
         "files": len(files),
-        "packets": sum(file.packets for file in files),
-        "captured_bytes": sum(file.captured_bytes for file in files),
-        "wire_bytes": sum(file.wire_bytes for file in files),
-        "first_ns": min((f.first_ns for f in files if f.first_ns is not None), default=None),
-        "last_ns": max((f.last_ns for f in files if f.last_ns is not None), default=None),
-        "cut_packets": sum(file.cut_packets for file in files),
+        **asdict(found.in_range or _counts_of(files)),
         "dropped_packets": sum(file.dropped for file in files),
         "no_tcp": dict(found.no_tcp.most_common()),
         "flows": dict(found.protocols.most_common()),
@@ -191,13 +227,10 @@ def _file_lines(file: FileReport) -> Iterator[tuple[str, str]]:
 
 
 def _traffic_lines(report: CaptureReport, found: Traffic) -> Iterator[tuple[str, str]]:
-    facts = total_facts(report, found)
-    files = report.files
-    wire = sum(file.wire_bytes for file in files)
-    captured = sum(file.captured_bytes for file in files)
-    yield "packets", _packets(sum(file.packets for file in files), captured, wire)
-    first, last = facts.get("first_ns"), facts.get("last_ns")
-    yield "time", _span(*(item if isinstance(item, int) else None for item in (first, last)))
+    counts = found.in_range or _counts_of(report.files)
+    text = _packets(counts.packets, counts.captured_bytes, counts.wire_bytes)
+    yield "packets", text + ", in the range of time" * bool(found.in_range)
+    yield "time", _span(counts.first_ns, counts.last_ns)
     yield "no TCP", _counts(found.no_tcp)
     yield "TCP connections", _counts(found.protocols) or "none"
     yield "one direction", f"{found.one_way} TCP connections lack the packets of one side" * bool(

@@ -29,6 +29,18 @@ def test_facts_of_files_and_of_all() -> None:
     assert total["anomaly_bytes"]["truncated"] == total["missing_bytes"] > 0
 
 
+def test_packets_outside_of_a_range_of_time_are_not_counted() -> None:
+    options = Options(from_time="0.001", until_time="0.008")
+    report = CaptureReport()
+    found = traffic([str(CAPTURES / "snap96.pcap")], options, report)
+    first, total = (json.loads(line) for line in json_text(report, found))
+    assert 0 < total["packets"] < first["packets"]
+    assert 0 < total["cut_packets"] < first["cut_packets"]
+    assert total["captured_bytes"] < total["wire_bytes"] < first["wire_bytes"]
+    assert first["first_ns"] < total["first_ns"] < total["last_ns"] < first["last_ns"]
+    assert ", in the range of time\n" in "".join(info_text(report, found))
+
+
 def test_what_no_tcp_is_is_counted() -> None:
     found = Traffic()
     found.no_tcp.update({"udp": 3, "arp": 1})
