@@ -5,9 +5,12 @@ python -m tests.support.spark       # says in one line what to install, if there
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -63,6 +66,19 @@ def submit_arguments() -> str:
     return f"{conf} pyspark-shell"
 
 
+def home(folder: Path) -> Path:
+    """A home of Spark without the zip files of pyspark, for `SPARK_HOME`. With them, each of the many
+    programs in which Spark runs Python compiles pyspark again, because a zip file keeps nothing compiled;
+    without them, it imports the installed pyspark, which is the same."""
+    import pyspark
+
+    if there := os.environ.get("SPARK_HOME"):
+        return Path(there)
+    for name in ("bin", "jars"):
+        (folder / name).symlink_to(Path(pyspark.__file__).with_name(name))
+    return folder
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session of two local workers. As many tasks share small pieces of captures as there are workers,
@@ -79,7 +95,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.memory": "1g",
     }
-    with pytest.MonkeyPatch.context() as patch, session("local[2]", conf) as made:
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as starting:
+            starting.setenv("SPARK_HOME", str(home(tmp_path_factory.mktemp("home"))))
+            made = stack.enter_context(session("local[2]", conf))
         patch.setattr(task_runner, "_TASKS_A_CORE", 1)
         # Makes the connections that stay: no test is to be told that it left them behind.
         made.sparkContext.parallelize([1], 1).map(str).collect()
