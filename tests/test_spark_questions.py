@@ -26,30 +26,20 @@ from dissect.nats.schema.records import (
 )
 from dissect.nats.tables import TABLES
 
+from tests.support.joined import run_joined
 from tests.support.paths import CAPTURES, ROOT
 from tests.support.requirements import missing
-from tests.support.spark import lack, submit_arguments
+from tests.support.spark import lack
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Starting Spark and six questions take a while where other tests run.
+# Six questions take a while where other tests run.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 
 PROGRAM = ROOT / "samples" / "spark_questions.py"
 SECTION = (ROOT / "docs" / "spark-sql.md").read_text(encoding="utf-8")
 SECRETS = ("s3cret", "hunter2", "m0ney", "guess", "t0ken-for-all", "wr0ng")
-
-
-def ask(folder: Path) -> subprocess.CompletedProcess[str]:
-    own = {"PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
-    return subprocess.run(
-        [sys.executable, PROGRAM, folder],
-        env={**os.environ, **own, "PYSPARK_SUBMIT_ARGS": submit_arguments()},
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
 
 
 def ask_here(folder: Path, output: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
@@ -102,12 +92,12 @@ def write(folder: Path, records: dict[str, Sequence[Record]]) -> None:
             write_table(Table.from_batches([batch(table, records[table])]), part(folder, table))
 
 
-def test_it_finds_what_the_samples_hold(tmp_path: Path) -> None:
+def test_it_finds_what_the_samples_hold(tmp_path: Path, spark: SparkSession) -> None:
     for table in named(SECTION):
         to = str(part(tmp_path, table))
         made = CliRunner().invoke(cli, [table, str(CAPTURES), "--format", "parquet", "-o", to])
         assert made.exit_code == 0, made.output
-    done = ask(tmp_path)
+    done = run_joined(spark, ROOT, PROGRAM, tmp_path)
     assert done.returncode == 1, done.stderr
     assert [secret for secret in SECRETS if secret in done.stdout] == []
     found = answers(done.stdout)

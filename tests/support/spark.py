@@ -59,13 +59,6 @@ def lack() -> tuple[str, str] | None:
     return None
 
 
-def submit_arguments() -> str:
-    """The settings as `PYSPARK_SUBMIT_ARGS`, for programs that start a Spark of their own."""
-    settings = {"spark.master": "local[2]", **SMALL}
-    conf = " ".join(f"--conf '{key}={value}'" for key, value in settings.items())
-    return f"{conf} pyspark-shell"
-
-
 def home(folder: Path) -> Path:
     """A home of Spark without the zip files of pyspark, for `SPARK_HOME`. With them, each of the many
     programs in which Spark runs Python compiles pyspark again, because a zip file keeps nothing compiled;
@@ -98,6 +91,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         with pytest.MonkeyPatch.context() as starting:
             starting.setenv("SPARK_HOME", str(home(tmp_path_factory.mktemp("home"))))
+            # Where Java begins its workers look for modules first; `PYTHONPATH` is to say where they are.
+            starting.chdir(folder)
             made = stack.enter_context(session("local[2]", conf))
         patch.setattr(task_runner, "_TASKS_A_CORE", 1)
         # Makes the connections that stay: no test is to be told that it left them behind.

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,13 +15,12 @@ from dissect.nats.spark.options.job_options import JobOptions
 from dissect.nats.tables import TABLES
 
 from tests.support.grown import with_toys
+from tests.support.joined import run_joined
 from tests.support.paths import CAPTURES
-from tests.support.spark import submit_arguments
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# A job in a Spark of its own takes a while where other tests run.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 CLUSTER = str(CAPTURES / "cluster-2.15.1.pcap")
@@ -45,7 +41,6 @@ from dissect.nats.tables import TABLES
 
 out, *paths = sys.argv[1:]
 spark = SparkSession.builder.getOrCreate()
-spark.sparkContext.setLogLevel("OFF")
 names = [item.name for item in TABLES["toys"].columns if item.name != "time"]
 
 def rows(made):
@@ -65,13 +60,12 @@ def rows(made: Iterable[object], table: str) -> list[str]:
     return sorted(repr([getattr(row, name) for name in names]) for row in made)
 
 
-def test_the_table_of_a_layer_that_is_added(tmp_path: Path) -> None:
-    """It is in no other process, so Spark is started with it."""
+def test_the_table_of_a_layer_that_is_added(spark: SparkSession, tmp_path: Path) -> None:
+    """It is in no other process, so a program and its workers are started with it."""
     package = with_toys(tmp_path / "package")
-    here = {**os.environ, "PYTHONPATH": str(package), "PYSPARK_PYTHON": sys.executable}
-    here["PYSPARK_SUBMIT_ARGS"] = submit_arguments()
-    command = [sys.executable, "-c", ADDED, str(tmp_path / "out"), *PATHS]
-    done = subprocess.run(command, cwd=package, env=here, capture_output=True, text=True)
+    program = tmp_path / "added.py"
+    program.write_text(ADDED)
+    done = run_joined(spark, package, program, tmp_path / "out", *PATHS)
     assert done.stdout.endswith("equal\n"), done.stderr[-4000:]
 
 
