@@ -27,7 +27,7 @@ def run_joined(
     known = gateway.gateway_parameters
     here = {**os.environ, "PYTHONPATH": str(path), "PYSPARK_PYTHON": sys.executable}
     here |= {"PYSPARK_GATEWAY_PORT": str(known.port), "PYSPARK_GATEWAY_SECRET": known.auth_token}
-    command = [sys.executable, __file__, program, *map(str, args)]
+    command = [sys.executable, __file__, str(program), *map(str, args)]
     return subprocess.run(command, cwd=path, env=here, capture_output=True, text=True, timeout=200)
 
 
