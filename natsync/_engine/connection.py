@@ -223,13 +223,23 @@ class Connection:
         """Subscribes `sub` and returns its sid."""
         if self._supervisor.draining:
             raise ConnectionDrainingError
-        sid = self.table.add(sub)
-        size = control_line_bytes(sub)
-        if size > MAX_CONTROL_LINE:  # the server would end this connection and every later one
-            self.table.remove(sid)
-            raise MaxControlLineError(size, MAX_CONTROL_LINE)
+        refusal: Error | None = None
+        sid = b""
         try:
-            self.outbound.put_control(subscribe(sid, sub))
+            with self.lock:  # they are sent in the order of their sids, on which `Refusals` relies
+                sid = self.table.add(sub)
+                size = control_line_bytes(sub)
+                if (
+                    size > MAX_CONTROL_LINE
+                ):  # the server would end this connection and every later one
+                    refusal = MaxControlLineError(size, MAX_CONTROL_LINE)
+                else:
+                    try:
+                        self.outbound.put_control(subscribe(sid, sub))
+                    except Error as error:
+                        refusal = error
+            if refusal:
+                raise refusal
         except BaseException:  # also an interrupt: the caller would not know of the subscription
             self.table.remove(sid)
             raise

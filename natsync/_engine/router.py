@@ -18,6 +18,7 @@ from .dispatch import Dispatcher
 from .encoding import MessageEncoder
 from .engine import Delivery, EngineEvent, InfoChanged, Lost, Ponged, Reported
 from .outbound_buffer import Flush
+from .refusals import Excess, Refusals
 from .reply_mux import ReplyMux
 from .seat import Waiter
 from .servers import ServerPool
@@ -33,7 +34,12 @@ class Router:
     """One for all connections of a client. `info` is the last INFO, `in_msgs` counts messages."""
 
     def __init__(
-        self, table: SubscriptionTable, dispatcher: Dispatcher, pool: ServerPool, discover: bool
+        self,
+        table: SubscriptionTable,
+        dispatcher: Dispatcher,
+        pool: ServerPool,
+        discover: bool,
+        refusals: Refusals,
     ) -> None:
         self.info = ServerInfo()
         self.encoder = MessageEncoder(self.info)
@@ -49,6 +55,7 @@ class Router:
         self._dispatcher = dispatcher
         self._pool = pool
         self._discovers = discover
+        self._refusals = refusals
         self._server: Server | None = None
         self._confirming: dict[Waiter[bool], str] = {}
         self.full: dict[bytes, Sink] = {}
@@ -76,6 +83,8 @@ class Router:
                 self.deliver(sid, frames)
             case Ponged(token) if isinstance(token, Waiter):
                 token.settle(True)
+            case Ponged(token) if isinstance(token, Excess):
+                self._refusals.counted(token)
             case Ponged():
                 self.final_ping_answered = True
             case Reported(error):
@@ -158,6 +167,7 @@ class Router:
             self._table.deny(error)
             if error.operation == "publish":
                 self._deny(error)
+        self._refusals.reported(error)
         self._dispatcher.report(error)
 
     def _deny(self, error: PermissionsViolationError) -> None:

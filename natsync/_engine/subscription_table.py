@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from ..errors import ConnectionReconnectingError, PermissionsViolationError
+from ..errors import ConnectionReconnectingError, Error, PermissionsViolationError
 from ..protocol import Sub, Unsub, encode
 from .outbound_buffer import SubscriptionOps
 from .sink import Sink, SubscriptionSink
@@ -57,12 +57,19 @@ class SubscriptionTable:
         if error.operation == "publish":
             return
         for sid, sink in self.all():
-            concerned = (sink.subject, sink.queue) == (error.subject, error.queue)
-            if concerned and sink.has_handler:
-                sink.end(error, quiet=False)
-                self.remove(sid)
-            elif concerned:
-                sink.refuse(error)
+            if (sink.subject, sink.queue) == (error.subject, error.queue):
+                self.refuse(sid, error)
+
+    def refuse(self, sid: bytes, error: Error) -> None:
+        """Tells the one with this sid that its subscription was refused."""
+        sink = self.get(sid)
+        if sink is None:
+            return
+        if sink.has_handler:
+            sink.end(error, quiet=False)
+            self.remove(sid)
+        else:
+            sink.refuse(error)
 
     def remove_longest(self) -> Sink | None:
         """Forgets, and returns, the one with the longest SUB; None if all are as short as usual."""

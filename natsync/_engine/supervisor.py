@@ -18,8 +18,6 @@ from ..errors import (
     ConnectionClosedError,
     ConnectionReconnectingError,
     Error,
-    MaxControlLineError,
-    ServerError,
     fresh,
 )
 from ..options import Options, Server
@@ -33,10 +31,11 @@ from .engine import Engine, EngineEvent, Opened, Phase, Secure
 from .io_thread import IOThread
 from .outbound_buffer import length
 from .reconnect_policy import ReconnectPolicy
+from .refusals import Refusals
 from .router import Router
 from .seat import Seat, Waiter
 from .servers import ServerPool
-from .subscription_table import SubscriptionTable, control_line_bytes
+from .subscription_table import SubscriptionTable
 from .waiter import Event, StateLock
 
 __all__ = ["Supervisor", "Status"]
@@ -82,16 +81,17 @@ class Supervisor:
         name = f"natsync-{options.name or options.servers[0]}"
         order = (lambda pool: pool.sort(key=lambda _: urandom(8))) if options.randomize else None
         self.pool = ServerPool(options.servers, order, options.max_reconnects)
-        self.router = Router(table, dispatcher, self.pool, options.discover)
         limits = options.write_buffer, options.write_timeout, options.reconnect_buffer
         self.seat = Seat(f"{name}-io", lock, limits)
+        self.outbound = self.seat.outbound
+        self._refusals = Refusals(table, dispatcher, self.outbound, lock)
+        self.router = Router(table, dispatcher, self.pool, options.discover, self._refusals)
         self.io = IOThread(self._run, self.seat, self.router)
         self.loop = self.seat.loop
         self._dialer = Dialer(self.loop)
         self._policy = ReconnectPolicy(
             options, self.pool, self._dialer, self.io.check_closing, dispatcher.report
         )
-        self.outbound = self.seat.outbound
         self._greeting: ServerInfo | None = None  # that TLS follows
         self._past = [0, 0, 0]  # of past channels: messages out, bytes in, bytes out
         self.unconfirmed = 0  # messages of past channels that no server has confirmed
@@ -309,7 +309,7 @@ class Supervisor:
         lost = ConnectionReconnectingError(reason)
         lost.__cause__ = error
         self._note_outage(reason)
-        self._end_refused(error)
+        self._refusals.lost(error)
         waiting = [flush.token for flush in self.outbound.detach(channel.unsent())]
         for token in waiting + channel.engine.abandon():
             if isinstance(token, Waiter):
@@ -319,16 +319,6 @@ class Supervisor:
     def _note_outage(self, reason: str) -> None:
         """Keeps the reason of the outage for the errors that callers get meanwhile."""
         self.outbound.outage = self.router.outage = reason
-
-    def _end_refused(self, error: Error) -> None:
-        """Ends the subscription for which the server has ended the connection; the server does not say
-        which one."""
-        if isinstance(error, ServerError) and error.text.lower() == "maximum control line exceeded":
-            sink = self._table.remove_longest()
-            if sink:
-                refusal = MaxControlLineError(control_line_bytes(sink), 0)
-                sink.end(refusal, quiet=False)
-                self._dispatcher.report(refusal)
 
     def _add_up(self, channel: Channel) -> None:
         """Adds the counts of a past channel to the sums, once."""

@@ -8,7 +8,9 @@ import pytest
 
 from natsync._engine.dispatch import Dispatcher
 from natsync._engine.engine import Delivery, InfoChanged, Lost, Ponged
+from natsync._engine.outbound_buffer import OutboundBuffer
 from natsync._engine.pending_queue import Overflow
+from natsync._engine.refusals import Refusals
 from natsync._engine.router import Router
 from natsync._engine.seat import Waiter
 from natsync._engine.servers import ServerPool
@@ -23,13 +25,24 @@ from tests.support.driving import host, idle
 HERE = Server("here", user="u", password="p", tls=True)
 
 
+class Wakeup:
+    """There is no driver to wake."""
+
+    awake = standby = True
+
+    def wake(self) -> None:
+        pass
+
+    def wake_if_due(self) -> None:
+        pass
+
+
 def new_desk(discover: bool = True) -> tuple[Router, SubscriptionTable, ServerPool]:
-    table, pool = SubscriptionTable(), ServerPool([HERE])
-    return (
-        Router(table, Dispatcher("test", Callbacks(), threading.RLock()), pool, discover),
-        table,
-        pool,
-    )
+    table, pool, lock = SubscriptionTable(), ServerPool([HERE]), threading.RLock()
+    dispatcher = Dispatcher("test", Callbacks(), lock)
+    outbound = OutboundBuffer(Wakeup(), idle, lock, 1, 1.0, 1)
+    refusals = Refusals(table, dispatcher, outbound, lock)
+    return Router(table, dispatcher, pool, discover, refusals), table, pool
 
 
 def test_messages_go_to_their_subscription_and_its_limit_ends_it() -> None:

@@ -204,8 +204,9 @@ def test_subjects_the_server_refuses_leave_the_connection_open(start: Start, for
     server = start(form, "max_subscriptions: 1")
     with natsync.connect(server.url, on_error=reported.append) as nc:
         first = nc.subscribe("a")
-        nc.subscribe("b")
-        nc.flush()
+        second = nc.subscribe("b")
+        with pytest.raises(errors.ServerError, match="maximum subscriptions exceeded"):
+            second.next_msg(TIMEOUT)
         nc.publish("a", b"still here")
         assert first.next_msg(TIMEOUT).data == b"still here"
     assert [str(error) for error in reported] == [

@@ -1,0 +1,86 @@
+"""Subscriptions that the server refuses with an -ERR that does not name them."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+
+from ..errors import (
+    ConnectionClosedError,
+    ConnectionReconnectingError,
+    Error,
+    MaxControlLineError,
+    ServerError,
+)
+from .dispatch import Dispatcher
+from .outbound_buffer import OutboundBuffer
+from .subscription_table import SubscriptionTable, control_line_bytes
+
+__all__ = ["Excess", "Refusals"]
+
+_TOO_MANY = "maximum subscriptions exceeded"
+_TOO_LONG = "maximum control line exceeded"
+
+
+class Excess:
+    """Subscriptions beyond the server's limit: the last `count` of those with `sids`. The token of the PING
+    after them."""
+
+    def __init__(self, error: Error, sids: list[bytes]) -> None:
+        self.error = error
+        self.sids = sids
+        self.count = 1
+
+
+class Refusals:
+    """Finds out which subscriptions are meant, and tells them. For the driver, but `lost` is for the I/O
+    thread.
+
+    Beyond its limit of subscriptions the server refuses every SUB with the same text. A PING after the first
+    of these ends the list: of the subscriptions sent before it, it has refused the last ones, as many as
+    texts came before the PONG. An UNSUB between them makes room, so that a program which unsubscribes and
+    subscribes at the limit within one round trip may hear the error from the wrong one.
+    """
+
+    def __init__(
+        self,
+        table: SubscriptionTable,
+        dispatcher: Dispatcher,
+        outbound: OutboundBuffer,
+        lock: threading.RLock,
+    ) -> None:
+        self._table = table
+        self._dispatcher = dispatcher
+        self._outbound = outbound
+        self._lock = lock
+        self._excess: Excess | None = None
+
+    def reported(self, error: Error) -> None:
+        """Handles an -ERR of an open connection."""
+        if not isinstance(error, ServerError) or error.text.lower() != _TOO_MANY:
+            return
+        if self._excess:
+            self._excess.count += 1
+            return
+        # No subscription is sent between these two.
+        with self._lock:
+            excess = Excess(error, [sid for sid, _ in self._table.all()])
+            with suppress(ConnectionClosedError, ConnectionReconnectingError):
+                self._outbound.flush(excess)
+        self._excess = excess
+
+    def counted(self, excess: Excess) -> None:
+        """Handles the PONG after which `excess` is complete."""
+        self._excess = None
+        for sid in excess.sids[-excess.count :]:
+            self._table.refuse(sid, excess.error)
+
+    def lost(self, error: Error) -> None:
+        """Handles the loss of the connection; ends the subscription that was its reason, if one was."""
+        self._excess = None
+        if isinstance(error, ServerError) and error.text.lower() == _TOO_LONG:
+            sink = self._table.remove_longest()
+            if sink:
+                refusal = MaxControlLineError(control_line_bytes(sink), 0)
+                sink.end(refusal, quiet=False)
+                self._dispatcher.report(refusal)
