@@ -31,9 +31,10 @@ def test_the_last_subscriptions_are_those_beyond_the_limit() -> None:
     reported: list[errors.Error] = []
     closed: list[errors.Error] = []
     connect = natsync.connect
-    with FakeServer() as server, server.client(
-        lambda url: connect(url, on_error=reported.append)
-    ) as (nc, peer):
+    with (
+        FakeServer() as server,
+        server.client(lambda url: connect(url, on_error=reported.append)) as (nc, peer),
+    ):
         first = nc.subscribe("a")
         handled = nc.subscribe("b", handler=print, on_close=closed.append)
         last = nc.subscribe("c")
