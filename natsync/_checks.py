@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable
 from .errors import OptionError
 
 __all__ = [
+    "PROGRAM_ERRORS",
     "check_call",
     "check_count",
     "check_data",
@@ -15,6 +16,9 @@ __all__ = [
     "check_seconds",
     "check_text",
 ]
+
+PROGRAM_ERRORS = (Exception, SystemExit)
+"""What calls of the program may raise. On a thread, `sys.exit` would end that thread, and tell nobody."""
 
 _COROUTINE = 0x80 | 0x200  # inspect.CO_COROUTINE, CO_ASYNC_GENERATOR
 _GENERATOR = 0x20  # inspect.CO_GENERATOR

@@ -13,6 +13,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
+from .._checks import PROGRAM_ERRORS
 from ..errors import OptionError
 from ..tls import TLS
 from .loop import Loop
@@ -110,7 +111,7 @@ class Dialer:
                 return as_socket(open_socket(host, port))
             except (OSError, OptionError):
                 raise
-            except Exception as error:  # the rim: code of the program may raise anything
+            except PROGRAM_ERRORS as error:  # the rim: code of the program may raise anything
                 raise OptionError("open_socket", f"the function failed: {error}") from error
 
         made = self.run_blocking(make, until, check, lambda late: late.close())
@@ -174,7 +175,7 @@ class Dialer:
         interrupt the system's resolver; `discard` gets its result then.
         """
         values: list[_T] = []
-        errors: list[Exception] = []
+        errors: list[BaseException] = []
         given_up = False
 
         def throw_away() -> None:
@@ -188,7 +189,7 @@ class Dialer:
                 values.append(call())
                 if given_up:
                     throw_away()
-            except Exception as error:  # handed to the thread that waits
+            except PROGRAM_ERRORS as error:  # handed to the thread that waits
                 errors.append(error)
             self._loop.wake()
 

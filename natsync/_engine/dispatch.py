@@ -15,6 +15,7 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from .._checks import PROGRAM_ERRORS
 from ..errors import Error, HandlerError
 from ..message import Handler, Msg
 from ..options import Callbacks, HandlerContext
@@ -74,7 +75,7 @@ class Dispatcher:
                 else:
                     with around(msg):
                         handler(msg)
-            except Exception as error:  # the rim: whatever user code raises is reported
+            except PROGRAM_ERRORS as error:  # the rim: whatever user code raises is reported
                 self._failed(sub.subject, error)
 
         if executor:
@@ -94,12 +95,12 @@ class Dispatcher:
         def guarded(outage: Error | None) -> None:
             try:
                 call(outage)
-            except Exception as error:  # the rim, as above
+            except PROGRAM_ERRORS as error:  # the rim, as above
                 self._failed(subject, error)
 
         return guarded
 
-    def _failed(self, subject: str, cause: Exception) -> None:
+    def _failed(self, subject: str, cause: BaseException) -> None:
         report = HandlerError(subject)
         report.__cause__ = cause
         self.report(report)
@@ -296,5 +297,5 @@ class _Serial:
     def _make(self, call: Callback) -> None:
         try:
             call()
-        except Exception:  # the rim, as above; reporting it to a callback could go on for ever
+        except PROGRAM_ERRORS:  # the rim, as above; reporting it to a callback could go on for ever
             logger().exception("a callback failed")

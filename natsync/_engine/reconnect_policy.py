@@ -11,6 +11,7 @@ from functools import partial
 from os import urandom  # the module random takes a thirtieth of every import
 from time import monotonic
 
+from .._checks import PROGRAM_ERRORS
 from ..errors import Error, OptionError
 from ..options import MAX_WAIT, Options
 from ..protocol import ServerInfo
@@ -54,7 +55,7 @@ class ReconnectPolicy:
             if not delay >= 0:
                 raise ValueError(f"{delay} is not a number of seconds")
             return min(delay, MAX_WAIT)
-        except Exception as error:  # the rim: code of the program may raise anything
+        except PROGRAM_ERRORS as error:  # the rim: code of the program may raise anything
             self._failed("reconnect_wait", error)
             return longest
 
@@ -68,10 +69,10 @@ class ReconnectPolicy:
             choice = self._dialer.run_blocking(partial(select, names, info), until, self._check)
             if choice is not None and not self._pool.prefer(choice):
                 raise ValueError(f"{choice!r} is not one of the known servers")
-        except Exception as error:  # the rim, as above
+        except PROGRAM_ERRORS as error:  # the rim, as above
             self._failed("select_server", error)
 
-    def _failed(self, option: str, cause: Exception) -> None:
+    def _failed(self, option: str, cause: BaseException) -> None:
         self._check()
         report = OptionError(option, f"the function failed: {cause or 'it took too long'}")
         report.__cause__ = cause

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 
 from ..errors import (
@@ -15,6 +14,7 @@ from ..errors import (
 from .dispatch import Dispatcher
 from .outbound_buffer import OutboundBuffer
 from .subscription_table import SubscriptionTable, control_line_bytes
+from .waiter import StateLock
 
 __all__ = ["Excess", "Refusals"]
 
@@ -47,7 +47,7 @@ class Refusals:
         table: SubscriptionTable,
         dispatcher: Dispatcher,
         outbound: OutboundBuffer,
-        lock: threading.RLock,
+        lock: StateLock,
     ) -> None:
         self._table = table
         self._dispatcher = dispatcher

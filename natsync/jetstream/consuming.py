@@ -12,7 +12,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Protocol
 
-from .._checks import check_call, check_count
+from .._checks import PROGRAM_ERRORS, check_call, check_count
 from ..core import Core
 from ..errors import (
     ConnectionClosedError,
@@ -90,7 +90,7 @@ class ConsumeContext:
                 self._busy[me] = None
                 try:
                     self._handler(msg)
-                except Exception as error:  # the rim: whatever the user's code raises is reported
+                except PROGRAM_ERRORS as error:  # the rim: whatever the user's code raises is reported
                     failure = HandlerError(msg.subject)
                     failure.__cause__ = error
                     report(failure, self._on_error)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from time import perf_counter_ns
 
+from .._checks import PROGRAM_ERRORS
 from ..errors import Error, MsgNoReplyError
 from ..message import Msg
 from ..subscription import Subscription
@@ -87,7 +88,7 @@ class Endpoint:
                 self._handler(request)
             except ServiceError as error:
                 self._answer(request, error)
-        except Exception as error:  # the rim: whatever user code raises is counted, and reported
+        except PROGRAM_ERRORS as error:  # the rim: whatever user code raises is counted, and reported
             with suppress(Error):  # of the two, the handler's error tells more
                 self._answer(request, ServiceError(_INTERNAL_ERROR, type(error).__name__))
             raise

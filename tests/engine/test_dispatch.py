@@ -63,8 +63,9 @@ def test_a_handler_that_ends_its_subscription_gets_no_more_messages() -> None:
     assert got == [b"1", b"2"] and (sub.pending.delivered, sub.pending.dropped) == (2, 2)
 
 
+@pytest.mark.parametrize("kind", [KeyError, SystemExit])
 def test_what_a_handler_raises_is_reported_and_delivery_goes_on(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, kind: type[BaseException]
 ) -> None:
     errors: list[Error] = []
     got: list[bytes] = []
@@ -72,7 +73,7 @@ def test_what_a_handler_raises_is_reported_and_delivery_goes_on(
 
     def handler(msg: Msg) -> None:
         got.append(msg.data)
-        raise KeyError(msg.data)
+        raise kind(msg.data)
 
     def on_error(error: Error) -> None:
         errors.append(error)
@@ -86,8 +87,8 @@ def test_what_a_handler_raises_is_reported_and_delivery_goes_on(
     assert dispatcher.join(until())
     assert got == [b"1", b"2"]
     assert [type(error) for error in errors] == [HandlerError] * 2
-    assert repr(errors[1].__cause__) == "KeyError(b'2')"
-    assert "KeyError" in caplog.text and caplog.records[0].name == "natsync"
+    assert repr(errors[1].__cause__) == f"{kind.__name__}(b'2')"
+    assert kind.__name__ in caplog.text and caplog.records[0].name == "natsync"
     assert {record.levelname for record in caplog.records} == {"DEBUG"}, "it was handled"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from queue import SimpleQueue
 
@@ -88,6 +89,17 @@ def test_a_choice_that_is_none_of_them_is_reported_and_the_next_one_is_tried() -
     with FakeServer() as server, server.client(connect) as (nc, _):
         assert nc.status is natsync.Status.CONNECTED
         assert "'elsewhere:1' is not one of the known servers" in str(reported.get(timeout=TIMEOUT))
+
+
+def test_functions_that_call_sys_exit_are_reported_and_end_nothing() -> None:
+    reported: SimpleQueue[errors.Error] = SimpleQueue()
+    connect = partial(
+        natsync.connect, select_server=lambda servers, info: sys.exit(3), on_error=reported.put
+    )
+    with FakeServer() as server, server.client(connect):
+        report = reported.get(timeout=TIMEOUT)
+        assert isinstance(report, errors.OptionError) and report.option == "select_server"
+        assert isinstance(report.__cause__, SystemExit)
 
 
 def test_closing_ends_a_function_that_blocks() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from queue import SimpleQueue
 
@@ -67,6 +68,15 @@ def test_errors_become_responses_and_are_counted(
         assert stats.average_processing_time == stats.processing_time // 4 > 0
         divide.reset()
         assert divide.stats() == EndpointStats("divide", "divide", "q")
+
+
+def test_a_handler_that_calls_sys_exit_answers_and_goes_on(
+    nc: natsync.Client, reports: SimpleQueue[natsync.Error]
+) -> None:
+    with add_service(nc, "math", "1.0.0") as service:
+        service.add_endpoint("divide", lambda request: sys.exit(3))
+        assert [refusal(nc, b"")[:2] for _ in range(2)] == [(500, "SystemExit")] * 2
+    assert isinstance(reports.get(timeout=5).__cause__, SystemExit)
 
 
 def test_a_request_without_a_reply_subject_is_handled(
