@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Consumer", "pull_source"]
 
+_PULL = PullOptions.__optional_keys__
 _Options = TypeVar("_Options", GroupOptions, PullOptions)
 
 _FOREVER = float("inf")
@@ -131,8 +132,8 @@ class Consumer:
         check_count(batch=batch)
         if batch < 1:
             raise OptionError("batch", "must be at least 1")
-        check_options("fetch", options, GroupOptions.__optional_keys__)
-        return self._fetch(FetchPlan(batch, heartbeat=heartbeat, **self._grouped(options)), timeout)
+        grouped = self._grouped("fetch", options)
+        return self._fetch(FetchPlan(batch, heartbeat=heartbeat, **grouped), timeout)
 
     def fetch_bytes(
         self,
@@ -147,9 +148,8 @@ class Consumer:
         check_count(max_bytes=max_bytes)
         if max_bytes < 1:
             raise OptionError("max_bytes", "must be at least 1")
-        check_options("fetch_bytes", options, GroupOptions.__optional_keys__)
-        plan = FetchPlan(_MANY, max_bytes, heartbeat=heartbeat, **self._grouped(options))
-        return self._fetch(plan, timeout)
+        grouped = self._grouped("fetch_bytes", options)
+        return self._fetch(FetchPlan(_MANY, max_bytes, heartbeat=heartbeat, **grouped), timeout)
 
     def fetch_no_wait(
         self, batch: int, *, timeout: Timeout = TIMEOUT, **options: Unpack[GroupOptions]
@@ -159,13 +159,13 @@ class Consumer:
         check_count(batch=batch)
         if batch < 1:
             raise OptionError("batch", "must be at least 1")
-        check_options("fetch_no_wait", options, GroupOptions.__optional_keys__)
-        return self._fetch(FetchPlan(batch, no_wait=True, **self._grouped(options)), timeout)
+        grouped = self._grouped("fetch_no_wait", options)
+        return self._fetch(FetchPlan(batch, no_wait=True, **grouped), timeout)
 
     def next(self, timeout: Timeout = TIMEOUT) -> JetStreamMsg:
         """Returns the next message. Raises NextMsgTimeoutError if none arrives within `timeout`
         seconds, and the errors of `fetch`."""
-        found = self._fetch(FetchPlan(1, **self._grouped(GroupOptions())), timeout)
+        found = self._fetch(FetchPlan(1, **self._grouped("next", GroupOptions())), timeout)
         if not found:
             raise NextMsgTimeoutError(self._source.next_subject, self._api.seconds(timeout))
         return found[0]
@@ -180,8 +180,7 @@ class Consumer:
         NoHeartbeatError and ConsumerLeadershipChangedError, by the thread that takes messages;
         without it they are logged.
         """
-        check_options("messages", options, PullOptions.__optional_keys__)
-        return self._messages(on_error, options)
+        return self._messages("messages", on_error, options)
 
     def consume(
         self,
@@ -199,21 +198,26 @@ class Consumer:
         delivered again after `ack_wait`. For the other arguments see `messages`.
         """
         check_handler(handler, workers)
-        check_options("consume", options, PullOptions.__optional_keys__)
-        messages = self._messages(on_error, options, shared=workers > 1)
+        messages = self._messages("consume", on_error, options, shared=workers > 1)
         name = f"{self.stream_name}.{self.name}"
         return ConsumeContext(self._api.core, messages, handler, workers, on_error, name)
 
     def _messages(
-        self, on_error: OnError | None, options: PullOptions, shared: bool = True
+        self, call: str, on_error: OnError | None, options: PullOptions, shared: bool = True
     ) -> Messages:
         check_call(on_error=on_error)
         self._need_pull()
-        plan = PullPlan(**self._grouped(self._limited(options)))
+        plan = PullPlan(**self._grouped(call, self._limited(options), _PULL))
         return Messages(self._source, plan, on_error, shared)
 
-    def _grouped(self, options: _Options) -> _Options:
-        """`options`, with the consumer's own group unless they name one."""
+    def _grouped(
+        self,
+        call: str,
+        options: _Options,
+        known: frozenset[str] = GroupOptions.__optional_keys__,
+    ) -> _Options:
+        """`options` of `call`, which must be `known`, with the consumer's own group unless they name one."""
+        check_options(call, options, known)
         if "group" not in options and self._info.config.priority_groups:
             options["group"] = self._info.config.priority_groups[0]
         return options
