@@ -144,8 +144,16 @@ def _parse_server(url: str) -> Server:
     except ValueError:
         raise OptionError("servers", "a URL has an invalid host or port") from None
     is_plain = parts.path in ("", "/") and not parts.query
-    if not host or port == 0 or not (is_plain or is_websocket) or parts.fragment:
+    after = parts.netloc.partition("]")[2]  # an address of IPv6
+    if (
+        not host
+        or port == 0
+        or not (is_plain or is_websocket)
+        or parts.fragment
+        or after[:1] not in ":"
+    ):
         raise OptionError("servers", "a URL must have the form nats://[user:password@]host[:port]")
+    host = host.replace("%25", "%")  # before the zone of such an address (RFC 6874)
     user, password = unquote(parts.username or ""), parts.password
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "") if is_websocket else ""
     if not path.isprintable() or not path.isascii() or " " in path:

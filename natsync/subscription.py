@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from enum import Enum
 from time import monotonic
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from ._checks import check_count, check_seconds
 from ._engine.reply_stream import ReplyStream
@@ -67,6 +67,9 @@ class Subscription:
         """Moves the frames that have arrived to `at_hand`, at once, without waiting: for packages in which
         one thread takes all messages."""
         self.at_hand = sink.pending.at_hand
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a subscription cannot be pickled or copied: subscribe in each process")
 
     @property
     def subject(self) -> str:

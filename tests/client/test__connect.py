@@ -105,6 +105,8 @@ def test_a_client_cannot_be_copied() -> None:
         for call in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(TypeError, match="a client cannot be pickled or copied: connect in"):
                 call(nc)
+            with pytest.raises(TypeError, match="a subscription cannot be pickled or copied"):
+                call(nc.subscribe("a"))
 
 
 def test_a_client_that_is_never_closed_warns_and_ends() -> None:
