@@ -313,3 +313,15 @@ def test_missing_libraries_are_reported_on_one_line() -> None:
 def test_the_witnesses_are_there() -> None:
     assert issubclass(QueryError, DissectError)
     assert duckdb.__version__ and pyarrow.__version__
+
+
+def test_a_new_database_compresses_few_rows_at_once(tmp_path: Path) -> None:
+    """A row group is compressed as a whole, in memory that DuckDB's limit does not count."""
+    path = str(tmp_path / "it's.duckdb")
+    with closing(sql.create(duckdb, path, sql.limits_of(str(tmp_path)))) as connection:
+        connection.execute("CREATE TABLE numbers AS SELECT range AS number FROM range(20000)")
+        with pytest.raises(duckdb.PermissionException):
+            connection.execute(f"ATTACH '{tmp_path}/other.duckdb'")
+        connection.execute("CHECKPOINT")
+        groups = "SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('numbers')"
+        assert connection.execute(groups).fetchone() == (2,)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import QueryError
 from ...output.arrow.records import BATCH_ROWS, schema
-from ...output.duckdb import connect, create_tables, library, limits_of, load
+from ...output.duckdb import connect, create, create_tables, library, limits_of, load
 from ...schema.records import Record
 from ..sql.dialect import Dialect
 from ..sql.query import Row
@@ -49,7 +49,7 @@ def over_records(
     folder that is removed after the block."""
     with TemporaryDirectory(prefix="nats-dissect-") as folder:
         path = os.path.join(folder, "tables.duckdb")
-        with closing(connect(library(), path, limits_of(folder))) as connection:
+        with closing(create(library(), path, limits_of(folder))) as connection:
             create_tables(connection, sorted(tables))
             with closing(source(sorted(tables))) as records:
                 load(connection, records)

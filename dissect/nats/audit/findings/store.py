@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ...output.arrow.records import BATCH_ROWS
 from ...output.arrow.types import pyarrow
-from ...output.duckdb import connect, library, limits_of
+from ...output.duckdb import create, library, limits_of
 from ..sigma.levels import Level
 from .finding import FIELDS, Finding, schema
 
@@ -88,7 +88,7 @@ def store() -> Iterator[Store]:
     """A store that is removed after the block."""
     with TemporaryDirectory(prefix="nats-dissect-") as folder:
         path = os.path.join(folder, "findings.duckdb")
-        with closing(connect(library(), path, limits_of(folder))) as connection:
+        with closing(create(library(), path, limits_of(folder))) as connection:
             yield Store(connection)
 
 
