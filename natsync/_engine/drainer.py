@@ -56,7 +56,8 @@ class Drainer:
 
     def drain(self, timeout: float) -> None:
         """Ends all subscriptions, waits until messages that have arrived are handled and published ones
-        sent, and closes; raises if messages are left at the end of the time.
+        sent, and closes; raises if messages are left at the end of the time, or if the server has not
+        confirmed published ones.
 
         A second call waits for the first. If this thread cannot wait, because it was interrupted while
         it drove, another thread does all of that.
@@ -70,6 +71,7 @@ class Drainer:
             self._dispatcher.start("drain", partial(self._drain_aside, timeout))
             return
         closed = first = False
+        unconfirmed = supervisor.unconfirmed
         left: dict[str, int] = {}
         try:
             with self._supervisor.loop.lock:
@@ -90,6 +92,9 @@ class Drainer:
             raise self._supervisor.closed()
         if left:
             raise DrainTimeoutError(timeout, left)
+        if first and supervisor.unconfirmed > unconfirmed:
+            if not supervisor.router.final_ping_answered:
+                raise FlushTimeoutError(timeout)
 
     def _wait_drained(self, timeout: float, until: float) -> None:
         """Waits until another call of `drain` has closed the connection."""

@@ -122,6 +122,15 @@ def test_draining_a_connection() -> None:
             nc.drain()
 
 
+def test_draining_says_that_the_server_did_not_take_what_was_published() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        nc.publish("a", b"never confirmed")
+        peer.expect(Pub)
+        with pytest.raises(errors.FlushTimeoutError):
+            nc.drain(0.1)
+        assert nc.stats.unconfirmed_msgs == 1 and nc.status is natsync.Status.CLOSED
+
+
 def test_draining_from_a_handler() -> None:
     done = threading.Event()
 
