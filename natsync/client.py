@@ -305,7 +305,8 @@ class Client(Requests):
 
         Handlers may publish meanwhile; `subscribe` raises ConnectionDrainingError. Raises
         DrainTimeoutError after `timeout` seconds, with what was not handled, and FlushTimeoutError if the
-        server has not confirmed what was published; the connection is closed then. Messages that only the calling thread takes stay pending and can be taken after the call.
+        server has not confirmed what was published; the connection is closed then. Messages that only
+        the calling thread takes stay pending and can be taken after the call.
         Called by a handler, it does not wait for that handler.
         """
         self._connection.drain(wait_time(timeout))
