@@ -28,9 +28,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import MissingLibrary, QueryError
-from ..schema.records import Record
+from ..schema.records import FrameRecord, Record
 from ..tables import TABLE_OF, TABLES
-from .arrow.records import BATCH_ROWS, batch, schema
+from .arrow.records import BATCH_BYTES, BATCH_ROWS, batch, schema
 from .arrow.types import pyarrow
 from .query_signals import interruptible
 
@@ -283,20 +283,26 @@ def _tables_named(duck: ModuleType, connection: duckdb.DuckDBPyConnection, query
 
 
 def load(connection: duckdb.DuckDBPyConnection, records: Iterable[Record]) -> None:
-    """Puts records of several tables into the database."""
+    """Puts records of several tables into the database. Few large frames wait."""
     waiting: dict[type[Record], list[Record]] = {row: [] for row in TABLE_OF}
+    waiting_bytes = 0
 
     def insert(row: type[Record]) -> None:
+        nonlocal waiting_bytes
         table = TABLE_OF[row].name
         connection.register("rows", batch(table, waiting[row]))
         connection.execute(f"INSERT INTO {table} FROM rows")
         connection.unregister("rows")
         waiting[row] = []
+        if row is FrameRecord:
+            waiting_bytes = 0
 
     for row, group in groupby(records, type):
         for record in group:
             waiting[row].append(record)
-            if len(waiting[row]) >= BATCH_ROWS:
+            if isinstance(record, FrameRecord):
+                waiting_bytes += (record.header_bytes or 0) + len(record.payload or "")
+            if len(waiting[row]) >= BATCH_ROWS or waiting_bytes >= BATCH_BYTES:
                 insert(row)
     for row, left in waiting.items():
         if left:

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Generator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -325,3 +326,25 @@ def test_a_new_database_compresses_few_rows_at_once(tmp_path: Path) -> None:
         connection.execute("CHECKPOINT")
         groups = "SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('numbers')"
         assert connection.execute(groups).fetchone() == (2,)
+
+
+def test_frames_with_large_headers_do_not_wait_for_many_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight thousand frames with headers of 50 kB would take a gigabyte before they are stored."""
+    with closing(records([CAPTURE], ["frames"])) as rows:
+        frame = next(row for row in rows if isinstance(row, FrameRecord))
+    large = replace(frame, header_bytes=sql.BATCH_BYTES // 2)
+    sizes = []
+
+    def counted(table: str, rows: list[Record]) -> object:
+        sizes.append(len(rows))
+        return batch(table, rows)
+
+    batch = sql.batch
+    monkeypatch.setattr(sql, "batch", counted)
+    with closing(sql.create(duckdb, str(tmp_path / "t.db"), {})) as connection:
+        sql.create_tables(connection, ["frames"])
+        sql.load(connection, [large, large, frame, large, frame])
+        assert connection.execute("SELECT count(*) FROM frames").fetchone() == (5,)
+    assert sizes == [2, 3]

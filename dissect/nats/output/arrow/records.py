@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 BATCH_ROWS = 8192
 """How many rows to put into one batch: enough that the cost of a batch is not seen."""
 
-_BATCH_BYTES = 8 << 20
+BATCH_BYTES = 8 << 20
+"""How many bytes of payloads make a batch of fewer rows."""
 
 
 def schema(table: str, columns: Sequence[str] | None = None) -> pa.Schema:
@@ -65,7 +66,7 @@ def batches(
     for some in lists:
         waiting += some
         size += payload_bytes(some)
-        if len(waiting) >= BATCH_ROWS or size >= _BATCH_BYTES:
+        if len(waiting) >= BATCH_ROWS or size >= BATCH_BYTES:
             yield batch(table, waiting, columns)
             waiting, size = [], 0
     if waiting:
