@@ -46,22 +46,23 @@ FENCES = {
     }
     | {f"natsync/streaming/{file}.py" for file in ("connection", "liveness", "publisher")}
     | {f"natsync/jetstream/{file}.py" for file in ("consuming", "messages", "ordered", "push")}
-    | {"natsync/jetstream/publish_window.py"}
+    | {"natsync/jetstream/publish_window.py", "natsync/kombu/deliveries.py"}
     | {"natsync/client.py", "natsync/core.py"}  # the type of what they return
     | {"natsync/_late.py"}  # which thread an import runs on
     | {"natsync/micro/endpoint.py", "natsync/micro/service.py", "dissect/nats/spark/progress.py"}
     | {"dissect/nats/output/parquet.py", "dissect/nats/output/query_signals.py"},
 }
 
-# What natsync may import beside the standard library, where it is needed: the extras nkeys, tls and otel,
-# and what only type checkers see.
-OPTIONAL = {"cryptography", "opentelemetry", "typing_extensions"}
+# What natsync may import beside the standard library, where it is needed: the extras nkeys, tls, otel and
+# kombu, and what only type checkers see.
+OPTIONAL = {"cryptography", "kombu", "opentelemetry", "typing_extensions"}
 
 # Where the tests of a source file live; the first match counts.
 MIRROR = {
     "natsync/protocol/": "tests/protocol/",
     "natsync/_engine/": "tests/engine/",
     "natsync/jetstream/": "tests/jetstream/",
+    "natsync/kombu/": "tests/kombu/",
     "natsync/kv/": "tests/kv/",
     "natsync/object_store/": "tests/object_store/",
     "natsync/micro/": "tests/micro/",

@@ -1,0 +1,16 @@
+"""Celery and kombu on NATS: a transport of kombu whose queues are streams of JetStream.
+
+>>> natsync.kombu.register()
+>>> app = celery.Celery("orders", broker="nats://127.0.0.1:4222")
+
+A message stays in its queue until it is acknowledged. While its worker lives, the transport tells the server
+so, however long a task takes; the messages of one that has died go to another worker after
+`visibility_timeout`.
+
+Needs kombu, the extra `kombu`. docs/natsync.md has a chapter on it, and a table of all options.
+"""
+
+from .channel import Channel
+from .transport import Transport, register
+
+__all__ = ["Channel", "Transport", "register"]

@@ -1,0 +1,116 @@
+"""`Bindings`: which queues are bound to which exchange, for all processes of a broker.
+
+They are the values of a key-value bucket. A process watches it, and so looks bindings up without asking: one
+that another process has made counts a moment later, and at once where nothing else is bound.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from time import monotonic
+from typing import NamedTuple
+
+from ..errors import NextMsgTimeoutError
+from ..jetstream import JetStream
+from ..kv import Entry, KeyValue, KeyValueConfig, Operation, Watcher
+from .naming import Names, encode
+
+__all__ = ["Binding", "Bindings"]
+
+_LONGEST = 1.0  # seconds that `refresh` waits for a change that the bucket has
+_KEPT = 3600.0  # seconds that the bucket remembers of a binding that it is gone
+
+
+class Binding(NamedTuple):
+    """A row of an exchange's table, as kombu has them: `pattern` is the regular expression of a topic."""
+
+    routing_key: str
+    pattern: str | None
+    queue: str
+
+
+class Bindings:
+    """The bindings of one broker, for one thread at a time. Calls raise what `JetStream` raises."""
+
+    def __init__(self, js: JetStream, names: Names, replicas: int) -> None:
+        self._js = js
+        self._config = KeyValueConfig(names.bucket, replicas=replicas)
+        self._bucket: KeyValue | None = None
+        self._watcher: Watcher | None = None
+        self._revision = 0
+        self._table: dict[str, dict[str, Binding]] = {}  # by the exchange's token, then by key
+
+    def add(self, exchange: str, binding: Binding) -> None:
+        """Binds a queue, unless it is bound so."""
+        key = _key(exchange, binding)
+        rows = self._rows(exchange)
+        if rows.get(key) != binding:
+            self._open().put(key, json.dumps(binding).encode())
+            rows[key] = binding
+
+    def remove(self, exchange: str, binding: Binding) -> None:
+        """Takes a binding away."""
+        self._remove(_key(exchange, binding))
+
+    def remove_queue(self, queue: str) -> None:
+        """Takes all bindings of a queue away."""
+        self._follow()
+        for rows in list(self._table.values()):
+            for key in [key for key, row in rows.items() if row.queue == queue]:
+                self._remove(key)
+
+    def of(self, exchange: str) -> list[Binding]:
+        """The bindings of an exchange."""
+        return list(self._rows(exchange).values())
+
+    def refresh(self) -> None:
+        """Waits until all that is in the bucket now has come: at most a second."""
+        last = self._open().status().info.state.last_seq
+        until = monotonic() + _LONGEST
+        while self._revision < last and monotonic() < until:
+            self._follow(until - monotonic())
+
+    def close(self) -> None:
+        """Ends the watch."""
+        if self._watcher is not None:
+            self._watcher.stop()
+            self._watcher = None
+
+    def _remove(self, key: str) -> None:
+        self._open().purge(key)
+        self._table.get(key.partition(".")[0], {}).pop(key, None)
+
+    def _rows(self, exchange: str) -> dict[str, Binding]:
+        self._follow()
+        return self._table.setdefault(encode(exchange), {})
+
+    def _open(self) -> KeyValue:
+        if self._bucket is None:
+            self._bucket = self._js.create_or_update_key_value(self._config)
+            self._bucket.purge_deletes(older_than=_KEPT)
+        return self._bucket
+
+    def _follow(self, timeout: float = 0.0) -> None:
+        """Takes what has changed; waits for the first change for `timeout` seconds."""
+        if self._watcher is None:
+            self._watcher = self._open().watch()
+            while (entry := self._watcher.next()) is not None:
+                self._take(entry)
+        with suppress(NextMsgTimeoutError):
+            while True:
+                if (entry := self._watcher.next(timeout)) is not None:
+                    self._take(entry)
+                timeout = 0.0
+
+    def _take(self, entry: Entry) -> None:
+        self._revision = entry.revision
+        rows = self._table.setdefault(entry.key.partition(".")[0], {})
+        if entry.operation is Operation.PUT:
+            rows[entry.key] = Binding(*json.loads(entry.value))
+        else:
+            rows.pop(entry.key, None)
+
+
+def _key(exchange: str, binding: Binding) -> str:
+    return ".".join(map(encode, (exchange, binding.queue, binding.routing_key)))

@@ -1,0 +1,214 @@
+"""`Channel` and `QoS` of kombu, over the queues, bindings and deliveries of a connection."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from queue import Empty
+from typing import TYPE_CHECKING, Any, TypeAlias
+from uuid import uuid4
+
+from kombu.transport import virtual
+
+from ..errors import Error
+from .bindings import Binding
+from .deliveries import Delivery
+
+if TYPE_CHECKING:
+    from .transport import Transport
+
+__all__ = ["Channel", "QoS"]
+
+Payload: TypeAlias = dict[str, Any]
+"""A message as kombu's virtual channels have it, and as a queue holds it, in JSON."""
+
+_AT_ONCE = 64
+"""Messages that are asked for where the program sets no prefetch count."""
+
+
+class QoS(virtual.QoS):
+    """Which messages the consumers of a channel have. JetStream keeps them until they are acknowledged,
+    so that nothing is ever stored again from here."""
+
+    channel: Channel
+
+    def ack(self, delivery_tag: str) -> None:
+        """Deletes the message from its queue. From any thread."""
+        super().ack(delivery_tag)
+        self.channel.settle(delivery_tag, self.channel.connection.deliveries.ack)
+        self.channel.ask()  # the thread that waits for messages may have had as many as it may
+
+    def reject(self, delivery_tag: str, requeue: bool = False) -> None:
+        """Has the message delivered again, or deletes it. From any thread."""
+        super().ack(delivery_tag)
+        deliveries = self.channel.connection.deliveries
+        self.channel.settle(delivery_tag, deliveries.requeue if requeue else deliveries.reject)
+        self.channel.ask()
+
+    def restore_unacked(self) -> list[object]:
+        """Gives all messages back that are not acknowledged."""
+        self._flush()
+        with suppress(Error):  # without a connection the server delivers them again by itself
+            for delivery_tag in list(self._delivered):
+                self.reject(delivery_tag, requeue=True)
+        self._flush()
+        return []
+
+
+class Channel(virtual.Channel):
+    """A channel of kombu on NATS, for one thread; messages may be acknowledged from any."""
+
+    QoS = QoS
+    supports_fanout = True
+    connection: Transport
+
+    def __init__(self, connection: Transport, **options: object) -> None:
+        super().__init__(connection, **options)
+        self._unsettled: dict[str, Delivery] = {}
+        self._without_ack: set[str] = set()
+
+    # What kombu wants of a virtual channel.
+
+    def _new_queue(self, queue: str, **options: object) -> None:
+        known = ("durable", "exclusive", "auto_delete", "arguments")
+        asked: dict[str, Any] = {name: options[name] for name in known if options.get(name)}
+        if options.get("durable") is False:
+            asked["durable"] = False
+        self.connection.queues.declare(queue, **asked)
+
+    def _has_queue(self, queue: str, **options: object) -> bool:
+        return self.connection.queues.exists(queue)
+
+    def _size(self, queue: str) -> int:
+        return self.connection.queues.size(queue)
+
+    def _purge(self, queue: str) -> int:
+        return self.connection.queues.purge(queue)
+
+    def _put(self, queue: str, message: Payload, **options: object) -> None:
+        body = json.dumps(message).encode()
+        self.connection.queues.put(queue, body, uuid4().hex)
+
+    def _put_fanout(
+        self, exchange: str, message: Payload, routing_key: str, **options: object
+    ) -> None:
+        for queue in self._lookup(exchange, routing_key):
+            self._put(queue, message)
+
+    def _get(self, queue: str, timeout: float | None = None) -> Payload:
+        msg = self.connection.queues.get(queue)
+        if msg is None:
+            raise Empty
+        delivery = Delivery(queue, msg, msg.metadata.num_delivered > 1)
+        self.connection.deliveries.hold(delivery)
+        return self._payload(delivery)
+
+    def _queue_bind(self, exchange: str, routing_key: str, pattern: str | None, queue: str) -> None:
+        self.connection.bindings.add(exchange, Binding(routing_key, pattern, queue))
+
+    # What virtual channels do in the memory of their process, and this one for all processes.
+
+    def get_table(self, exchange: str) -> list[Binding]:
+        """The bindings of `exchange`, of all processes."""
+        return self.connection.bindings.of(exchange)
+
+    def _lookup(self, exchange: str, routing_key: str, default: str | None = None) -> Iterable[str]:
+        bindings = self.connection.bindings
+        kind = self.typeof(exchange)
+        if exchange and not kind.lookup(bindings.of(exchange), exchange, routing_key, None):
+            bindings.refresh()  # another process may have bound a queue a moment ago
+        found: Iterable[str] = super()._lookup(exchange, routing_key, default)
+        return found
+
+    def queue_unbind(
+        self,
+        queue: str,
+        exchange: str | None = None,
+        routing_key: str = "",
+        arguments: object = None,
+        **options: object,
+    ) -> None:
+        """Takes a binding away."""
+        exchange = exchange or "amq.direct"
+        self.state.binding_delete(queue, exchange, routing_key)
+        meta = self.typeof(exchange).prepare_bind(queue, exchange, routing_key, arguments)
+        self.connection.bindings.remove(exchange, Binding(*meta))
+
+    def queue_delete(
+        self, queue: str, if_unused: bool = False, if_empty: bool = False, **options: object
+    ) -> None:
+        """Deletes a queue, its messages and its bindings; with `if_unused`, only if nobody waits for its
+        messages, with `if_empty`, only if it has none."""
+        queues = self.connection.queues
+        if (if_empty and queues.size(queue)) or (if_unused and queues.is_used(queue)):
+            return
+        queues.delete(queue)
+        self.state.queue_bindings_delete(queue)
+
+    # Consumers.
+
+    def basic_consume(
+        self,
+        queue: str,
+        no_ack: bool,
+        callback: Callable[..., object],
+        consumer_tag: str,
+        **options: object,
+    ) -> None:
+        """Has `callback` called with the messages of a queue, by `Transport.drain_events`."""
+        super().basic_consume(queue, no_ack, callback, consumer_tag, **options)
+        if no_ack:
+            self._without_ack.add(queue)
+
+    def basic_cancel(self, consumer_tag: str) -> None:
+        """Ends a consumer. Messages that it has got stay with it until they are acknowledged."""
+        queue = self._tag_to_queue.get(consumer_tag)
+        super().basic_cancel(consumer_tag)
+        if queue is not None and queue not in self._active_queues:
+            self._without_ack.discard(queue)
+            self.connection.deliveries.cancel(queue)
+
+    def basic_get(
+        self, queue: str, no_ack: bool = False, **options: object
+    ) -> virtual.Message | None:
+        """The first message of a queue, if there is one."""
+        message: virtual.Message | None = super().basic_get(queue, no_ack=no_ack, **options)
+        if message is not None and no_ack:
+            self.settle(message.delivery_tag, self.connection.deliveries.ack)
+        return message
+
+    def ask(self) -> None:
+        """Asks for as many messages as the consumers of this channel may have now. From any thread."""
+        if not self.closed and self._active_queues and self.qos.can_consume():
+            free = self.qos.can_consume_max_estimate() or _AT_ONCE
+            each = max(1, free // len(self._active_queues))
+            for queue in self._active_queues:
+                self.connection.deliveries.ask(queue, each)
+
+    def take(self, delivery: Delivery) -> None:
+        """Hands a delivery to its consumer, or back where the channel has as many as it may."""
+        if not self.qos.can_consume():
+            self.connection.deliveries.requeue(delivery)
+            return
+        payload = self._payload(delivery)
+        if delivery.queue in self._without_ack:
+            self.settle(payload["properties"]["delivery_tag"], self.connection.deliveries.ack)
+        self.connection._deliver(payload, delivery.queue)
+
+    def consumes(self, queue: str) -> bool:
+        """Whether this channel has a consumer of that queue."""
+        return queue in self._active_queues
+
+    def settle(self, delivery_tag: str, how: Callable[[Delivery], None]) -> None:
+        """Acknowledges, rejects or gives back a delivery, once."""
+        delivery = self._unsettled.pop(delivery_tag, None)
+        if delivery is not None:
+            how(delivery)
+
+    def _payload(self, delivery: Delivery) -> Payload:
+        payload: Payload = json.loads(delivery.msg.data)
+        tag = payload["properties"]["delivery_tag"] = uuid4().hex
+        payload["properties"]["delivery_info"]["redelivered"] = delivery.redelivered
+        self._unsettled[tag] = delivery
+        return payload

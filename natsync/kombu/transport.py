@@ -1,0 +1,185 @@
+"""`Transport`: what kombu knows of NATS.
+
+One `natsync.Client` is behind each connection of kombu. It connects again by itself; kombu hears only of
+calls that fail meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+from time import monotonic
+from typing import Any, TypeAlias
+
+from kombu.connection import Connection
+from kombu.transport import TRANSPORT_ALIASES, virtual
+
+from .. import __version__, connect
+from ..client import Client
+from ..errors import (
+    ConnectionDrainingError,
+    OptionError,
+    OutboundBufferLimitError,
+)
+from ..jetstream import JetStreamError, JetStreamUnavailableError
+from ..tls import TLS
+from .bindings import Bindings
+from .channel import Channel
+from .deliveries import Deliveries
+from .naming import CONSUMER, Names
+from .queues import QueueOptions, Queues
+
+__all__ = ["Transport", "register"]
+
+_Options: TypeAlias = dict[str, Any]  # of users, who may pass anything
+
+_log = logging.getLogger("natsync.kombu")
+
+_SCHEME = "nats"
+_LONGEST_WAIT = 1.0
+"""Seconds of one wait: then a channel that may have messages again asks for some, and lost requests are sent
+again."""
+
+_OWN_OPTIONS = {"prefix", "domain", "replicas", "storage", "visibility_timeout", "connect"}
+
+
+def register() -> None:
+    """Makes kombu and Celery know `nats://`, and `nats+tls://`, `nats+ws://` and `nats+wss://`."""
+    TRANSPORT_ALIASES[_SCHEME] = f"{__package__}:Transport"
+
+
+class Transport(virtual.Transport):
+    """A connection of kombu to NATS, for one thread."""
+
+    Channel = Channel
+    can_parse_url = True
+    default_port = 4222  # type: ignore[assignment]  # kombu's own is None, not typed otherwise
+    driver_type = "nats"
+    driver_name = "natsync"
+    connection_errors = (  # type: ignore[assignment]  # kombu's is typed as one class
+        *virtual.Transport.connection_errors,
+        OSError,  # lost connections and timeouts are
+        ConnectionDrainingError,
+        JetStreamUnavailableError,
+        OutboundBufferLimitError,
+    )
+    channel_errors = (  # type: ignore[assignment]  # kombu's is typed as one class
+        *virtual.Transport.channel_errors,
+        JetStreamError,
+    )
+    implements = virtual.Transport.implements.extend(
+        exchange_type=frozenset(["direct", "topic", "fanout"])
+    )
+    client: Connection
+    nats: Client
+    queues: Queues
+    bindings: Bindings
+    deliveries: Deliveries
+
+    def establish_connection(self) -> Transport:
+        """Connects. Raises what `natsync.connect` raises."""
+        options = dict(self.client.transport_options or {})
+        names = Names(options.pop("prefix", "kombu"), self._virtual_host())
+        domain = options.pop("domain", None)
+        arguments = self._connect_arguments(options.pop("connect", {}))
+        known = {name: options.pop(name) for name in _OWN_OPTIONS & options.keys()}
+        _warn_of_others(options)
+        kept = QueueOptions(**known)
+        self.nats = connect(**arguments)
+        try:
+            js = self.nats.jetstream(domain=domain)
+            self.bindings = Bindings(js, names, kept.replicas)
+            self.queues = Queues(js, names, kept, self.bindings)
+            self.deliveries = Deliveries(
+                self.nats,
+                lambda queue: js.api.subject(f"CONSUMER.MSG.NEXT.{names.stream(queue)}.{CONSUMER}"),
+                self.queues,
+                kept.visibility_timeout / 3,
+            )
+            made: Transport = super().establish_connection()
+            return made
+        except BaseException:
+            self.nats.close()
+            raise
+
+    def close_connection(self, connection: object) -> None:
+        """Gives back what is not acknowledged, and closes the client."""
+        super().close_connection(connection)
+        self.deliveries.close()
+        self.bindings.close()
+        self.nats.close()
+
+    def verify_connection(self, connection: object) -> bool:
+        """Whether the client is not closed."""
+        return self.nats.status.value != "closed"
+
+    def drain_events(  # type: ignore[override]  # as all virtual transports
+        self, connection: object, timeout: float | None = None
+    ) -> None:
+        """Hands one message to its consumer. Raises `socket.timeout` after `timeout` seconds."""
+        until = None if timeout is None else monotonic() + timeout
+        while True:
+            for channel in self.channels:
+                channel.ask()
+            wait = _LONGEST_WAIT if until is None else min(_LONGEST_WAIT, until - monotonic())
+            delivery = self.deliveries.receive(max(wait, 0.0))
+            if delivery is not None:
+                for channel in self.channels:
+                    if channel.consumes(delivery.queue):
+                        channel.take(delivery)
+                        return
+                self.deliveries.requeue(delivery)
+            if until is not None and monotonic() >= until:
+                raise socket.timeout()
+
+    def driver_version(self) -> str:
+        """The version of natsync."""
+        return __version__
+
+    def as_uri(self, uri: str, include_password: bool = False, mask: str = "**") -> str:
+        """The URL, with `mask` in place of passwords and tokens."""
+        if not include_password:
+            uri = re.sub(r"(//|,)([^/@,:]*:)?[^/@,]*@", rf"\1\2{mask}@", uri)
+        return f"{self.client.uri_prefix}+{uri}" if self.client.uri_prefix else uri
+
+    def _virtual_host(self) -> str:
+        """The path of the URL: that of a WebSocket belongs to the server."""
+        path = re.match(r"(?:nats|tls)://[^/]*/(.*)", self.client.hostname or "")
+        return path[1] if path else ""
+
+    def _connect_arguments(self, more: _Options) -> _Options:
+        """The arguments of `natsync.connect`: `more` are the user's own ones."""
+        url = self.client.hostname or "127.0.0.1"
+        if "://" not in url:
+            url = f"{_SCHEME}://{url}:{self.client.port or self.default_port}"
+        arguments: _Options = {
+            "servers": re.sub(r"^((?:nats|tls)://[^/]*)/.*", r"\1", url),
+            "name": "kombu",
+            "connect_timeout": self.client.connect_timeout,
+        }
+        if self.client.userid:
+            arguments.update(user=self.client.userid, password=self.client.password or "")
+        if self.client.ssl:
+            arguments["tls"] = _tls(self.client.ssl)
+        return arguments | more
+
+
+def _tls(ssl: bool | _Options) -> TLS | bool:
+    """What kombu's `ssl` says, in the names of Python's ssl module."""
+    if not isinstance(ssl, dict):
+        return bool(ssl)
+    names = {"ca_certs": "ca_file", "certfile": "cert_file", "keyfile": "key_file"}
+    unknown = ssl.keys() - names.keys() - {"cert_reqs"}
+    if unknown:
+        raise OptionError("ssl", f"unknown: {', '.join(sorted(unknown))}")
+    files = {names[name]: value for name, value in ssl.items() if name in names}
+    return TLS(**files, verify=ssl.get("cert_reqs", 2) != 0)
+
+
+def _warn_of_others(options: _Options) -> None:
+    """Names what has no effect here; Celery passes its own settings of retries on."""
+    retries = {"interval_max", "interval_start", "interval_step", "max_retries"}
+    unknown = options.keys() - retries - {"body_encoding", "deadletter_queue"}
+    if unknown:
+        _log.warning("transport options without effect on NATS: %s", ", ".join(sorted(unknown)))

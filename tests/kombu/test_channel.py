@@ -1,0 +1,176 @@
+"""Channels of kombu: exchanges, consumers, prefetch counts, acknowledgements."""
+
+from __future__ import annotations
+
+import socket
+from threading import Thread
+
+import pytest
+from kombu import Connection, Exchange, Message, Queue
+from kombu.exceptions import ChannelError
+
+from tests.kombu.conftest import Connect
+
+pytestmark = pytest.mark.server
+
+
+class Worker:
+    """A consumer of some queues that keeps what it gets."""
+
+    def __init__(self, connection: Connection, *queues: Queue, prefetch: int = 0) -> None:
+        self.connection = connection
+        self.got: list[Message] = []
+        self.consumer = connection.Consumer(
+            list(queues), callbacks=[lambda body, msg: self.got.append(msg)]
+        )
+        if prefetch:
+            self.consumer.qos(prefetch_count=prefetch)
+        self.consumer.consume()
+
+    def take(self, count: int, timeout: float = 5.0) -> list[object]:
+        """The bodies of the next messages: so many, or those that come in time."""
+        before = len(self.got)
+        try:
+            while len(self.got) < before + count:
+                self.connection.drain_events(timeout=timeout)
+        except socket.timeout:
+            pass
+        return [msg.payload for msg in self.got[before:]]
+
+
+def test_messages_of_all_exchanges_arrive(broker: Connect) -> None:
+    direct, topic, fanout = (Exchange(kind, kind) for kind in ("direct", "topic", "fanout"))
+    queues = [
+        Queue("red", direct, routing_key="red"),
+        Queue("eu", topic, routing_key="orders.eu.#"),
+        Queue("any", topic, routing_key="orders.*.new"),
+        Queue("one", fanout),
+        Queue("two", fanout),
+    ]
+    worker = Worker(broker(), *queues)
+    producer = broker().Producer()  # of another process, which declares exchanges alone
+    sent = [
+        ("direct", "red", direct),
+        ("nowhere", "blue", direct),
+        ("both", "orders.eu.new", topic),
+        ("first", "orders.eu.paid.late", topic),
+        ("all", "", fanout),
+    ]
+    for body, key, exchange in sent:
+        producer.publish(body, exchange=exchange, routing_key=key, declare=[exchange])
+    got = worker.take(6)
+    assert sorted(map(str, got)) == ["all", "all", "both", "both", "direct", "first"]
+    assert worker.take(1, timeout=0.2) == []
+
+
+def test_content_survives(broker: Connect) -> None:
+    worker = Worker(broker(), Queue("q"))
+    producer = worker.connection.Producer()
+    producer.publish(
+        b"\x00\xff",
+        routing_key="q",
+        content_type="application/data",
+        content_encoding="binary",
+        headers={"a": 1},
+        correlation_id="c",
+        priority=3,
+    )
+    producer.publish({"ü": [1, None]}, routing_key="q", compression="zlib")
+    assert worker.take(2) == [b"\x00\xff", {"ü": [1, None]}]
+    first = worker.got[0]
+    assert (first.headers, first.properties["correlation_id"]) == ({"a": 1}, "c")
+    assert first.delivery_info == {"exchange": "", "routing_key": "q", "redelivered": False}
+
+
+def test_no_more_than_the_prefetch_count(broker: Connect) -> None:
+    queue = Queue("q")
+    worker = Worker(broker(), queue, prefetch=2)
+    other = Worker(broker(), queue)
+    for number in range(5):
+        worker.connection.Producer().publish(number, routing_key="q")
+    assert worker.take(3, timeout=0.3) == [0, 1]
+    assert other.take(4, timeout=0.3) == [2, 3, 4]
+    worker.connection.Producer().publish(5, routing_key="q")
+    other.consumer.cancel()
+    # Threads of a pool acknowledge, while the consumer's own one waits.
+    thread = Thread(target=worker.got[0].ack)
+    thread.start()
+    assert worker.take(1) == [5]
+    thread.join()
+
+
+def test_what_is_refused_comes_again_or_not(broker: Connect) -> None:
+    worker = Worker(broker(), Queue("q"))
+    for number in range(3):
+        worker.connection.Producer().publish(number, routing_key="q")
+    assert worker.take(3) == [0, 1, 2]
+    worker.got[0].requeue()
+    worker.got[1].reject()
+    worker.got[2].ack()
+    assert worker.take(2, timeout=0.3) == [0]
+    assert worker.got[3].delivery_info["redelivered"]
+
+
+def test_what_a_closed_channel_had_goes_to_others(broker: Connect) -> None:
+    queue = Queue("q")
+    first, second = Worker(broker(), queue), Worker(broker(), queue)
+    second.consumer.cancel()
+    for number in range(3):
+        first.connection.Producer().publish(number, routing_key="q")
+    assert first.take(2) == [0, 1]
+    first.got[0].ack()
+    first.connection.release()
+    second.consumer.consume()
+    assert sorted(map(int, second.take(2))) == [1, 2]  # type: ignore[call-overload]  # numbers
+
+
+def test_a_message_is_kept_while_its_worker_lives(broker: Connect) -> None:
+    queue = Queue("q")
+    first = Worker(broker(visibility_timeout=0.6), queue)
+    first.connection.Producer().publish("task", routing_key="q")
+    assert first.take(1) == ["task"]
+    other = Worker(broker(visibility_timeout=0.6), queue)
+    assert other.take(1, timeout=1.5) == []
+    # The process dies: nothing says any more that the message is in progress.
+    first.connection.transport.nats.close()
+    assert other.take(1) == ["task"]
+    assert other.got[0].delivery_info["redelivered"]
+
+
+def test_consumers_without_acknowledgement(broker: Connect) -> None:
+    connection = broker()
+    queue = Queue("q")
+    channel = connection.channel()
+    bound = queue(channel)
+    bound.declare()
+    connection.Producer().publish(1, routing_key="q")
+    connection.Producer().publish(2, routing_key="q")
+    got = bound.get(no_ack=True)
+    assert got is not None and got.payload == 1
+    kept: list[object] = []
+    with connection.Consumer([queue], no_ack=True, on_message=lambda msg: kept.append(msg.payload)):
+        connection.drain_events(timeout=5)
+    assert kept == [2]
+    assert bound.get() is None
+    assert channel.connection.deliveries._held == {}
+
+
+def test_queues_are_deleted_unbound_and_missed(broker: Connect) -> None:
+    connection = broker()
+    exchange = Exchange("x", "direct")
+    channel = connection.channel()
+    queue = Queue("q", exchange, routing_key="k")(channel)
+    queue.declare()
+    assert channel.get_table("x") == [("k", None, "q")]
+    queue.unbind_from(exchange, "k")
+    assert channel.get_table("x") == []
+    connection.Producer().publish(1, routing_key="q")
+    queue.delete(if_empty=True)
+    assert queue.queue_declare(passive=True).message_count == 1
+    worker = Worker(broker(), Queue("q"), prefetch=1)
+    assert worker.take(1) == [1]
+    queue.purge()
+    worker.got[0].ack()
+    queue.delete()
+    with pytest.raises(ChannelError, match="no queue 'q'"):
+        queue.queue_declare(passive=True)
