@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import re
-import socket
 from time import monotonic
 from typing import Any, TypeAlias
 
@@ -117,7 +116,7 @@ class Transport(virtual.Transport):
     def drain_events(  # type: ignore[override]  # as all virtual transports
         self, connection: object, timeout: float | None = None
     ) -> None:
-        """Hands one message to its consumer. Raises `socket.timeout` after `timeout` seconds."""
+        """Hands one message to its consumer. Raises TimeoutError after `timeout` seconds."""
         until = None if timeout is None else monotonic() + timeout
         while True:
             for channel in self.channels:
@@ -131,7 +130,7 @@ class Transport(virtual.Transport):
                         return
                 self.deliveries.requeue(delivery)
             if until is not None and monotonic() >= until:
-                raise socket.timeout()
+                raise TimeoutError  # which socket.timeout is
 
     def driver_version(self) -> str:
         """The version of natsync."""
