@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from queue import Empty
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
-from kombu.transport import virtual
+try:
+    from kombu.transport import virtual
+except ModuleNotFoundError as error:
+    needs = "natsync.kombu needs kombu: pip install 'natsync[kombu]'"
+    raise ModuleNotFoundError(needs, name=error.name) from error
 
 from ..errors import Error
 from .bindings import Binding
@@ -19,6 +24,8 @@ if TYPE_CHECKING:
     from .transport import Transport
 
 __all__ = ["Channel", "QoS"]
+
+_log = logging.getLogger("natsync.kombu")
 
 Payload: TypeAlias = dict[str, Any]
 """A message as kombu's virtual channels have it, and as a queue holds it, in JSON."""
@@ -102,7 +109,8 @@ class Channel(virtual.Channel):
             raise Empty
         delivery = Delivery(queue, msg, msg.metadata.num_delivered > 1)
         self.connection.deliveries.hold(delivery)
-        return self._payload(delivery)
+        payload = self._payload(delivery)
+        return self._get(queue) if payload is None else payload
 
     def _queue_bind(self, exchange: str, routing_key: str, pattern: str | None, queue: str) -> None:
         self.connection.bindings.add(exchange, Binding(routing_key, pattern, queue))
@@ -192,6 +200,8 @@ class Channel(virtual.Channel):
             self.connection.deliveries.requeue(delivery)
             return
         payload = self._payload(delivery)
+        if payload is None:
+            return
         if delivery.queue in self._without_ack:
             self.settle(payload["properties"]["delivery_tag"], self.connection.deliveries.ack)
         self.connection._deliver(payload, delivery.queue)
@@ -206,9 +216,18 @@ class Channel(virtual.Channel):
         if delivery is not None:
             how(delivery)
 
-    def _payload(self, delivery: Delivery) -> Payload:
-        payload: Payload = json.loads(delivery.msg.data)
-        tag = payload["properties"]["delivery_tag"] = uuid4().hex
-        payload["properties"]["delivery_info"]["redelivered"] = delivery.redelivered
+    def _payload(self, delivery: Delivery) -> Payload | None:
+        """The message of a delivery; None where it is none of kombu's: then it is deleted, since every worker
+        would stumble over it."""
+        tag = uuid4().hex
+        try:
+            payload: Payload = json.loads(delivery.msg.data)
+            payload["properties"]["delivery_tag"] = tag
+            payload["properties"]["delivery_info"]["redelivered"] = delivery.redelivered
+        except (ValueError, LookupError, TypeError):
+            subject, size = delivery.msg.subject, len(delivery.msg.data)
+            _log.error("%d bytes on %s are no message of kombu, and are deleted", size, subject)
+            self.connection.deliveries.reject(delivery)
+            return None
         self._unsettled[tag] = delivery
         return payload

@@ -14,6 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
+from .._checks import check_seconds
+from ..errors import OptionError
 from ..jetstream import (
     Consumer,
     ConsumerConfig,
@@ -35,6 +37,7 @@ __all__ = ["QueueOptions", "Queues"]
 
 _log = logging.getLogger("natsync.kombu")
 
+_SHORTEST = 0.5  # seconds: less than that a busy machine may not run a thread
 _UNUSED = 3600.0  # seconds that a transient queue without `x-expires` is kept
 _SWEPT_AFTER = timedelta(seconds=60)  # its consumer is made a moment after the stream
 _TRANSIENT = "a transient queue of kombu"  # servers before 2.10 keep no metadata
@@ -49,6 +52,11 @@ class QueueOptions:
     storage: StorageType = "file"
     visibility_timeout: float = 60.0
     """Seconds after which the messages of a worker that has died go to another one."""
+
+    def __post_init__(self) -> None:
+        check_seconds(visibility_timeout=self.visibility_timeout)
+        if self.visibility_timeout < _SHORTEST:
+            raise OptionError("visibility_timeout", f"must be at least {_SHORTEST} s")
 
 
 class Queues:

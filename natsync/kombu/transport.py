@@ -104,10 +104,12 @@ class Transport(virtual.Transport):
 
     def close_connection(self, connection: object) -> None:
         """Gives back what is not acknowledged, and closes the client."""
-        super().close_connection(connection)
-        self.deliveries.close()
-        self.bindings.close()
-        self.nats.close()
+        try:
+            super().close_connection(connection)
+        finally:
+            self.deliveries.close()
+            self.bindings.close()
+            self.nats.close()
 
     def verify_connection(self, connection: object) -> bool:
         """Whether the client is not closed."""

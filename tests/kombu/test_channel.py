@@ -174,3 +174,22 @@ def test_queues_are_deleted_unbound_and_missed(broker: Connect) -> None:
     queue.delete()
     with pytest.raises(ChannelError, match="no queue 'q'"):
         queue.queue_declare(passive=True)
+
+
+def test_what_is_no_message_of_kombu_is_deleted(
+    broker: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = Worker(broker(), Queue("q"))
+    producer = worker.connection.Producer()
+    queues = worker.connection.transport.queues
+    for number, body in enumerate([b"", b"\xff", b"[]", b"{}", b'{"properties": {}}']):
+        queues.put("q", body, str(number))
+    producer.publish("good", routing_key="q")
+    assert worker.take(1) == ["good"]
+    assert caplog.text.count("are no message of kombu, and are deleted") == 5
+    worker.got[0].ack()
+    worker.consumer.cancel()
+    queues.put("q", b"[]", "6")
+    producer.publish("also", routing_key="q")
+    got = Queue("q")(worker.connection.default_channel).get()
+    assert got is not None and got.payload == "also"

@@ -75,8 +75,10 @@ def test_requests_are_sent_again_after_a_reconnect(
 
 
 def test_a_queue_that_was_deleted_is_made_again(
-    queues: Queues, deliveries: Deliveries, js: JetStream
+    queues: Queues, deliveries: Deliveries, js: JetStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("natsync.kombu.deliveries._EXPIRES", 0.5)
+    monkeypatch.setattr("natsync.kombu.deliveries._GRACE", 0.2)
     queues.declare("q")
     deliveries.ask("q", 1)
     js.delete_stream(queues.names.stream("q"))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import socket
+import subprocess
+import sys
 from threading import enumerate as threads
+from time import monotonic
 
 import pytest
 from kombu import Connection
@@ -14,6 +17,8 @@ import natsync.kombu
 from natsync.kombu import Transport
 
 from tests.kombu.conftest import Connect
+from tests.support.jetstream import JETSTREAM
+from tests.support.paths import ROOT
 from tests.support.servers import NatsServer
 
 
@@ -121,3 +126,34 @@ def test_what_fails_meanwhile_is_tried_again_by_kombu() -> None:
         connection.transport.establish_connection()
     for error in (natsync.RequestTimeoutError("a", 1.0), natsync.ConnectionReconnectingError("")):
         assert isinstance(error, connection.recoverable_connection_errors)
+
+
+@pytest.mark.server
+def test_a_server_that_is_gone_delays_no_end(stream_name: str) -> None:
+    natsync.kombu.register()
+    with NatsServer(JETSTREAM) as server:
+        connection = Connection(server.url, transport_options={"prefix": stream_name})
+        queue = connection.SimpleQueue("q")
+        queue.put("one")
+        message = queue.get(timeout=5)
+    before = monotonic()
+    message.ack()
+    with pytest.raises(connection.recoverable_connection_errors):
+        queue.put("two")
+    connection.release()
+    assert monotonic() - before < 20.0
+    assert not any(thread.name.startswith("natsync") for thread in threads())
+
+
+@pytest.mark.server
+def test_a_timeout_that_no_thread_could_keep_is_refused(broker: Connect) -> None:
+    with pytest.raises(natsync.OptionError, match="visibility_timeout: must be at least 0.5 s"):
+        broker(visibility_timeout=0.01).connect()
+
+
+def test_without_kombu_it_names_the_extra() -> None:
+    code = "import sys; sys.modules['kombu'] = None\nimport natsync.kombu"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert ran.stderr.splitlines()[-1] == (
+        "ModuleNotFoundError: natsync.kombu needs kombu: pip install 'natsync[kombu]'"
+    )
