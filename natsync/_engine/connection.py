@@ -229,9 +229,8 @@ class Connection:
             with self.lock:  # they are sent in the order of their sids, on which `Refusals` relies
                 sid = self.table.add(sub)
                 size = control_line_bytes(sub)
-                if (
-                    size > MAX_CONTROL_LINE
-                ):  # the server would end this connection and every later one
+                # The server would end this connection and every later one.
+                if size > MAX_CONTROL_LINE:
                     refusal = MaxControlLineError(size, MAX_CONTROL_LINE)
                 else:
                     try:

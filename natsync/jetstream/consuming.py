@@ -90,9 +90,8 @@ class ConsumeContext:
                 self._busy[me] = None
                 try:
                     self._handler(msg)
-                except (
-                    PROGRAM_ERRORS
-                ) as error:  # the rim: whatever the user's code raises is reported
+                except PROGRAM_ERRORS as error:
+                    # The rim: whatever the user's code raises is reported.
                     failure = HandlerError(msg.subject)
                     failure.__cause__ = error
                     report(failure, self._on_error)

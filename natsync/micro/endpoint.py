@@ -88,9 +88,8 @@ class Endpoint:
                 self._handler(request)
             except ServiceError as error:
                 self._answer(request, error)
-        except (
-            PROGRAM_ERRORS
-        ) as error:  # the rim: whatever user code raises is counted, and reported
+        except PROGRAM_ERRORS as error:
+            # The rim: whatever user code raises is counted, and reported.
             with suppress(Error):  # of the two, the handler's error tells more
                 self._answer(request, ServiceError(_INTERNAL_ERROR, type(error).__name__))
             raise
