@@ -60,7 +60,7 @@ def test_messages_of_all_exchanges_arrive(broker: Connect) -> None:
         producer.publish(body, exchange=exchange, routing_key=key, declare=[exchange])
     got = worker.take(6)
     assert sorted(map(str, got)) == ["all", "all", "both", "both", "direct", "first"]
-    assert worker.take(1, timeout=0.2) == []
+    assert worker.take(1, timeout=1.0) == []
 
 
 def test_content_survives(broker: Connect) -> None:
@@ -88,8 +88,8 @@ def test_no_more_than_the_prefetch_count(broker: Connect) -> None:
     other = Worker(broker(), queue)
     for number in range(5):
         worker.connection.Producer().publish(number, routing_key="q")
-    assert worker.take(3, timeout=0.3) == [0, 1]
-    assert other.take(4, timeout=0.3) == [2, 3, 4]
+    assert worker.take(3, timeout=1.0) == [0, 1]
+    assert other.take(4, timeout=1.0) == [2, 3, 4]
     worker.connection.Producer().publish(5, routing_key="q")
     other.consumer.cancel()
     # Threads of a pool acknowledge, while the consumer's own one waits.
@@ -107,7 +107,7 @@ def test_what_is_refused_comes_again_or_not(broker: Connect) -> None:
     worker.got[0].requeue()
     worker.got[1].reject()
     worker.got[2].ack()
-    assert worker.take(2, timeout=0.3) == [0]
+    assert worker.take(2, timeout=1.0) == [0]
     assert worker.got[3].delivery_info["redelivered"]
 
 
@@ -126,11 +126,11 @@ def test_what_a_closed_channel_had_goes_to_others(broker: Connect) -> None:
 
 def test_a_message_is_kept_while_its_worker_lives(broker: Connect) -> None:
     queue = Queue("q")
-    first = Worker(broker(visibility_timeout=0.6), queue)
+    first = Worker(broker(visibility_timeout=1.5), queue)
     first.connection.Producer().publish("task", routing_key="q")
     assert first.take(1) == ["task"]
-    other = Worker(broker(visibility_timeout=0.6), queue)
-    assert other.take(1, timeout=1.5) == []
+    other = Worker(broker(visibility_timeout=1.5), queue)
+    assert other.take(1, timeout=2.5) == []
     # The process dies: nothing says any more that the message is in progress.
     first.connection.transport.nats.close()
     assert other.take(1) == ["task"]
