@@ -104,13 +104,13 @@ class Channel(virtual.Channel):
             self._put(queue, message)
 
     def _get(self, queue: str, timeout: float | None = None) -> Payload:
-        msg = self.connection.queues.get(queue)
-        if msg is None:
-            raise Empty
-        delivery = Delivery(queue, msg, msg.metadata.num_delivered > 1)
-        self.connection.deliveries.hold(delivery)
-        payload = self._payload(delivery)
-        return self._get(queue) if payload is None else payload
+        while (msg := self.connection.queues.get(queue)) is not None:
+            delivery = Delivery(queue, msg, msg.metadata.num_delivered > 1)
+            self.connection.deliveries.hold(delivery)
+            payload = self._payload(delivery)
+            if payload is not None:
+                return payload
+        raise Empty
 
     def _queue_bind(self, exchange: str, routing_key: str, pattern: str | None, queue: str) -> None:
         self.connection.bindings.add(exchange, Binding(routing_key, pattern, queue))
