@@ -40,6 +40,9 @@ _LONGEST_WAIT = 1.0
 """Seconds of one wait: then a channel that may have messages again asks for some, and lost requests are sent
 again."""
 
+_USERINFO = re.compile(r"(?P<scheme>[\w+]+://)?(?P<user>[^:@]*:)?.*@")
+_WITHOUT_USERINFO = re.compile(r"(?:[\w+]+://)?(?:\[[^]]*\]|[^:[]*)(?::\d+)?(?:/.*)?")
+
 _OWN_OPTIONS = {"prefix", "domain", "replicas", "storage", "visibility_timeout", "connect"}
 
 
@@ -141,7 +144,7 @@ class Transport(virtual.Transport):
     def as_uri(self, uri: str, include_password: bool = False, mask: str = "**") -> str:
         """The URL, with `mask` in place of passwords and tokens."""
         if not include_password:
-            uri = re.sub(r"(//|,)([^/@,:]*:)?[^/@,]*@", rf"\1\2{mask}@", uri)
+            uri = ",".join(_masked(each, mask) for each in uri.split(","))
         return f"{self.client.uri_prefix}+{uri}" if self.client.uri_prefix else uri
 
     def _virtual_host(self) -> str:
@@ -164,6 +167,18 @@ class Transport(virtual.Transport):
         if self.client.ssl:
             arguments["tls"] = _tls(self.client.ssl)
         return arguments | more
+
+
+def _masked(url: str, mask: str) -> str:
+    """One URL of a list without its password or token. A password that should have been percent-encoded
+    (`p@ss`, `p/ss`, `p,ss`) is masked as well, and of what is no URL nothing but the scheme is shown.
+    """
+    if userinfo := _USERINFO.match(url):
+        shown = (userinfo["scheme"] or "") + (userinfo["user"] or "")
+        return f"{shown}{mask}@{url[userinfo.end():]}"
+    if _WITHOUT_USERINFO.fullmatch(url):
+        return url
+    return re.sub(r"(?s)^([\w+]+://)?.*", rf"\1{mask}", url, count=1)
 
 
 def _tls(ssl: bool | _Options) -> TLS | bool:

@@ -29,7 +29,13 @@ from tests.support.servers import NatsServer
         ("nats://secret@a", "nats://**@a"),
         ("nats://me:secret@a,nats://secret@b", "nats://me:**@a,nats://**@b"),
         ("nats+tls://me:secret@a", "nats+tls://me:**@a"),
+        ("nats://secret@a,me:secret@b:1", "nats://**@a,me:**@b:1"),
         ("nats://a/shop", "nats://a/shop"),
+        ("nats://[::1]:4222,b:1,c", "nats://[::1]:4222,b:1,c"),
+        # Passwords that should have been percent-encoded.
+        ("nats://me:sec@ret@a", "nats://me:**@a"),
+        ("nats://me:sec/ret@a", "nats://me:**@a"),
+        ("nats://me:sec,ret@a", "nats://**,**@a"),
     ],
 )
 def test_urls_show_no_secret(url: str, shown: str) -> None:
