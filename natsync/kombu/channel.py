@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -12,6 +11,7 @@ from uuid import uuid4
 
 try:
     from kombu.transport import virtual
+    from kombu.utils.json import dumps, loads
 except ModuleNotFoundError as error:
     needs = "natsync.kombu needs kombu: pip install 'natsync[kombu]'"
     raise ModuleNotFoundError(needs, name=error.name) from error
@@ -94,7 +94,7 @@ class Channel(virtual.Channel):
         return self.connection.queues.purge(queue)
 
     def _put(self, queue: str, message: Payload, **options: object) -> None:
-        body = json.dumps(message).encode()
+        body = dumps(message).encode()
         self.connection.queues.put(queue, body, uuid4().hex)
 
     def _put_fanout(
@@ -221,10 +221,10 @@ class Channel(virtual.Channel):
         would stumble over it."""
         tag = uuid4().hex
         try:
-            payload: Payload = json.loads(delivery.msg.data)
+            payload: Payload = loads(delivery.msg.data)
             payload["properties"]["delivery_tag"] = tag
             payload["properties"]["delivery_info"]["redelivered"] = delivery.redelivered
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError):
             subject, size = delivery.msg.subject, len(delivery.msg.data)
             _log.error("%d bytes on %s are no message of kombu, and are deleted", size, subject)
             self.connection.deliveries.reject(delivery)

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from kombu.connection import Connection
 from kombu.transport import TRANSPORT_ALIASES, virtual
+from kombu.utils.url import parse_url
 
 from .. import __version__, connect
 from ..client import Client
@@ -48,7 +49,8 @@ _OWN_OPTIONS = {"prefix", "domain", "replicas", "storage", "visibility_timeout",
 
 def register() -> None:
     """Makes kombu and Celery know `nats://`, and `nats+tls://`, `nats+ws://` and `nats+wss://`."""
-    TRANSPORT_ALIASES[_SCHEME] = f"{__package__}:Transport"
+    for scheme in (_SCHEME, *(f"{_SCHEME}+{other}" for other in ("tls", "ws", "wss"))):
+        TRANSPORT_ALIASES[scheme] = f"{__package__}:Transport"  # kombu fails over to whole schemes
 
 
 class Transport(virtual.Transport):
@@ -149,24 +151,50 @@ class Transport(virtual.Transport):
 
     def _virtual_host(self) -> str:
         """The path of the URL: that of a WebSocket belongs to the server."""
-        path = re.match(r"(?:nats|tls)://[^/]*/(.*)", self.client.hostname or "")
+        path = re.match(r"(?:nats|tls)://[^/]*/(.*)", self._url())
         return path[1] if path else ""
+
+    def _url(self) -> str:
+        """The URL of the server. That of one to which kombu fails over it has taken apart, and where it has
+        no port or virtual host, those from before are still there (`Connection._init_params`)."""
+        client = self.client
+        host = (client.hostname or "127.0.0.1").removeprefix(f"{client.uri_prefix}+")
+        if "://" in host:
+            return host
+        server = (client.transport_cls, host, client.userid, client.password)
+        place = (client.port, client.virtual_host)
+        found = [url for url in client.alt if "://" in url and _is_of(url, server, place)]
+        if found:
+            exact = [url for url in found if _is_of(url, server, place, exactly=True)]
+            return str((exact or found)[0]).removeprefix(f"{_SCHEME}+")
+        return f"{_SCHEME}://{host}:{client.port or self.default_port}/{client.virtual_host}"
 
     def _connect_arguments(self, more: _Options) -> _Options:
         """The arguments of `natsync.connect`: `more` are the user's own ones."""
-        url = self.client.hostname or "127.0.0.1"
-        if "://" not in url:
-            url = f"{_SCHEME}://{url}:{self.client.port or self.default_port}"
+        url = self._url()
         arguments: _Options = {
             "servers": re.sub(r"^((?:nats|tls)://[^/]*)/.*", r"\1", url),
             "name": "kombu",
             "connect_timeout": self.client.connect_timeout,
         }
-        if self.client.userid:
+        if self.client.userid and "@" not in url:
             arguments.update(user=self.client.userid, password=self.client.password or "")
         if self.client.ssl:
             arguments["tls"] = _tls(self.client.ssl)
         return arguments | more
+
+
+def _is_of(
+    url: str, server: tuple[object, ...], place: tuple[object, object], *, exactly: bool = False
+) -> bool:
+    """Whether kombu may have taken this URL apart into `server`, and port and virtual host: `place`."""
+    parts = parse_url(url)
+    if tuple(parts[name] for name in ("transport", "hostname", "userid", "password")) != server:
+        return False
+    found = (parts["port"], parts["virtual_host"])
+    return all(
+        one == other or not (one or exactly) for one, other in zip(found, place, strict=True)
+    )
 
 
 def _masked(url: str, mask: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+from datetime import datetime, timezone
 from threading import Thread
+from uuid import UUID
 
 import pytest
 from kombu import Connection, Exchange, Message, Queue
@@ -80,6 +82,14 @@ def test_content_survives(broker: Connect) -> None:
     first = worker.got[0]
     assert (first.headers, first.properties["correlation_id"]) == ({"a": 1}, "c")
     assert first.delivery_info == {"exchange": "", "routing_key": "q", "redelivered": False}
+
+
+def test_headers_have_the_values_of_kombus_json(broker: Connect) -> None:
+    worker = Worker(broker(), Queue("q"))
+    headers = {"at": datetime(2026, 1, 2, tzinfo=timezone.utc), "id": UUID(int=7), "raw": b"\xff"}
+    worker.connection.Producer().publish("x", routing_key="q", headers=headers)
+    assert worker.take(1) == ["x"]
+    assert worker.got[0].headers == headers
 
 
 def test_no_more_than_the_prefetch_count(broker: Connect) -> None:

@@ -113,6 +113,38 @@ def test_a_connection_ends_without_a_trace(
 
 
 @pytest.mark.server
+@pytest.mark.parametrize("host", ["shop", "other", ""])
+def test_the_server_of_a_failover_has_its_virtual_host(
+    js_server: NatsServer, stream_name: str, host: str
+) -> None:
+    natsync.kombu.register()
+    urls = f"nats://127.0.0.1:1/shop;{js_server.url}/{host}"
+    with Connection(urls, transport_options={"prefix": stream_name}) as connection:
+        connection.maybe_switch_next()
+        connection.connect()
+        transport = connection.transport
+        assert isinstance(transport, Transport)
+        assert transport.queues.names.prefix == (f"{stream_name}={host}" if host else stream_name)
+
+
+def test_a_failover_to_tls_or_to_a_user_keeps_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+
+    def connect(**arguments: object) -> None:
+        told.append((arguments["servers"], arguments.get("user")))
+        raise ConnectionRefusedError
+
+    natsync.kombu.register()
+    monkeypatch.setattr("natsync.kombu.transport.connect", connect)
+    connection = Connection("nats+tls://a/shop;nats+tls://b:1/shop;nats://me:p%40ss@b:1/shop")
+    for _ in range(3):
+        connection.maybe_switch_next()
+        with pytest.raises(ConnectionRefusedError):
+            connection.clone().transport.establish_connection()
+    assert told == [("tls://b:1", None), ("nats://me:p%40ss@b:1", None), ("tls://a", None)]
+
+
+@pytest.mark.server
 def test_virtual_hosts_are_apart(js_server: NatsServer, stream_name: str) -> None:
     natsync.kombu.register()
     options = {"prefix": stream_name}
