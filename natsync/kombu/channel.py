@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from queue import Empty
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -11,6 +11,7 @@ from uuid import uuid4
 
 try:
     from kombu.transport import virtual
+    from kombu.transport.base import to_rabbitmq_queue_arguments
     from kombu.utils.json import dumps, loads
 except ModuleNotFoundError as error:
     needs = "natsync.kombu needs kombu: pip install 'natsync[kombu]'"
@@ -77,7 +78,24 @@ class Channel(virtual.Channel):
 
     # What kombu wants of a virtual channel.
 
+    def prepare_queue_arguments(self, arguments: Mapping[str, object], **limits: object) -> Payload:
+        """The arguments of a queue, and the attributes of kombu's `Queue` as such ones: `message_ttl` is
+        `x-message-ttl`."""
+        prepared: Payload = to_rabbitmq_queue_arguments(arguments, **limits)
+        return prepared
+
+    def queue_declare(
+        self, queue: str | None = None, passive: bool = False, **options: object
+    ) -> tuple[str, int, int]:
+        """Makes a queue; with `passive`, raises ChannelError unless there is one, and changes nothing."""
+        declared: tuple[str, int, int] = super().queue_declare(
+            queue, passive, exists=passive, **options
+        )
+        return declared
+
     def _new_queue(self, queue: str, **options: object) -> None:
+        if options.get("exists"):
+            return
         known = ("durable", "exclusive", "auto_delete", "arguments")
         asked: dict[str, Any] = {name: options[name] for name in known if options.get(name)}
         if options.get("durable") is False:

@@ -2,8 +2,8 @@
 
 Arguments of a queue become limits of its stream: `x-message-ttl` (ms), `x-max-length`, `x-max-length-bytes`,
 and `x-overflow` for what happens at a limit. A queue with `x-expires` (ms), or that is exclusive or
-auto-deleted, is transient: its stream is in memory, and is deleted by the next process that declares a
-transient queue after nobody has used it for that long.
+auto-deleted, is transient: its stream is deleted by the next process that declares a transient queue after
+nobody has used it for that long. Queues that are exclusive, auto-deleted or not durable are in memory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
 from .._checks import check_seconds
@@ -88,7 +88,7 @@ class Queues:
         transient = exclusive or auto_delete or bool(expires)
         for name in sorted(set(values) - _KNOWN):
             _log.warning("queue %r: JetStream has nothing like the argument %s", queue, name)
-        in_memory = transient or not durable
+        in_memory = exclusive or auto_delete or not durable
         stream = StreamConfig(
             self.names.stream(queue),
             description=_TRANSIENT if transient else "",
@@ -201,6 +201,9 @@ class Queues:
         except StreamNameInUseError:
             made = self._js.stream(stream.name)
             _log.warning("queue %r exists with other arguments, which it keeps", queue)
+            with suppress(ConsumerNotFoundError):
+                kept = self._js.consumer(stream.name, CONSUMER).config.inactive_threshold
+                consumer = replace(consumer, inactive_threshold=kept)
         self._consumers[queue] = made.create_or_update_consumer(consumer)
 
     def _consumer(self, queue: str) -> Consumer:

@@ -186,6 +186,29 @@ def test_queues_are_deleted_unbound_and_missed(broker: Connect) -> None:
         queue.queue_declare(passive=True)
 
 
+def test_the_limits_of_a_queue_are_honoured(
+    broker: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection, other = broker(), broker()
+    channel = connection.channel()
+    queue = Queue("q", expires=90, message_ttl=60, max_length=2, max_length_bytes=10_000)(channel)
+    queue.declare()
+    queues = channel.connection.queues
+    stream = queues._js.stream(queues.names.stream("q")).cached_info.config
+    assert (stream.max_age, stream.max_msgs, stream.max_bytes) == (60.0, 2, 10_000)
+    assert stream.storage == "file"  # it is durable
+
+    def expiry() -> float:
+        return float(queues._js.consumer(stream.name, "kombu").config.inactive_threshold)
+
+    assert expiry() == 90.0
+    assert Queue("q")(other.channel()).queue_declare(passive=True).queue == "q"
+    assert not caplog.records
+    Queue("q")(other.channel()).declare()
+    assert "queue 'q' exists with other arguments, which it keeps" in caplog.text
+    assert expiry() == 90.0
+
+
 def test_what_is_no_message_of_kombu_is_deleted(
     broker: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
