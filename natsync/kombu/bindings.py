@@ -39,15 +39,22 @@ class Bindings:
         self._bucket: KeyValue | None = None
         self._watcher: Watcher | None = None
         self._revision = 0
+        self._own: dict[str, Binding] = {}  # by key: what this process has bound
         self._table: dict[str, dict[str, Binding]] = {}  # by the exchange's token, then by key
 
     def add(self, exchange: str, binding: Binding) -> None:
-        """Binds a queue, unless it is bound so."""
+        """Binds a queue. One that is bound so is bound again: another process may have unbound it a moment
+        ago."""
         key = _key(exchange, binding)
         rows = self._rows(exchange)
-        if rows.get(key) != binding:
-            self._open().put(key, json.dumps(binding).encode())
-            rows[key] = binding
+        self._open().put(key, json.dumps(binding).encode())
+        rows[key] = self._own[key] = binding
+
+    def restore(self, queue: str) -> None:
+        """Binds a queue as this process has bound it. From any thread."""
+        for key, binding in list(self._own.items()):
+            if binding.queue == queue:
+                self._open().put(key, json.dumps(binding).encode())
 
     def remove(self, exchange: str, binding: Binding) -> None:
         """Takes a binding away."""
@@ -78,6 +85,7 @@ class Bindings:
             self._watcher = None
 
     def _remove(self, key: str) -> None:
+        self._own.pop(key, None)
         self._open().purge(key)
         self._table.get(key.partition(".")[0], {}).pop(key, None)
 

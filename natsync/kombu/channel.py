@@ -130,9 +130,6 @@ class Channel(virtual.Channel):
                 return payload
         raise Empty
 
-    def _queue_bind(self, exchange: str, routing_key: str, pattern: str | None, queue: str) -> None:
-        self.connection.bindings.add(exchange, Binding(routing_key, pattern, queue))
-
     # What virtual channels do in the memory of their process, and this one for all processes.
 
     def get_table(self, exchange: str) -> list[Binding]:
@@ -147,6 +144,30 @@ class Channel(virtual.Channel):
         found: Iterable[str] = super()._lookup(exchange, routing_key, default)
         return found
 
+    def queue_bind(
+        self,
+        queue: str,
+        exchange: str | None = None,
+        routing_key: str = "",
+        arguments: object = None,
+        **options: object,
+    ) -> None:
+        """Binds a queue, also one that another process has deleted and that was bound before."""
+        exchange = exchange or "amq.direct"
+        meta = self.typeof(exchange).prepare_bind(queue, exchange, routing_key, arguments)
+        self.connection.bindings.add(exchange, Binding(*meta))
+
+    def exchange_delete(self, exchange: str, if_unused: bool = False, nowait: bool = False) -> None:
+        """Deletes the bindings of an exchange, and no queue; with `if_unused`, only if it has none."""
+        bindings = self.connection.bindings
+        bindings.refresh()
+        rows = bindings.of(exchange)
+        if if_unused and rows:
+            return
+        for binding in rows:
+            bindings.remove(exchange, binding)
+        self.state.exchanges.pop(exchange, None)
+
     def queue_unbind(
         self,
         queue: str,
@@ -157,7 +178,6 @@ class Channel(virtual.Channel):
     ) -> None:
         """Takes a binding away."""
         exchange = exchange or "amq.direct"
-        self.state.binding_delete(queue, exchange, routing_key)
         meta = self.typeof(exchange).prepare_bind(queue, exchange, routing_key, arguments)
         self.connection.bindings.remove(exchange, Binding(*meta))
 
@@ -165,12 +185,15 @@ class Channel(virtual.Channel):
         self, queue: str, if_unused: bool = False, if_empty: bool = False, **options: object
     ) -> None:
         """Deletes a queue, its messages and its bindings; with `if_unused`, only if nobody waits for its
-        messages, with `if_empty`, only if it has none."""
+        messages, with `if_empty`, only if it has none. A message that a worker has counts for both.
+        """
         queues = self.connection.queues
-        if (if_empty and queues.size(queue)) or (if_unused and queues.is_used(queue)):
+        is_consumed = any(channel.consumes(queue) for channel in self.connection.channels)
+        if if_unused and (is_consumed or queues.is_used(queue)):
+            return
+        if if_empty and not queues.is_empty(queue):
             return
         queues.delete(queue)
-        self.state.queue_bindings_delete(queue)
 
     # Consumers.
 

@@ -60,9 +60,13 @@ class _Pull:
 class _Outage(Exception):
     """The connection is lost, or there again."""
 
+    def __init__(self, is_over: bool) -> None:
+        super().__init__(is_over)
+        self.is_over = is_over
+
 
 def _tell_outage(error: Error | None) -> None:
-    raise _Outage
+    raise _Outage(error is None)
 
 
 class Deliveries:
@@ -106,7 +110,7 @@ class Deliveries:
             is_gone = queue in self._gone
             self._gone.discard(queue)
         if is_gone:
-            self._queues.declare_again(queue)
+            self._declare_again(queue, token)
         request = PullRequest(wanted, _EXPIRES).encode()
         self._client.publish(self._next_subject(queue), request, reply=reply)
 
@@ -124,9 +128,9 @@ class Deliveries:
             msg = sub.next_msg(timeout)
         except NextMsgTimeoutError:
             return None
-        except _Outage:
+        except _Outage as outage:
             with self._lock:
-                self._pulls.clear()
+                self._note_outage(outage)
             return None
         with self._lock:
             self._sort(msg)
@@ -181,6 +185,22 @@ class Deliveries:
         if self._thread is not None:
             self._thread.join()
 
+    def _declare_again(self, queue: str, token: str) -> None:
+        try:
+            self._queues.declare_again(queue)
+        except BaseException:
+            with self._lock:
+                self._gone.add(queue)
+                self._pulls.pop(token, None)
+            raise
+
+    def _note_outage(self, outage: _Outage) -> None:
+        """A server that was started again may have lost queues in memory, and 2.9 does not answer requests
+        for messages of such."""
+        self._pulls.clear()
+        if outage.is_over:
+            self._gone.update(self._queue_of.values())
+
     def _is_asked(self, queue: str, now: float) -> bool:
         for token, pull in list(self._pulls.items()):
             if pull.until < now:
@@ -215,8 +235,8 @@ class Deliveries:
         while sub is not None:
             try:
                 self._sort(sub.next_msg(0))
-            except _Outage:
-                self._pulls.clear()
+            except _Outage as outage:
+                self._note_outage(outage)
             except (NextMsgTimeoutError, BadSubscriptionError, ConnectionClosedError):
                 return  # nothing more, or what ended it is for the next call that waits
 

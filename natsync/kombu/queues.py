@@ -113,10 +113,11 @@ class Queues:
         self._declared[queue] = stream, consumer
 
     def declare_again(self, queue: str) -> None:
-        """Makes a queue that this process has declared, where it is gone. Others stay gone."""
+        """Makes and binds a queue that this process has declared, where it is gone. Others stay gone."""
         self._consumers.pop(queue, None)
         if queue in self._declared:
             self._make(queue, *self._declared[queue])
+            self._bindings.restore(queue)
 
     def exists(self, queue: str) -> bool:
         """Whether there is such a queue."""
@@ -161,12 +162,20 @@ class Queues:
             return 0
 
     def is_used(self, queue: str) -> bool:
-        """Whether anybody waits for messages of a queue."""
+        """Whether anybody waits for messages of a queue, or has some."""
         try:
-            return self._consumer(queue).info().num_waiting > 0
+            info = self._consumer(queue).info()
+            return info.num_waiting > 0 or info.num_ack_pending > 0
         except (StreamNotFoundError, ConsumerNotFoundError):
             self._consumers.pop(queue, None)
             return False
+
+    def is_empty(self, queue: str) -> bool:
+        """Whether a queue has no messages, and no worker has any of it."""
+        try:
+            return not self._js.stream(self.names.stream(queue)).cached_info.state.messages
+        except StreamNotFoundError:
+            return True
 
     def purge(self, queue: str) -> int:
         """Deletes the messages of a queue that no worker has got, and returns how many there were."""

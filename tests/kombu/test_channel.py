@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack
 from datetime import datetime, timezone
 from threading import Thread
 from uuid import UUID
@@ -11,7 +12,12 @@ import pytest
 from kombu import Connection, Exchange, Message, Queue
 from kombu.exceptions import ChannelError
 
+import natsync.kombu
+
 from tests.kombu.conftest import Connect
+from tests.support.jetstream import JETSTREAM
+from tests.support.servers import NatsServer
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 
@@ -207,6 +213,61 @@ def test_the_limits_of_a_queue_are_honoured(
     Queue("q")(other.channel()).declare()
     assert "queue 'q' exists with other arguments, which it keeps" in caplog.text
     assert expiry() == 90.0
+
+
+def test_a_queue_that_another_process_deleted_is_bound_again(broker: Connect) -> None:
+    fanout = Exchange("all", "fanout")
+    mine, theirs = broker().channel(), broker().channel()
+    Queue("q", fanout)(mine).declare()
+    theirs.queue_delete("q")
+    Queue("q", fanout)(mine).declare()
+    assert [binding.queue for binding in mine.get_table("all")] == ["q"]
+
+
+def test_an_exchange_is_deleted_and_its_queues_are_not(broker: Connect) -> None:
+    channel = broker().channel()
+    exchange = Exchange("x", "direct")(channel)
+    Queue("q", exchange, routing_key="k")(channel).declare()
+    exchange.delete(if_unused=True)
+    assert channel.get_table("x") != []
+    exchange.delete()
+    assert channel.get_table("x") == []
+    assert Queue("q")(channel).queue_declare(passive=True).queue == "q"
+
+
+def test_a_queue_in_use_or_with_messages_is_not_deleted_by_mistake(broker: Connect) -> None:
+    worker = Worker(broker(), Queue("q"), prefetch=1)
+    worker.connection.Producer().publish(1, routing_key="q")
+    assert worker.take(1) == [1]
+    other = broker().channel()
+    other.queue_delete("q", if_empty=True)  # its message is with the worker
+    other.queue_delete("q", if_unused=True)  # that asks for no more, as it may have one
+    worker.got[0].ack()
+    worker.connection.Producer().publish(2, routing_key="q")
+    assert worker.take(1) == [2]
+
+
+def test_bindings_are_there_again_after_the_server_was(stream_name: str) -> None:
+    natsync.kombu.register()
+    fanout = Exchange("all", "fanout")
+    options = {"prefix": stream_name, "storage": "memory"}
+    with ExitStack() as stack:
+        server = stack.enter_context(NatsServer(JETSTREAM))
+
+        def connect() -> Connection:
+            return stack.enter_context(Connection(server.url, transport_options=options))
+
+        worker = Worker(connect(), Queue("q", fanout))
+        assert worker.take(1, timeout=0.2) == []
+        server.terminate()
+        server.start()
+        producer = connect().Producer()
+
+        def arrives() -> bool:
+            producer.publish("here", exchange=fanout, declare=[fanout])
+            return bool(worker.take(1, timeout=0.5))
+
+        eventually(arrives)
 
 
 def test_what_is_no_message_of_kombu_is_deleted(
