@@ -154,7 +154,8 @@ class Queues:
         return messages[0] if messages else None
 
     def size(self, queue: str) -> int:
-        """How many messages a queue has that no worker has got."""
+        """How many messages a queue has that no worker has got. The server counts a new message for its
+        consumer some moments after it has stored it."""
         try:
             return self._consumer(queue).info().num_pending
         except (StreamNotFoundError, ConsumerNotFoundError):
