@@ -1,8 +1,9 @@
 """Compressed files -> their contents, piece by piece: gzip, zstd, xz, bzip2.
 
-Follows RFC 1952 and RFC 8878. A file of any format may have several members, frames or streams. No piece of
-contents is larger than a block, however well it is compressed, and windows larger than the formats' own
-tools accept are refused. Raises PackedError at damage or an early end, after all contents before it.
+Follows RFC 1952 and RFC 8878. A file of any format may have several members, frames or streams. Each piece of
+the contents is at most one block, however well the data is compressed. Windows larger than the formats' own
+tools accept are refused. The unpackers raise PackedError at damage or an early end, after they have yielded
+all contents before it.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from .reader import BLOCK, Blocks, PackedError
 
 Unpack = Callable[[Iterator[bytes]], Iterator[bytes]]
 
-_GZIP = 31  # zlib's name for "with a gzip header"
+_GZIP = 31  # zlib's `wbits` for a gzip header
 # The window that `zstd -d` accepts by default; `xz -9` needs half of it.
 _LARGEST_WINDOW = 1 << 27
 
-# Captures of real servers shrink to a half or a tenth; gzip shrinks messages of zeros to a 125th, and xz to a
-# 380th. A file that expands further is made to waste time and memory.
+# Captures of real servers compress to between a half and a tenth of their size; messages of zeros compress to
+# 1/125 with gzip and to 1/380 with xz. A file that expands further was made to waste time and memory.
 LARGEST_RATIO = 500
 ALWAYS_EXPANDED = 16 << 20
 
 _ZSTD_FRAME = b"\x28\xb5\x2f\xfd"
-_ZSTD_FIELDS = (0, 2, 4, 8)  # sizes of the content size field; the dictionary's is 0, 1, 2 or 4
+_ZSTD_FIELDS = (0, 2, 4, 8)  # sizes of the content size field; the dictionary ID has 0, 1, 2 or 4
 _ZSTD_LARGEST = 1 << 17
 _RLE, _RESERVED = 1, 3
 
@@ -58,8 +59,9 @@ def gunzip(pieces: Iterator[bytes]) -> Iterator[bytes]:
 def bounded(
     pieces: Iterator[bytes], taken: Callable[[], int], most: int | None = None
 ) -> Iterator[bytes]:
-    """The contents, up to a limit: `most` bytes, or else the larger of `ALWAYS_EXPANDED` and `LARGEST_RATIO`
-    times the compressed bytes that were `taken` so far. Raises PackedError beyond it."""
+    """Yields the contents, and raises PackedError when they exceed a limit: `most` bytes or, if that is None,
+    the larger of `ALWAYS_EXPANDED` and `LARGEST_RATIO` times the compressed bytes `taken` so far.
+    """
     size = 0
     for piece in pieces:
         size += len(piece)
@@ -114,10 +116,10 @@ def _streams(pieces: Iterator[bytes], name: str, fresh: Callable[[], _Unpacker])
 
 
 def unzstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The contents of a zstd file of one or more frames. ImportError without the library.
+    """The contents of a zstd file of one or more frames. Raises ImportError without the library.
 
-    The library alone neither reports a frame that ends early nor bounds the output of a call. So it is fed
-    one block at a time, which expands to 128 KiB at most.
+    The library neither reports a frame that ends early nor limits the output of a call. So it gets one zstd
+    block at a time, which expands to at most 128 KiB.
     """
     import zstandard
 
@@ -145,7 +147,7 @@ def unzstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _frame_parts(source: Blocks, magic: bytes) -> Iterator[bytes]:
-    """A frame, cut between its blocks."""
+    """The parts of a frame: its header, each of its blocks, and its checksum."""
     descriptor = _take(source, 1)
     flags = descriptor[0]
     single = flags >> 5 & 1
@@ -172,7 +174,7 @@ def _take(source: Blocks, count: int) -> bytes:
 
 
 def _skip(source: Blocks, count: int) -> None:
-    """Skips a frame without data, of any size."""
+    """Skips a skippable frame of any size."""
     while count:
         source.fill(1)
         step = min(count, BLOCK)
@@ -180,7 +182,7 @@ def _skip(source: Blocks, count: int) -> None:
         count -= step
 
 
-# First bytes -> the name of the format, and the function that unpacks it.
+# First bytes of a file -> the name of the format, and the function that unpacks it.
 FORMATS: dict[bytes, tuple[str, Unpack]] = {
     b"\x1f\x8b": ("gzip", gunzip),
     _ZSTD_FRAME: ("zstd", unzstd),

@@ -1,9 +1,9 @@
 """The TLS secrets in pcapng files (Decryption Secrets Blocks), read before the packets that need them.
 
-The draft of the format requires secrets before their packets, and Wireshark uses only those. But programs
-that extract secrets from running processes write them when they find them, which is often later. So secrets
-apply to all captures that are read together. A stream can be read only once: its secrets apply to the packets
-after them.
+The pcapng draft requires that secrets precede the packets they decrypt, and Wireshark uses no others. But
+programs that extract secrets from running processes write them when they find them, which is often later. So
+secrets apply to all captures that are read together. A stream can be read only once: its secrets apply only
+to the packets after them.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from .reader import NOWHERE
 from .report import CaptureReport, FileReport
 from .sources import file_size, files_of, read_file, unpacked
 
-# Every block with TLS secrets has one of these, in the byte order of its section. Few files have none by
-# chance, and it is found at the speed of memory.
+# Every block with TLS secrets contains one of these marks, in the byte order of its section. Few other files
+# contain one by chance, and the search runs at the speed of memory.
 _MARKS = tuple(TLS_KEY_LOG.to_bytes(4, order) for order in ("little", "big"))
-_BORDER = 3  # bytes of a mark that may end a piece
+_BORDER = 3  # bytes of a mark that may be at the end of one piece, with the rest in the next
 
 
 def read_secrets(paths: Sequence[str], max_expanded: int | None, embedded: KeyLog) -> None:
-    """Fills `embedded` with the secrets of all captures that the inputs name, in order of their names. If one
-    of the inputs is a stream, it does nothing. Raises CaptureError if a file cannot be read."""
+    """Fills `embedded` with the secrets of all captures that the inputs name, in the order of the inputs. Does
+    nothing if one of the inputs is a stream. Raises CaptureError if a file cannot be read."""
     files = files_of(paths, CaptureReport())
     if None in map(file_size, files):
         return
@@ -37,7 +37,7 @@ def read_secrets(paths: Sequence[str], max_expanded: int | None, embedded: KeyLo
 
 
 def _may_have_secrets(path: str, max_expanded: int | None) -> bool:
-    """Whether the contents of a file are pcapng and have a mark somewhere."""
+    """Whether a file is pcapng, perhaps compressed, and contains a mark."""
     report = FileReport(path, "")
     with unpacked(path, report, max_expanded) as blocks:
         if not report.format.endswith("pcapng"):

@@ -1,6 +1,6 @@
-"""Access to capture files: those of this machine, and those that a URI names (object storage, HDFS).
+"""Access to capture files: local files, and files that a URI names (object storage, HDFS).
 
-The file system of a URI comes from pyarrow (extra `spark`), which is imported for the first URI.
+pyarrow (extra `spark`) provides the file systems of URIs. It is imported when the first URI is used.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ if TYPE_CHECKING:
 OVERLAP = "put some of them together with mergecap first"
 
 _URI = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
-# Hadoop's name of a scheme -> pyarrow's.
+# Hadoop's name of a URI scheme -> pyarrow's name.
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "wasb": "abfs", "wasbs": "abfss"}
 # A request to an object storage takes as long as reading this many bytes.
 _READ_AHEAD = 1 << 22
 
 
 def is_uri(path: str) -> bool:
-    """Whether a path is a URI (`s3a://bucket/file`), and not a file of this machine."""
+    """Whether a path is a URI (`s3a://bucket/file`), and not a local path."""
     return _URI.match(path) is not None
 
 
 def capture_name(path: str) -> str:
-    """The name of a capture in rows: its file name, with bytes that are not UTF-8 escaped."""
+    """The name of a capture in rows: its file name, in which bytes that are not UTF-8 are escaped."""
     base = posixpath.basename(path) if is_uri(path) else os.path.basename(path)
     return os.fsencode(base).decode("utf-8", "backslashreplace")
 
 
 def identity(path: str) -> str:
-    """A text that is the same for all names of one file."""
+    """A string that is the same for all paths to one file. Different URIs are different files."""
     return path if is_uri(path) else os.path.realpath(path)
 
 
 def size_and_mtime(path: str) -> tuple[int, int]:
-    """The size of a file in bytes, and the time of its last change (ns). Raises CaptureError if it does not
-    exist or is not a regular file."""
+    """The size of a file in bytes, and the time of its last modification (ns). Raises CaptureError if the file
+    does not exist or is not a regular file."""
     if is_uri(path):
         return _stat_elsewhere(path)
     try:
@@ -65,7 +65,7 @@ def size_and_mtime(path: str) -> tuple[int, int]:
 
 
 def opened(path: str, start: int = 0) -> AbstractContextManager[Pieces]:
-    """Opens a file for reading from byte `start` on. Raises CaptureError if that fails."""
+    """Opens a file for reading, positioned at byte `start`. Raises CaptureError if that fails."""
     try:
         if is_uri(path):
             return _opened_elsewhere(path, start)
@@ -94,8 +94,8 @@ def contents(folder: str) -> list[str] | None:
 
 
 def matches(pattern: str) -> list[str] | None:
-    """The names that match a pattern, in order; None if it is not a pattern. A URI may have wildcards only in
-    its last part."""
+    """The sorted paths that match a pattern; None if `pattern` has no wildcards or is itself the path of a
+    local file. A URI may have wildcards only after its last slash."""
     if not glob.has_magic(pattern):
         return None
     if not is_uri(pattern):
@@ -109,9 +109,9 @@ def _reason(error: Exception) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
-@lru_cache(maxsize=64)  # a file is opened many times, and a connection takes long to make
+@lru_cache(maxsize=64)  # a file is opened many times, and connecting is slow
 def elsewhere(path: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a URI, and the name of the file there."""
+    """The file system of a URI, and the path of the file in it."""
     try:
         from pyarrow import fs
     except ImportError as error:

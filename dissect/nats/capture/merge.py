@@ -1,10 +1,10 @@
 """Several captures -> one timeline.
 
-Captures that follow each other are read one after the other. Captures that overlap (two taps, a ring of files
-whose ends mix) are merged by the times of their packets. The packets of one file keep their order, whatever
-their times. Of packets with the same time, the one from the file that began first comes first. A file is
-opened when the timeline reaches its first packet and closed after its last one, so only files that overlap
-are open together.
+Captures that do not overlap in time are read one after the other. Captures that overlap (two taps, or a ring
+of files whose ends mix) are merged by the times of their packets. The packets of one file keep their order,
+whatever their times. If packets have the same time, the packet from the file that began first comes first. A
+file is opened when the timeline reaches its first packet and closed after its last one, so only files that
+overlap are open together.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from math import inf
 
 from ..types import Packets
 
-# Each open file has a block in memory. Well below the 1024 files that a process may usually open.
+# Each open file takes one block of memory. This is well below the usual limit of 1024 open files.
 MOST_OPEN = 200
 
 Reader = Generator[Packets, None, None]
@@ -25,10 +25,11 @@ Reader = Generator[Packets, None, None]
 def merge(
     sources: Sequence[tuple[float, Callable[[], Reader]]], too_many: Exception
 ) -> Generator[Packets, None, None]:
-    """The packets of all sources. A source is the time of its first packet and a function that opens it;
-    sources are in order of these times. Raises `too_many` if more than `MOST_OPEN` overlap."""
-    # The time of a source's next packet, the source's index, its packets, and how many of them were yielded.
-    # Indexes differ, so the items after them are never compared.
+    """The packets of all sources. Each source is the time of its first packet and a function that opens it;
+    `sources` are in the order of these times. Raises `too_many` if more than `MOST_OPEN` overlap.
+    """
+    # A heap of: the time of a source's next packet, the index of the source, its packets, and how many of them
+    # were yielded. No two entries have the same index, so the packets are never compared.
     heads: list[tuple[int, int, Packets, int]] = []
     readers: dict[int, Reader] = {}
     opened = 0
@@ -70,8 +71,9 @@ def _push(
 
 
 def _stop(run: Packets, taken: int, until: float, ties: bool) -> int:
-    """The end of the packets before `until`, or up to and including it with `ties`; at least one packet.
-    Where times in a file decrease, the later packets count as if they had the larger time."""
+    """The index at which the packets before `until` end, or those up to and including `until` with `ties`. It
+    is at least `taken` + 1. A packet with a smaller time than its predecessor goes with that packet.
+    """
     places = run.places
     stop = taken + 1
     size = len(places)

@@ -1,8 +1,8 @@
 """Classic pcap files -> packets: both byte orders, micro- and nanoseconds, Kuznetzov's longer records.
 
 Follows draft-ietf-opsawg-pcap. Reading ends at a record that claims more bytes than any packet can have,
-because the start of the next record is unknown then, or at the end of the file inside a record. The report
-notes either, with the position; all records before it are read.
+because the start of the next record is then unknown, or where the file ends inside a record. The report
+notes either case, with the position; all records before it are read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..types import Packets
 from .reader import NOWHERE, Blocks, Ended, Reading
 from .report import FileReport
 
-# First four bytes -> byte order, nanoseconds per unit of a time's fraction, size of a record header.
+# First four bytes -> byte order, nanoseconds per unit of a timestamp's fraction, size of a record header.
 MAGICS = {
     b"\xd4\xc3\xb2\xa1": ("<", 1000, 16),
     b"\xa1\xb2\xc3\xd4": (">", 1000, 16),
@@ -25,8 +25,9 @@ MAGICS = {
 HEADER = 24
 _SNAPLEN_AT = 16  # snap length and link type are the last fields
 
-# libpcap's MAXIMUM_SNAPLEN: a packet may be that large whatever the file header says. A larger snap length in
-# the header counts up to the limit that libpcap and Wireshark have for the links with the largest packets.
+# USUAL_SNAPLEN is libpcap's MAXIMUM_SNAPLEN: a packet may be this large whatever the file header says. A
+# larger snap length in the header is valid up to LARGEST_SNAPLEN, the limit of libpcap and Wireshark for the
+# links with the largest packets.
 USUAL_SNAPLEN = 262144
 LARGEST_SNAPLEN = 128 << 20
 
@@ -43,13 +44,14 @@ def largest_packet(snaplen: int) -> int:
 
 
 def read_pcap(blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Reading:
-    """The packets of a file whose header is complete, a block of the file at a time, without those that begin
-    at byte `stop` of the file or later. `report` counts packets before they are yielded."""
+    """The packets of a file, one block of the file at a time, except those that begin at byte `stop` of the
+    file or later. The file header must be complete. `report` counts packets before they are yielded.
+    """
     head = blocks.data[blocks.at : blocks.at + HEADER]
     order, unit_ns, header = MAGICS[head[:4]]
     snaplen, linktype = struct.unpack_from(order + "II", head, 16)
     largest = largest_packet(snaplen)
-    # The upper bits are the length of the frame check sequence, which IP lengths exclude.
+    # The upper bits are the length of the frame check sequence. It is ignored: IP lengths exclude it.
     linktype &= 0xFFFF
     unpack = struct.Struct(order + "4I").unpack_from
     second = second_ns = 0
@@ -102,8 +104,9 @@ def read_pcap(blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Readin
 
 
 def _note_damage(blocks: Blocks, report: FileReport, kept: int, largest: int, head: bytes) -> None:
-    """Notes damage or a cut record after the last whole record, if there is any. `head` is the header of the
-    file: where another one follows the records, its first 16 bytes pass for a record without bytes.
+    """Notes damage or a cut record after the last whole record, if there is any. `head` is the file header. If
+    another file follows (joined with cat), the first 16 bytes of its header look like an empty record, and
+    reading ends at the rest of that header.
     """
     rest = len(blocks.data) - blocks.at
     if kept > largest and blocks.data.startswith(head[_SNAPLEN_AT:], blocks.at):

@@ -1,7 +1,7 @@
 """The bytes of an input, in large blocks from which `pcap` and `pcapng` read records.
 
-Reading is fast because a file object is read by blocks of many records, never by records. An input that is
-still being written (a pipe) returns the bytes that it has.
+Reading is fast because a file object is read in blocks of many records, never record by record. An input that
+is still being written (a pipe) returns the bytes that it has.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Protocol
 from ..types import Packets
 from .report import FileReport
 
-# Large enough that its own cost does not show, small enough for a processor's cache and for hundreds of open
-# files.
+# Large enough that the cost of reading a block does not matter, small enough for a processor's cache and for
+# hundreds of open files.
 BLOCK = 1 << 17
 
 
@@ -32,9 +32,10 @@ class Pieces(Protocol):
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The state at the end of reading. `landed` is the position where the next record begins, or would begin.
-    `context` are bytes that turn the rest of the file into a capture if they are put before it. For pcapng:
-    `sections` is the number of sections that began, `described` the number of interfaces that were described,
-    and `leans` is whether a packet without a time of its own took that of an earlier packet."""
+    `context` has the bytes that turn the rest of the file into a capture when they are put before it. For
+    pcapng, `sections` is the number of sections that began, `described` is the number of interfaces that were
+    described, and `leans` is whether a packet without a timestamp got the time of an earlier packet.
+    """
 
     landed: int
     context: bytes
@@ -47,14 +48,14 @@ Reading = Generator[Packets, None, Ended]
 
 
 class PackedError(Exception):
-    """Compressed data that cannot be unpacked further; the text says why."""
+    """Compressed data cannot be unpacked further; the text says why."""
 
 
 class Blocks:
-    """A buffer over an input: `data[at:]` are the bytes that were not read yet, and `fill` adds more.
+    """A buffer over an input: `data[at:]` are the bytes that were not consumed yet, and `fill` adds more.
 
-    `fault` is the reason why the input could not be read to its end, if there is one. `place` is the position
-    in the whole input at which the pieces begin.
+    `fault` is the reason why the input could not be read to its end; empty if there is none. `place` is the
+    position in the whole input at which the pieces begin.
     """
 
     def __init__(self, pieces: Iterator[bytes], place: int = 0) -> None:
@@ -72,8 +73,8 @@ class Blocks:
     def fill(self, need: int) -> bool:
         """Reads until there are `need` bytes from `at` on; returns whether there are.
 
-        Drops the bytes before `at`. Reads no more than it must, because a pipe may have no more bytes for a
-        long time.
+        If it reads, it drops the bytes before `at`. It stops as soon as it has enough bytes, because a pipe may
+        have no more for a long time.
         """
         have = len(self.data) - self.at
         if have >= need:
@@ -110,8 +111,8 @@ class Blocks:
 def pieces_of(
     opened: AbstractContextManager[Pieces], report: FileReport
 ) -> Generator[bytes, None, None]:
-    """The bytes of a file as they arrive, up to a block at a time. The file is closed at its end, or with
-    this iterator. `report` gets the position."""
+    """The bytes of a file as they arrive, at most one block at a time. The file is closed at its end, or when
+    this generator is closed. `report` gets the position."""
     with opened as file:
         while piece := file.read1(BLOCK):
             report.position += len(piece)

@@ -1,8 +1,8 @@
-"""A report of the bytes that were read and those that were not: one `FileReport` per capture file, all
-of them in a `CaptureReport`.
+"""Reports of what was read and what could not be read: one `FileReport` per capture file, all of them in one
+`CaptureReport`.
 
-The reader updates them while it passes packets on, a block of the file at a time; they are complete after
-the last packet. Another thread may read them at any time.
+The reader updates the reports for each block of a file, before it passes on the packets in it. They are
+complete after the last packet. Another thread may read them at any time.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class InterfaceReport:
-    """An interface that a pcapng file describes. `snaplen` 0 is no limit.
+    """An interface that a pcapng file describes. A `snaplen` of 0 means no limit.
 
-    Drops are packets that the capture program knows it missed: `interface_drops` (by the network card) and
-    `system_drops` (by the kernel) from its last statistics, `packet_drops` from the packets themselves. None:
-    unknown.
+    Drops are packets that the capture program knows it missed. `interface_drops` (by the network card) and
+    `system_drops` (by the kernel) are from its latest statistics, `packet_drops` from the packet blocks. None
+    means unknown.
     """
 
     linktype: int
@@ -33,17 +33,17 @@ class InterfaceReport:
 class FileReport:
     """One capture file. `path` is the name under which it was opened, `capture` the file name in rows.
 
-    - `format`: such as "pcap, microseconds" or "gzip pcapng".
-    - `size`: its bytes on disk, None if it is not a file; `position`: how many of them were read so far.
+    - `format`: for example "pcap, microseconds" or "gzip pcapng".
+    - `size`: bytes on disk, None if it is not a regular file; `position`: how many of them were read so far.
     - `finished`: the report will not change any more.
-    - `first_ns`: time of the first packet; `last_ns`: the latest time of all; None without packets.
-    - `linktypes`, `snaplens`: packets by link type and by snap length of their interface.
+    - `first_ns`: time of the first packet; `last_ns`: latest time of any packet; None without packets.
+    - `linktypes`, `snaplens`: packets by the link type and by the snap length of their interface.
     - `cut_packets`: packets that were longer on the wire than in the file.
     - `skipped`: unusable packet records, by reason; `blocks`: records that are not packets, by kind.
     - `comments`: number of comments on files, interfaces and packets.
     - `broken`: why and where reading ended early, as one sentence; nothing after that position was read.
-      `fault` is reason and position alone.
-    - `before`: the packets of the file before those that are counted here, if reading began in its middle.
+      `fault` has only the reason and the position.
+    - `before`: the number of packets in the file before the first one read, if reading began in its middle.
     """
 
     path: str
@@ -69,8 +69,8 @@ class FileReport:
     before: int = 0
 
     def break_off(self, reason: str, position: int) -> None:
-        """Notes that reading ended at a byte of the file (of its contents, if it is compressed), in the
-        packet after the last one that was counted."""
+        """Notes that reading ended early at byte `position` of the file (of its contents, if it is
+        compressed), in the packet after the last one that was counted."""
         self.fault = reason, position
         where = f"in packet {self.before + self.packets + 1}, at byte {position}"
         self.broken = f"{reason} {where}; everything before it was read"
@@ -85,7 +85,7 @@ class FileReport:
         return "; ".join(faults) or None
 
     def saw(self, first_ns: int, latest_ns: int) -> None:
-        """Notes packets: the time of the first one, and the latest time of all."""
+        """Notes the time of the first of some packets, and the latest time of them all."""
         if self.first_ns is None:
             self.first_ns = first_ns
         if self.last_ns is None or latest_ns > self.last_ns:
@@ -102,10 +102,11 @@ class FileReport:
 
 @dataclass(slots=True)
 class CaptureReport:
-    """All inputs that were begun, in the order of their first packets. `size` is the number of bytes of all
-    inputs on disk, also of those that were not begun; None if not all of them are files. `passed_over` are
-    files in folders that are not captures, `unreadable` those that could not be opened, each with the reason.
-    `protocols` counts the TCP connections that are over, by protocol."""
+    """The reports of all inputs of which reading has begun, in the order of their first packets. `size` is the
+    number of bytes of all inputs on disk, begun or not; None if not all of them are regular files.
+    `passed_over` lists files in folders that are not captures, and `unreadable` files in folders that could not
+    be opened, each with the reason. `protocols` counts the TCP connections that are over, by protocol.
+    """
 
     files: list[FileReport] = field(default_factory=list)
     size: int | None = None
@@ -115,10 +116,10 @@ class CaptureReport:
 
     @property
     def position(self) -> int:
-        """How many bytes of all inputs were read so far."""
+        """The number of bytes of all inputs that were read so far."""
         return sum(file.position for file in self.files)
 
     @property
     def damaged(self) -> list[FileReport]:
-        """The files that were cut short or are damaged: the reason for exit status 3."""
+        """The files that are cut short or damaged. If there are any, the exit status is 3."""
         return [file for file in self.files if file.damage is not None]

@@ -28,6 +28,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import MissingLibrary, QueryError
+from ..schema.declaration import Type
 from ..schema.records import FrameRecord, Record
 from ..tables import TABLE_OF, TABLES
 from .arrow.records import BATCH_BYTES, BATCH_ROWS, batch, schema
@@ -58,6 +59,17 @@ _SMALL = {"threads": "1", "memory_limit": _MEMORY, "temp_directory": ""}
 _ROW_GROUP = 16_384
 
 _TOO_MUCH = "it takes too much memory"
+
+_SQL_TYPES = {
+    Type.TEXT: "VARCHAR",
+    Type.INTEGER: "BIGINT",
+    Type.BOOLEAN: "BOOLEAN",
+    Type.TIME: "TIMESTAMPTZ",
+    Type.TEXTS: "VARCHAR[]",
+    Type.COUNTS: "MAP(VARCHAR, BIGINT)",
+    Type.HEADERS: "MAP(VARCHAR, VARCHAR[])",
+}
+"""The types that DuckDB makes of those of `arrow_type`."""
 
 RESERVED = {"end", "group", "offset"}
 """Names of columns that are words of DuckDB's grammar, and are written in double quotes."""
@@ -183,14 +195,17 @@ def limits_of(folder: str) -> dict[str, str]:
 
 
 def create_tables(connection: duckdb.DuckDBPyConnection, tables: Iterable[str]) -> None:
-    """Creates tables without rows."""
-    # One transaction: each that is committed waits for the disk.
+    """Creates empty tables."""
+    # One transaction, because each commit waits for the disk. One text, because that takes a quarter of the
+    # time of copying each table's Arrow schema: 9 ms instead of 39 for all tables.
     connection.begin()
-    for table in tables:
-        connection.register("rows", _nothing(table))
-        connection.execute(f"CREATE TABLE {table} AS FROM rows")
-        connection.unregister("rows")
+    connection.execute("".join(map(_creation, tables)))
     connection.commit()
+
+
+def _creation(table: str) -> str:
+    columns = (f'"{column.name}" {_SQL_TYPES[column.type]}' for column in TABLES[table].columns)
+    return f"CREATE TABLE {table} ({', '.join(columns)});"
 
 
 @contextmanager

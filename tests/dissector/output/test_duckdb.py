@@ -348,3 +348,12 @@ def test_frames_with_large_headers_do_not_wait_for_many_others(
         sql.load(connection, [large, large, frame, large, frame])
         assert connection.execute("SELECT count(*) FROM frames").fetchone() == (5,)
     assert sizes == [2, 3]
+
+
+def test_tables_are_created_as_duckdb_reads_them_from_arrow() -> None:
+    with closing(duckdb.connect(":memory:")) as connection:
+        sql.create_tables(connection, TABLES)
+        for table in TABLES:
+            connection.register("rows", sql.schema(table).empty_table())
+            expected = connection.execute("DESCRIBE rows").fetchall()
+            assert connection.execute(f"DESCRIBE {table}").fetchall() == expected

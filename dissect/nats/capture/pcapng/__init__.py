@@ -1,4 +1,4 @@
-"""The blocks of pcapng files: read as packets, and written as one section."""
+"""pcapng files: reads their packets, and writes the blocks of several files as one section."""
 
 from .packets import (
     HEADER,

@@ -1,8 +1,8 @@
-"""Captures that overlap in time -> one pcapng section, with their packets in order of time.
+"""Captures that overlap in time -> one pcapng section, with their packets in the order of time.
 
-Each interface keeps its link type, time resolution and other options, under a new number. All other blocks
+Each interface gets a new number, and keeps its link type, time resolution and other options. All other blocks
 are copied; a block that is not a packet stays before the packet that follows it. The section header has the
-options of the first section, and the comments of all.
+options of all sections; hardware, operating system and program come from the first section that names any.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .section import ENHANCED, INTERFACE, OBSOLETE, SECTION, STATISTICS, Section
 
 PACKETS = (OBSOLETE, ENHANCED)
 _HEAD = 24  # bytes of a section header before its options
-_ONCE = (2, 3, 4)  # hardware, operating system and program, of which a section names one
+_ONCE = (2, 3, 4)  # hardware, operating system and program: a section has at most one of each
 _MOST_OBSOLETE = 0xFFFF
 
 
@@ -41,8 +41,8 @@ class BlockSource(NamedTuple):
 
 
 def write_merged(sources: Sequence[BlockSource], output: BinaryIO) -> None:
-    """Writes the blocks of all sources. Of packets with the same time, those of the first source come first.
-    Raises CaptureError if the sources have different byte orders."""
+    """Writes the blocks of all sources. Packets with the same time keep the order of `sources`. Raises
+    CaptureError if the sources have different byte orders."""
     heads = [
         (source.path, block)
         for source in sources
@@ -72,14 +72,14 @@ class _SourceSection:
         self._numbers: list[int] = []
 
     def read(self, block: Block) -> int | None:
-        """The time of a packet; None for an interface."""
+        """Reads a packet or interface block. Returns the time of the packet; None for an interface."""
         section = self._section
         section.begin(block.data)
         section.add_block(block.kind, 8, len(block.data) - 4)
         return next((run.places[0][0] for run in section.take_packets()), None)
 
     def renumbered(self, block: Block, numbers: Iterator[int]) -> bytes:
-        """A block with the new number of its interface; empty if no block describes its interface."""
+        """The block with the new number of its interface; empty if no earlier block describes the interface."""
         if block.kind == INTERFACE:
             self._numbers.append(next(numbers))
         if block.kind not in (OBSOLETE, STATISTICS, ENHANCED):
@@ -95,7 +95,8 @@ class _SourceSection:
 
 
 def _timed(source: BlockSource) -> Iterator[tuple[float, list[tuple[_SourceSection, Block]]]]:
-    """The packets of a source with their times, each with the blocks before it."""
+    """The blocks of a source, grouped with the packet that follows them, and the time of that packet. Blocks
+    after the last packet have an infinite time."""
     parts: list[tuple[_SourceSection, Block]] = []
     for block in source.blocks():
         if block.kind == SECTION:

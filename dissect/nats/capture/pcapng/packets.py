@@ -1,10 +1,10 @@
 """pcapng files -> packets: sections of either byte order, several interfaces, any time resolution.
 
 Follows draft-ietf-opsawg-pcapng. Packets are in enhanced, simple and (obsolete) packet blocks. Other blocks
-are skipped by their length and counted by kind. A simple packet has no time of its own: it gets the time of
-the packet before it. Reading ends at a block with an impossible length, or at the end of the file inside a
-block. The report notes either, with the position; all blocks before it are read. A packet whose interface is
-not described, or that claims more bytes than its block has, is counted as skipped.
+are skipped by their length and counted by kind. A simple packet block has no timestamp: the packet gets the
+latest time of the packets before it. Reading ends at a block with an impossible length, or where the file ends
+inside a block. The report notes either case, with the position; all blocks before it are read. A packet whose
+interface is not described, or that claims more bytes than its block has, is counted as skipped.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ MAGIC = b"\x0a\x0d\x0d\x0a"
 HEADER = 12
 
 _ENHANCED = 6
-_FIXED = 28  # of an enhanced packet block, before the packet
+_FIXED = 28  # bytes of an enhanced packet block before the packet
 
-# Wireshark reads blocks up to 16 MiB, and packets up to 128 MiB on the links with the largest.
+# Wireshark reads blocks up to 16 MiB, and packets up to 128 MiB on the links with the largest packets.
 LARGEST_BLOCK = 128 << 20
 _SHORTEST_SECTION = 28
 
@@ -35,7 +35,7 @@ def is_section(head: bytes) -> bool:
 def read_pcapng(
     blocks: Blocks, report: FileReport, stop: int = NOWHERE, embedded: KeyLog | None = None
 ) -> Reading:
-    """The packets of a file that begins with a section header, a block of the file at a time, without those
+    """The packets of a file that begins with a section header, one piece of the file at a time, except those
     that begin at byte `stop` of the file or later. `report` counts packets before they are yielded. TLS
     secrets are added to `embedded`.
     """
@@ -77,8 +77,8 @@ def read_pcapng(
 
 
 def _common_packets(section: Section, data: bytes, at: int, last: int) -> int:
-    """Reads the enhanced packet blocks from `at` to `last` that have a packet and no options. Returns the
-    position of the first other block."""
+    """Reads the whole enhanced packet blocks without options that follow each other from `at` on and begin at
+    `last` or before. Returns the position of the first block that it does not read."""
     unpack = struct.Struct(section.order + "7I").unpack_from
     closing = struct.Struct(section.order + "I").unpack_from
     size = len(data)
@@ -115,8 +115,8 @@ def _common_packets(section: Section, data: bytes, at: int, last: int) -> int:
 
 
 def type_and_size(order: str, data: bytes, at: int) -> tuple[int, int]:
-    """The type and size of the block at `at`, of which only the first `HEADER` bytes are needed. A section
-    header has its own byte order."""
+    """The type and size of the block at `at`: its first `HEADER` bytes are enough; with fewer, the result is 0
+    and `HEADER`. `order` is the byte order, except for a section header, which shows its own."""
     if at + HEADER > len(data):
         return 0, HEADER
     if data[at : at + 4] == MAGIC:
@@ -126,7 +126,7 @@ def type_and_size(order: str, data: bytes, at: int) -> tuple[int, int]:
 
 
 def block_fault(data: bytes, at: int, kind: int, size: int) -> str:
-    """The damage of the block at `at`, after which the next block cannot be found."""
+    """The damage of the block at `at` because of which the next block cannot be found; empty if none."""
     if not HEADER <= size <= LARGEST_BLOCK or size % 4:
         return f"a block of {size} bytes is claimed"
     if kind == SECTION and (size < _SHORTEST_SECTION or data[at + 8 : at + 12] not in ORDERS):

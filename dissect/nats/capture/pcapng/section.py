@@ -12,16 +12,16 @@ from ...types import Packets
 from ..reader import Ended
 from ..report import FileReport, InterfaceReport
 
-# A section header shows its byte order by this number, after type and length.
+# The byte-order magic of a section header, which follows type and length -> the byte order.
 ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 
 SECTION = 0x0A0D0D0A
 INTERFACE, OBSOLETE, SIMPLE, STATISTICS, ENHANCED, _SECRETS = 1, 2, 3, 5, 6, 10
 SECRETS_NAME = "decryption secrets"
-"""The name of these blocks in `FileReport.blocks`."""
+"""The name of Decryption Secrets Blocks in `FileReport.blocks`."""
 
 TLS_KEY_LOG = 0x544C534B
-"""The kind of secrets in a block of them: a TLS key log."""
+"""The secrets type of a Decryption Secrets Block that contains a TLS key log."""
 
 _NAMES = {
     4: "name resolution",
@@ -33,21 +33,22 @@ _NAMES = {
     0x40000BAD: "custom",
 }
 
-# Options, by the block they are in; a comment is 1 in all.
+# Codes of options, one line per kind of block; a comment has code 1 in all blocks.
 _COMMENT = 1
 _NAME, _TSRESOL, _TSOFFSET = 2, 9, 14
 _INTERFACE_DROPS, _SYSTEM_DROPS = 5, 7
 _PACKET_DROPS = 4
 
-# Each interface takes memory, and captures have a few; the obsolete packet block can name 65536 at most.
+# Each interface takes memory, and captures have few; the obsolete packet block can address 65536 at most.
 MOST_INTERFACES = 4096
 
-# Times are int64 in every table; a wrong timestamp must not overflow that.
+# Times are int64 in every table, and a wrong timestamp must not overflow them.
 _FIRST_TIME, _LAST_TIME = -(1 << 63), (1 << 63) - 1
 _UNKNOWN_DROPS = 0xFFFF
 
 
-# No option that is used is longer, and the description of an interface is stored as long as its section.
+# Longer options of an interface are not kept: none that is used is longer, and the description of an interface
+# stays in memory as long as its section.
 _LONGEST_KEPT = 1024
 
 
@@ -57,7 +58,7 @@ def _section(order: str) -> bytes:
 
 
 def interfaces_in(context: bytes) -> int:
-    """How many interfaces a section describes, by the blocks of it that were stored (`Ended.context`)."""
+    """The number of interfaces that a section describes; `context` has the section's blocks (`Ended.context`)."""
     if context[8:12] not in ORDERS:
         return 0
     unpack = struct.Struct(ORDERS[context[8:12]] + "II").unpack_from
@@ -71,7 +72,7 @@ def interfaces_in(context: bytes) -> int:
 
 @dataclass(slots=True)
 class Interface:
-    """The properties of an interface that its packets need: a tick is `times` / `per` nanoseconds."""
+    """The properties of an interface that its packets need: a timestamp unit is `times` / `per` nanoseconds."""
 
     linktype: int
     snaplen: int
@@ -82,8 +83,8 @@ class Interface:
 
 
 class Section:
-    """Takes the blocks of one section, and collects the packets of a piece of the file as they come. TLS
-    secrets are added to `embedded`."""
+    """Takes the blocks of one section, and collects the packets of one piece of the file at a time. TLS secrets
+    are added to `embedded`."""
 
     def __init__(self, order: str, report: FileReport, embedded: KeyLog | None = None) -> None:
         self.order = order
@@ -95,21 +96,21 @@ class Section:
         self._data = b""
         self._runs: list[Packets] = []
         self._run: Packets | None = None
-        # Interface, time (high, low), captured and original length; the old block also counts drops.
+        # Interface, time (high, low), captured and original length; the obsolete block also has a drop count.
         self._enhanced = struct.Struct(order + "5I").unpack_from
         self._obsolete = struct.Struct(order + "Hxx4I").unpack_from
 
     def begin(self, data: bytes) -> None:
-        """The blocks that come now stand in `data`."""
+        """Sets the piece of the file that contains the next blocks."""
         self._data = data
 
     def take_packets(self) -> Iterator[Packets]:
-        """The packets since it was last asked."""
+        """The packets collected since the last call."""
         runs, self._runs, self._run = self._runs, [], None
         return iter(runs)
 
     def ended(self, landed: int, earlier: Ended) -> Ended:
-        """The state of reading at byte `landed` of the file; `earlier` are the sections before."""
+        """The state of reading at byte `landed` of the file; `earlier` is the state before this section."""
         return Ended(
             landed,
             _section(self.order) + b"".join(self._described),
@@ -119,7 +120,7 @@ class Section:
         )
 
     def add_block(self, kind: int, start: int, end: int) -> None:
-        """A whole block, whose body is `start` to `end`."""
+        """Reads a whole block, whose body is between `start` and `end`."""
         if kind == ENHANCED or kind == OBSOLETE:
             self._packet(kind, start, end)
         elif kind == SIMPLE:
@@ -136,7 +137,8 @@ class Section:
                 self._add_secrets(start, end)
 
     def put(self, interface: Interface, places: list[tuple[int, int, int, int]]) -> None:
-        """Packets of one interface, as `Packets` has them; the report counts them."""
+        """Adds packets of one interface to the collected ones, and counts them in the report. `places` is as
+        in `Packets`."""
         latest_ns = max(places)[0]
         if latest_ns > _LAST_TIME or min(places)[0] < _FIRST_TIME:
             places = [
@@ -167,7 +169,7 @@ class Section:
         report.packets += count
 
     def _packet(self, kind: int, start: int, end: int) -> None:
-        """An enhanced packet block, or an obsolete one."""
+        """Reads an enhanced packet block, or an obsolete one."""
         body = start + 20
         if body > end:
             return self._skip("packet block too short")
@@ -193,7 +195,7 @@ class Section:
             interface.report.packet_drops = (interface.report.packet_drops or 0) + drops
 
     def _simple_packet(self, start: int, end: int) -> None:
-        """A simple packet block: of the first interface, at no time of its own."""
+        """Reads a simple packet block: it belongs to the first interface and has no timestamp."""
         body = start + 4
         if body > end:
             return self._skip("packet block too short")
@@ -206,13 +208,13 @@ class Section:
         self.put(interface, [(self._report.last_ns or 0, body, body + kept, length)])
 
     def _skip(self, reason: str) -> None:
-        """A packet that counts as one, but is not handed on."""
+        """Counts a packet that is not passed on, and the reason."""
         self._report.packets += 1
         self._report.skipped[reason] += 1
         self._run = None  # the packets of a run have consecutive numbers
 
     def _describe(self, start: int, end: int) -> None:
-        """Reads an interface block. If it is too short for a link type, the interface has an unknown one."""
+        """Reads an interface block. If it is too short to have a link type, the link type is -1."""
         if len(self.interfaces) == MOST_INTERFACES:
             self._report.skipped[f"interface beyond the first {MOST_INTERFACES}"] += 1
             return
@@ -265,7 +267,7 @@ class Section:
                     described.system_drops = drops
 
     def _add_secrets(self, start: int, end: int) -> None:
-        """Reads TLS secrets of this capture's connections. Other kinds of secrets are not used."""
+        """Reads a block of secrets: TLS secrets are added to `embedded`, other kinds are ignored."""
         if self._embedded is None or end - start < 8:
             return
         kind, size = struct.unpack_from(self.order + "2I", self._data, start)
@@ -278,7 +280,7 @@ class Section:
             self._report.comments += code == _COMMENT
 
     def options(self, at: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """The options between two positions of a block, up to the first that exceeds it."""
+        """The options between two positions of a block, up to the end mark or the first option that is cut."""
         while at + 4 <= end:
             code, size = struct.unpack_from(self.order + "HH", self._data, at)
             at += 4
