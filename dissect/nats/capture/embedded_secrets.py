@@ -23,8 +23,8 @@ _BORDER = 3  # bytes of a mark that may be at the end of one piece, with the res
 
 
 def read_secrets(paths: Sequence[str], max_expanded: int | None, embedded: KeyLog) -> None:
-    """Fills `embedded` with the secrets of all captures that the inputs name, in the order of the inputs. Does
-    nothing if one of the inputs is a stream. Raises CaptureError if a file cannot be read."""
+    """Fills `embedded` with the secrets of all captures that the inputs name, in the order of the inputs.
+    Does nothing if one of the inputs is a stream. Raises CaptureError if a file cannot be read."""
     files = files_of(paths, CaptureReport())
     if None in map(file_size, files):
         return

@@ -49,8 +49,8 @@ def identity(path: str) -> str:
 
 
 def size_and_mtime(path: str) -> tuple[int, int]:
-    """The size of a file in bytes, and the time of its last modification (ns). Raises CaptureError if the file
-    does not exist or is not a regular file."""
+    """The size of a file in bytes, and the time of its last modification (ns). Raises CaptureError if the
+    file does not exist or is not a regular file."""
     if is_uri(path):
         return _stat_elsewhere(path)
     try:

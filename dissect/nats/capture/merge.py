@@ -28,8 +28,8 @@ def merge(
     """The packets of all sources. Each source is the time of its first packet and a function that opens it;
     `sources` are in the order of these times. Raises `too_many` if more than `MOST_OPEN` overlap.
     """
-    # A heap of: the time of a source's next packet, the index of the source, its packets, and how many of them
-    # were yielded. No two entries have the same index, so the packets are never compared.
+    # A heap of: the time of a source's next packet, the index of the source, its packets, and how many of
+    # them were yielded. No two entries have the same index, so the packets are never compared.
     heads: list[tuple[int, int, Packets, int]] = []
     readers: dict[int, Reader] = {}
     opened = 0

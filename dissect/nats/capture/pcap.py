@@ -104,8 +104,8 @@ def read_pcap(blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Readin
 
 
 def _note_damage(blocks: Blocks, report: FileReport, kept: int, largest: int, head: bytes) -> None:
-    """Notes damage or a cut record after the last whole record, if there is any. `head` is the file header. If
-    another file follows (joined with cat), the first 16 bytes of its header look like an empty record, and
+    """Notes damage or a cut record after the last whole record, if there is any. `head` is the file header.
+    If another file follows (joined with cat), the first 16 bytes of its header look like an empty record, and
     reading ends at the rest of that header.
     """
     rest = len(blocks.data) - blocks.at

@@ -73,8 +73,8 @@ class Blocks:
     def fill(self, need: int) -> bool:
         """Reads until there are `need` bytes from `at` on; returns whether there are.
 
-        If it reads, it drops the bytes before `at`. It stops as soon as it has enough bytes, because a pipe may
-        have no more for a long time.
+        If it reads, it drops the bytes before `at`. It stops as soon as it has enough bytes, because a pipe
+        may have no more for a long time.
         """
         have = len(self.data) - self.at
         if have >= need:

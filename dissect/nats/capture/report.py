@@ -102,10 +102,10 @@ class FileReport:
 
 @dataclass(slots=True)
 class CaptureReport:
-    """The reports of all inputs of which reading has begun, in the order of their first packets. `size` is the
-    number of bytes of all inputs on disk, begun or not; None if not all of them are regular files.
-    `passed_over` lists files in folders that are not captures, and `unreadable` files in folders that could not
-    be opened, each with the reason. `protocols` counts the TCP connections that are over, by protocol.
+    """The reports of all inputs of which reading has begun, in the order of their first packets. `size` is
+    the number of bytes of all inputs on disk, begun or not; None if not all of them are regular files.
+    `passed_over` lists files in folders that are not captures, and `unreadable` files in folders that could
+    not be opened, each with the reason. `protocols` counts the TCP connections that are over, by protocol.
     """
 
     files: list[FileReport] = field(default_factory=list)

@@ -1,10 +1,10 @@
-"""The records of chosen packets -> a capture of their own.
+"""Chosen packets of some captures -> a new capture file.
 
-If all of them are from pcap files with the same link type and kind of header, the result is a pcap file with
-the same records, byte for byte, in the order of the timeline. Otherwise it is a pcapng file. It has the
-sections of each pcapng input with all their blocks except the other packets, so that comments, name
-resolution and secrets stay; packets of pcap files become enhanced packet blocks with the same times. Captures
-that overlap in time become one section, see `pcapng.merged_section`.
+If all packets are from pcap files with the same link type and kind of header, the result is a pcap file with
+the same records, byte for byte, in the order of the timeline. Otherwise the result is a pcapng file. It has
+all blocks of each pcapng input except the packets that are not chosen, so comments, name resolution and
+secrets stay; packets of pcap files become enhanced packet blocks with the same times. Captures that overlap
+in time become one section (see `pcapng.merged_section`).
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from .report import CaptureReport, FileReport
 from .sources import read_file, read_runs, unpacked
 
 _UNKNOWN_LENGTH = b"\xff" * 8
-_LENGTH_AT = 16  # of a section, in its block
+_LENGTH_AT = 16  # offset of the section length in a section header block
 _OPTIONS = struct.pack("<HHB3xHH", 9, 1, 9, 0, 0)  # if_tsresol: nanoseconds
 
 
 @dataclass(slots=True)
 class ChosenPackets:
-    """Chosen packets of the file at `path`: `flags` has a 1 at the number of each."""
+    """The packets chosen from the file at `path`: `flags[number]` is 1 for each of them. `first_ns` and
+    `last_ns` are their earliest and latest times."""
 
     path: str
     first_ns: int
@@ -39,7 +40,7 @@ class ChosenPackets:
     flags: bytearray = field(default_factory=bytearray)
 
     def add(self, number: int, ts_ns: int) -> None:
-        """Chooses a packet, in any order."""
+        """Chooses a packet. Packets may be added in any order."""
         if number >= len(self.flags):
             self.flags.extend(bytes(number + 1 - len(self.flags)))
         self.count += 1 - self.flags[number]
@@ -58,8 +59,9 @@ def write_slice(
     output: BinaryIO,
     max_expanded: int | None = None,
 ) -> None:
-    """Writes the chosen packets of these captures. Raises CaptureError if the times of packets would be lost;
-    the contents of `output` are invalid then."""
+    """Writes the chosen packets. `timelines` are the captures that were read together. Raises CaptureError if
+    a capture must be converted first (the text says how); the contents of `output` are then invalid.
+    """
     heads = [_pcap_header(each.path, max_expanded) for each in chosen]
     if all(heads) and len({(head[:4], head[20:]) for head in heads}) == 1:
         _write_pcap(timelines, {each.path: each for each in chosen}, heads, output, max_expanded)
@@ -74,7 +76,7 @@ def write_slice(
 
 
 def _overlapping(in_order: Sequence[ChosenPackets]) -> Iterator[list[ChosenPackets]]:
-    """Groups of captures that overlap in time."""
+    """Groups of captures whose chosen packets overlap in time."""
     group: list[ChosenPackets] = []
     last_ns = 0
     for each in in_order:
@@ -108,9 +110,9 @@ def _write_pcap(
     output: BinaryIO,
     max_expanded: int | None,
 ) -> None:
-    """Copies records, headers included, out of the blocks in which the reader found them."""
+    """Copies the records, with their headers, from the blocks in which the reader found them."""
     order, _, header = pcap.MAGICS[heads[0][:4]]
-    # The largest snap length holds for all packets.
+    # The largest snap length is right for the packets of all files.
     largest = max(heads, key=lambda head: int(struct.unpack_from(order + "I", head, 16)[0]))
     output.write(heads[0][:16] + largest[16:20] + heads[0][20:])
     for paths in timelines:
@@ -124,7 +126,7 @@ def _write_pcap(
 
 
 def _packet_blocks(chosen: ChosenPackets, max_expanded: int | None) -> Iterator[Block]:
-    """Packets of a pcap file as a section."""
+    """The chosen packets of a pcap file, as the blocks of a pcapng section."""
     head = _pcap_header(chosen.path, max_expanded)
     snaplen, linktype = struct.unpack_from(pcap.MAGICS[head[:4]][0] + "II", head, 16)
     yield _block(SECTION, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
@@ -148,13 +150,13 @@ def _block(kind: int, body: bytes) -> Block:
 
 
 def _copied_blocks(chosen: ChosenPackets, max_expanded: int | None) -> Iterator[Block]:
-    """The blocks of a pcapng file up to where it is damaged, without the packets not chosen."""
+    """The blocks of a pcapng file, up to the first damage, without the packets that are not chosen."""
     path = chosen.path
     order, number = "<", 0
     with unpacked(path, FileReport(path, ""), max_expanded) as blocks:
         while blocks.fill(pcapng.HEADER):
             kind, size = pcapng.type_and_size(order, blocks.data, blocks.at)
-            # Checked before reading more: an impossible length must not be waited for.
+            # Checked before reading more, because a damaged length may be far too large.
             if pcapng.block_fault(blocks.data, blocks.at, kind, size) or not blocks.fill(size):
                 return
             if pcapng.block_fault(blocks.data, blocks.at, kind, size):
@@ -163,7 +165,7 @@ def _copied_blocks(chosen: ChosenPackets, max_expanded: int | None) -> Iterator[
             blocks.at += size
             if kind == SECTION:
                 order = ORDERS[block[8:12]]
-                # The length of the section is another one now.
+                # Without some of its packets, the section has another length.
                 block = block[:_LENGTH_AT] + _UNKNOWN_LENGTH + block[_LENGTH_AT + 8 :]
             elif kind in (*PACKETS, SIMPLE):
                 number += 1

@@ -1,6 +1,6 @@
-"""Inputs as the user names them -> packets in one timeline.
+"""The inputs that a user names -> packets in one timeline.
 
-Formats are detected by the first bytes, never by the file name.
+The first bytes of an input show its format, never its file name.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .time_range import TimeBound, TimeRange
 
 STDIN = "-"
 
-# Formats that people do have: first bytes -> the format, and how to convert it.
+# Unsupported formats that users are likely to have: first bytes -> the format, and how to convert it.
 _OTHERS = {
     b"\x04\x22\x4d\x18": ("compressed with lz4", "unpack it with lz4 -d"),
     b"PK\3\4": ("a zip archive", "unpack it first"),
@@ -56,18 +56,18 @@ def read_runs(
     embedded: KeyLog | None = None,
 ) -> Generator[Packets, None, None]:
     """The packets of all inputs in one timeline (see `merge`), many at a time. At most `max_expanded` bytes
-    of a compressed file's contents are read; see `decompress.bounded`. `name` makes the capture name in
+    of a compressed file's contents are read; see `decompress.bounded`. `name` makes the capture name of
     packets from the path of their file. TLS secrets in the files are added to `embedded`.
 
-    A path is a file, a folder (the captures in it, but not in its folders), a pattern, or `-` for standard
-    input, whose packets are yielded as they arrive. A file that is named twice is read once. `report` is
-    updated meanwhile. Raises CaptureError before the first packet if an input is missing, empty or not a
-    capture, and later if too many captures overlap.
+    A path is a file, a folder (for the captures in it, but not in its subfolders), a pattern, or `-` for
+    standard input, whose packets are yielded as they arrive. A file that is named twice is read once.
+    `report` is updated during reading. Raises CaptureError before the first packet if an input is missing,
+    empty or not a capture, and later if too many captures overlap.
     """
     sources = [_Source(path, max_expanded, name, embedded) for path in files_of(paths, report)]
     sizes = [source.report.size for source in sources]
     size = None if None in sizes else sum(filter(None, sizes))
-    # The bytes that were read before belong to other timelines of the same report.
+    # The bytes read so far belong to other timelines in the same report.
     report.size = None if size is None else report.position + size
     if len(sources) == 1:
         yield from sources[0].packets(report)
@@ -86,8 +86,9 @@ def read_packets(paths: Sequence[str], report: CaptureReport) -> Iterator[Packet
 
 
 def is_input(output: str | int, paths: Sequence[str]) -> bool:
-    """Whether an output, a path or a file descriptor, is a regular file that `read_packets` would read for
-    `paths`: by device and inode, so that links and redirections do not hide it."""
+    """Whether `output`, a path or a file descriptor, is a regular file that `read_packets` would read for
+    `paths`. Files are compared by device and inode, so that links and redirections do not hide it.
+    """
     there = os.stat(output)
     if not stat.S_ISREG(there.st_mode):
         return False
@@ -102,7 +103,7 @@ def is_input(output: str | int, paths: Sequence[str]) -> bool:
 
 
 def _stdin() -> int | None:
-    """The descriptor of standard input, if it has one."""
+    """The file descriptor of standard input, if it has one."""
     try:
         return sys.stdin.fileno() if sys.stdin else None
     except (OSError, ValueError):
@@ -110,12 +111,12 @@ def _stdin() -> int | None:
 
 
 def too_many(path: str) -> CaptureError:
-    """The error that more captures overlap than can be open together."""
+    """The error for more overlapping captures than can be open together."""
     return CaptureError(path, f"more than {MOST_OPEN} captures overlap in time", OVERLAP)
 
 
 def files_of(paths: Sequence[str], report: CaptureReport) -> list[str]:
-    """The capture files that the inputs name, each once. `report` gets the other files of folders."""
+    """The capture files that the inputs name, each once. The other files in folders are added to `report`."""
     folders: dict[str, list[str]] = {}
 
     def of_folder(folder: str, inside: list[str]) -> list[str]:
@@ -128,7 +129,7 @@ def files_of(paths: Sequence[str], report: CaptureReport) -> list[str]:
 
 
 def names_of(paths: Sequence[str]) -> list[str]:
-    """The files that the inputs name, each once, with all files of folders: none is opened."""
+    """The files that the inputs name, each once, with all files in folders. No file is opened."""
     return _each_once(_files(paths, lambda _, inside: inside))
 
 
@@ -139,7 +140,7 @@ def _each_once(paths: Iterable[str]) -> list[str]:
 def time_range(
     paths: Sequence[str], from_time: TimeBound | None, until_time: TimeBound | None
 ) -> TimeRange:
-    """The range between two times. If one of them is relative, the first packet of each file is read."""
+    """The range between two times. If one of them is relative, this reads the first packet of each file."""
     bounds = from_time, until_time
     first_ns = 0
     if any(bound is not None and bound.elapsed for bound in bounds):
@@ -166,8 +167,9 @@ class _Source:
         self._first: list[Packets] = []
 
     def first_ns(self) -> float:
-        """The time of its first packet, or infinity. To find it, the beginning is read; the file is opened
-        again later, because there may be more files than a process can have open."""
+        """The time of the first packet, or infinity without packets. Reads the beginning of the input. A file
+        is then closed and later opened again, because there may be more files than a process can have open.
+        """
         again = self.report.size is not None
         report = FileReport(self.path, "") if again else self.report
         reader = self._read(report)
@@ -179,7 +181,7 @@ class _Source:
         return first[0].places[0][0] if first else inf
 
     def packets(self, report: CaptureReport) -> Generator[Packets, None, None]:
-        """All of its packets. `report` has the file from now on."""
+        """All packets of the input. Adds its `FileReport` to `report`."""
         report.files.append(self.report)
         yield from self._first
         self._first = []
@@ -204,7 +206,7 @@ def file_size(path: str) -> int | None:
 def _files(
     paths: Sequence[str], of_folder: Callable[[str, list[str]], Iterable[str]]
 ) -> Iterator[str]:
-    """The files that the inputs name. `of_folder` selects those of a folder."""
+    """The files that the inputs name. `of_folder` selects from the files in a folder."""
     for path in paths:
         if path == STDIN:
             yield path
@@ -241,9 +243,9 @@ def read_file(
     max_expanded: int | None = None,
     embedded: KeyLog | None = None,
 ) -> Reading:
-    """The packets of a file of any format, without those that begin at byte `stop` (of the unpacked contents)
-    or later. The file is closed after the last packet, or with the generator. TLS secrets in the file are
-    added to `embedded`."""
+    """The packets of a file of any format, except those that begin at byte `stop` (of the unpacked contents)
+    or later. The file is closed after the last packet, or when the generator is closed. TLS secrets in the
+    file are added to `embedded`."""
     with unpacked(path, report, max_expanded) as blocks:
         return (yield from read_records(report.format, blocks, report, stop, embedded))
 
@@ -256,9 +258,9 @@ def read_part(
     stop: int = NOWHERE,
     embedded: KeyLog | None = None,
 ) -> Reading:
-    """The packets of the records that begin in a part of a file; the first of them begins at `start`.
-    `context` are the bytes that make the part a capture of its own. TLS secrets in the part are added to
-    `embedded`.
+    """The packets of the records that begin in a part of a file, from `start` up to before `stop`; a record
+    begins at `start`. The bytes of `context`, put before the part, make it a complete capture (see `Ended`).
+    TLS secrets in the part are added to `embedded`.
     """
     with closing(pieces_of(opened(path, start), report)) as pieces:
         blocks = Blocks(chain((context,), pieces), start - len(context))
@@ -274,8 +276,9 @@ def unpacked(
     max_expanded: int | None = None,
     file: AbstractContextManager[Pieces] | None = None,
 ) -> Iterator[Blocks]:
-    """The contents of a capture from their start on, unpacked if they are compressed. `report` gets the
-    name of the format. With `file`, the bytes come from there, and `path` only names them."""
+    """The contents of a capture from the start on, unpacked if they are compressed. `report` gets the name of
+    the format. If `file` is given, the bytes come from it, and `path` is only its name in errors.
+    """
     with closing(pieces_of(file or _opened(path), report)) as pieces:
         blocks = Blocks(pieces)
         blocks.fill(pcap.HEADER)
@@ -297,14 +300,14 @@ def read_records(
     stop: int = NOWHERE,
     embedded: KeyLog | None = None,
 ) -> Reading:
-    """The packets of a capture in the format of this name. TLS secrets in it are added to `embedded`."""
+    """The packets of a capture in the format `kind`. TLS secrets in it are added to `embedded`."""
     if kind.endswith("pcapng"):
         return pcapng.read_pcapng(blocks, report, stop, embedded)
     return pcap.read_pcap(blocks, report, stop)
 
 
 def _needing(path: str, contents: Iterator[bytes], name: str) -> Iterator[bytes]:
-    """The contents. Raises CaptureError if the library that unpacks them is missing."""
+    """Yields the contents. Raises CaptureError if the library that unpacks them is missing."""
     try:
         yield from contents
     except ImportError as error:
@@ -322,12 +325,12 @@ def _opened(path: str) -> AbstractContextManager[Pieces]:
 
 
 def is_packed(head: bytes) -> bool:
-    """Whether a file that begins so is compressed."""
+    """Whether a file that begins with these bytes is compressed."""
     return any(head.startswith(magic) for magic in unpack.FORMATS)
 
 
 def _format(path: str, blocks: Blocks) -> str:
-    """The format of an input, by its first bytes. Raises CaptureError if it is not supported."""
+    """The format of an input, found by its first bytes. Raises CaptureError if it is not supported."""
     head = blocks.data
     if head[:4] in pcap.MAGICS and len(head) >= pcap.HEADER:
         return pcap.format_name(head[:4])

@@ -1,4 +1,4 @@
-"""The packets of a range of time, as `editcap -A -B` selects them."""
+"""Selects the packets in a range of time, like `editcap -A -B`."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _SECONDS = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))?", re.ASCII)
 
 
 class TimeBound(NamedTuple):
-    """A time: nanoseconds since the epoch or, if `elapsed`, since the first packet of the captures."""
+    """A time in nanoseconds since the epoch or, if `elapsed`, since the first packet of the captures."""
 
     ns: int
     elapsed: bool = False
 
     def after(self, first_ns: int) -> int:
-        """The time since the epoch, if the first packet is at `first_ns`."""
+        """The time in nanoseconds since the epoch, for captures whose first packet is at `first_ns`."""
         return first_ns + self.ns if self.elapsed else self.ns
 
 
 def time_bound(text: str) -> TimeBound:
-    """A time as users write it: seconds into the captures (`90`, `1.5`) or a time as `time_of` takes it.
-    Raises ValueError."""
+    """Parses a time as users write it: seconds after the first packet (`90`, `1.5`), or any text that
+    `time_of` accepts. Raises ValueError."""
     if found := _SECONDS.fullmatch(text.strip()):
         return TimeBound(int(found[1]) * 10**9 + int((found[2] or "").ljust(9, "0")), True)
     try:
@@ -41,7 +41,7 @@ def time_bound(text: str) -> TimeBound:
 
 
 def check_bounds(from_time: TimeBound | None, until_time: TimeBound | None) -> None:
-    """Raises ValueError if no packet of any capture can be between the two times."""
+    """Raises ValueError if no packet can be between the two times, whatever the captures."""
     if from_time and until_time and from_time.elapsed is until_time.elapsed:
         if from_time.ns >= until_time.ns:
             raise ValueError(
@@ -52,8 +52,8 @@ def check_bounds(from_time: TimeBound | None, until_time: TimeBound | None) -> N
 def packets_between(
     runs: Iterable[Packets], from_time: TimeBound | None, until_time: TimeBound | None
 ) -> Iterator[Packets]:
-    """The packets from one time on and before the other; None is no bound. Relative times count from the very
-    first packet."""
+    """The packets at or after `from_time` and before `until_time`; None means no bound. Relative times count
+    from the first packet of all `runs`."""
     source = iter(runs)
     first = next(source, None)
     if first is None:
@@ -65,7 +65,7 @@ def packets_between(
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """A range of time from `from_ns` on and before `until_ns`; None is no bound."""
+    """The times at or after `from_ns` and before `until_ns`; None means no bound."""
 
     from_ns: int | None = None
     until_ns: int | None = None
@@ -88,7 +88,7 @@ class TimeRange:
         )
 
     def of(self, runs: Iterable[Packets]) -> Iterator[Packets]:
-        """The packets in the range. Packets that follow each other in a file stay in one run."""
+        """The packets in the range. Adjacent packets of one run stay in one run."""
         for run in runs:
             if self.is_all:
                 yield run

@@ -79,7 +79,8 @@ class _SourceSection:
         return next((run.places[0][0] for run in section.take_packets()), None)
 
     def renumbered(self, block: Block, numbers: Iterator[int]) -> bytes:
-        """The block with the new number of its interface; empty if no earlier block describes the interface."""
+        """The block with the new number of its interface; empty if no earlier block describes the
+        interface."""
         if block.kind == INTERFACE:
             self._numbers.append(next(numbers))
         if block.kind not in (OBSOLETE, STATISTICS, ENHANCED):

@@ -2,9 +2,9 @@
 
 Follows draft-ietf-opsawg-pcapng. Packets are in enhanced, simple and (obsolete) packet blocks. Other blocks
 are skipped by their length and counted by kind. A simple packet block has no timestamp: the packet gets the
-latest time of the packets before it. Reading ends at a block with an impossible length, or where the file ends
-inside a block. The report notes either case, with the position; all blocks before it are read. A packet whose
-interface is not described, or that claims more bytes than its block has, is counted as skipped.
+latest time of the packets before it. Reading ends at a block with an impossible length, or where the file
+ends inside a block. The report notes either case, with the position; all blocks before it are read. A packet
+whose interface is not described, or that claims more bytes than its block has, is counted as skipped.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ def _common_packets(section: Section, data: bytes, at: int, last: int) -> int:
 
 
 def type_and_size(order: str, data: bytes, at: int) -> tuple[int, int]:
-    """The type and size of the block at `at`: its first `HEADER` bytes are enough; with fewer, the result is 0
-    and `HEADER`. `order` is the byte order, except for a section header, which shows its own."""
+    """The type and size of the block at `at`: its first `HEADER` bytes are enough; with fewer, the result is
+    0 and `HEADER`. `order` is the byte order, except for a section header, which shows its own."""
     if at + HEADER > len(data):
         return 0, HEADER
     if data[at : at + 4] == MAGIC:

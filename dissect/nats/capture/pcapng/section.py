@@ -47,8 +47,8 @@ _FIRST_TIME, _LAST_TIME = -(1 << 63), (1 << 63) - 1
 _UNKNOWN_DROPS = 0xFFFF
 
 
-# Longer options of an interface are not kept: none that is used is longer, and the description of an interface
-# stays in memory as long as its section.
+# Longer options of an interface are not kept: none that is used is longer, and the description of an
+# interface stays in memory as long as its section.
 _LONGEST_KEPT = 1024
 
 
@@ -58,7 +58,8 @@ def _section(order: str) -> bytes:
 
 
 def interfaces_in(context: bytes) -> int:
-    """The number of interfaces that a section describes; `context` has the section's blocks (`Ended.context`)."""
+    """The number of interfaces that a section describes; `context` has the section's blocks
+    (`Ended.context`)."""
     if context[8:12] not in ORDERS:
         return 0
     unpack = struct.Struct(ORDERS[context[8:12]] + "II").unpack_from
@@ -72,7 +73,8 @@ def interfaces_in(context: bytes) -> int:
 
 @dataclass(slots=True)
 class Interface:
-    """The properties of an interface that its packets need: a timestamp unit is `times` / `per` nanoseconds."""
+    """The properties of an interface that its packets need: a timestamp unit is `times` / `per`
+    nanoseconds."""
 
     linktype: int
     snaplen: int
@@ -83,8 +85,8 @@ class Interface:
 
 
 class Section:
-    """Takes the blocks of one section, and collects the packets of one piece of the file at a time. TLS secrets
-    are added to `embedded`."""
+    """Takes the blocks of one section, and collects the packets of one piece of the file at a time. TLS
+    secrets are added to `embedded`."""
 
     def __init__(self, order: str, report: FileReport, embedded: KeyLog | None = None) -> None:
         self.order = order
@@ -280,7 +282,8 @@ class Section:
             self._report.comments += code == _COMMENT
 
     def options(self, at: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """The options between two positions of a block, up to the end mark or the first option that is cut."""
+        """The options between two positions of a block, up to the end mark or the first option that is
+        cut."""
         while at + 4 <= end:
             code, size = struct.unpack_from(self.order + "HH", self._data, at)
             at += 4
