@@ -1,7 +1,7 @@
-"""Link headers that are rare in captures of servers, parsed by dpkt: PPP, PPPoE, MPLS, LLC.
+"""Parses link headers that are rare in captures of servers with dpkt: PPP, PPPoE, MPLS, LLC.
 
 dpkt is about 20 times slower than our own code for the common links, and importing it loads all its
-protocols. So it is imported for the first such packet.
+protocols. So it is imported only when the first such packet comes.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ ETHERNET, PPP, PPP_SERIAL, PPP_ETHER = 1, 9, 50, 51
 
 NOT_IP = "not ip"
 
-# The exceptions of dpkt 1.9.8 on hostile bytes besides its own errors, as fuzzing showed.
+# The exceptions other than its own that dpkt 1.9.8 raises for hostile bytes, found by fuzzing.
 _SLIPS = (AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error)
 
 
 def find_ip_with_dpkt(linktype: int, data: bytes) -> int | str:
-    """The offset of the IP header, or the reason why there is none; `linktype` is one of those above."""
+    """The offset of the IP header, or the reason why there is none. `linktype` is one of the constants
+    above."""
     try:
         import dpkt
     except ImportError:
@@ -31,7 +32,7 @@ def find_ip_with_dpkt(linktype: int, data: bytes) -> int | str:
         return NOT_IP
     while isinstance(layer, dpkt.Packet):
         if isinstance(layer, (dpkt.ip.IP, dpkt.ip6.IP6)):
-            # The fixed header is in the packet as dpkt read it, and not at any earlier offset.
+            # dpkt packs the fixed header into the same bytes that it read, so they are found in the packet.
             return data.find(layer.pack_hdr())
         layer = layer.data
     return NOT_IP

@@ -1,8 +1,9 @@
 """IP fragments -> whole datagrams.
 
-Follows RFC 791 and RFC 8200 as a receiver does, with two exceptions: of bytes that come twice, the first copy
-counts; and a datagram whose fragments a snap length has cut is complete when the lengths on the wire show it.
-Waiting fragments are limited in number, in bytes, and to 30 s of capture time, as in Linux.
+Reassembles as RFC 791 and RFC 8200 require of a receiver, with two exceptions: if bytes come twice, the first
+copy counts; and a datagram whose fragments were cut by a snap length is complete when the fragments' lengths
+on the wire add up to it. Waiting fragments are limited in number, in bytes, and to 30 s of capture time, as
+in Linux.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from .ip import Fragment
 
 MOST_DATAGRAMS = 1024
 MOST_BYTES = 16 << 20
-MOST_PARTS = 256  # of one datagram; links of 576 bytes make 116 of the largest
+MOST_PARTS = 256  # of one datagram; with an MTU of 576 bytes, the largest datagram has 116
 LONGEST = 65535
 PATIENCE_NS = 30 * 10**9
 
 
 @dataclass(slots=True)
 class _Datagram:
-    """The parts of a datagram so far: offset, end on the wire, captured bytes; in order, without overlaps."""
+    """A datagram that is not complete. `parts` are the offset, end on the wire and captured bytes of each
+    part, in order and without overlaps."""
 
     first_ns: int
     proto: int | None = None
@@ -34,8 +36,8 @@ class _Datagram:
 
 
 class Fragments:
-    """Datagrams that are not complete yet. `lost` is called for each one that is given up, with its number of
-    packets. `met`: there were fragments."""
+    """The datagrams that are not complete yet. When one is given up, `lost` is called with its number of
+    packets. `met` is whether there were any fragments."""
 
     def __init__(self, lost: Callable[[int], None]) -> None:
         self.met = False
@@ -46,9 +48,9 @@ class Fragments:
     def put(
         self, ts_ns: int, fragment: Fragment, proto: int, data: bytes, size: int
     ) -> tuple[int, bytes, int, int] | None:
-        """Adds a fragment of `size` bytes, of which `data` were captured. If it completes a datagram, returns
-        the protocol, the captured contents from the beginning on, the size, and the number of packets before
-        this one; otherwise None."""
+        """Adds a fragment of `size` bytes, of which `data` was captured. If it completes a datagram, returns
+        the datagram's protocol, its contents up to the first byte that was not captured, its size, and its
+        number of packets before this one; otherwise None."""
         self.met = True
         self._expire(ts_ns)
         offset, end = fragment.offset, fragment.offset + size
@@ -74,7 +76,7 @@ class Fragments:
         return None
 
     def finish(self) -> None:
-        """Gives up the datagrams that still wait."""
+        """Gives up all datagrams that are not complete."""
         while self._waiting:
             self._give_up(next(iter(self._waiting)))
 
@@ -124,7 +126,8 @@ class Fragments:
 
 
 def _insert(parts: list[tuple[int, int, bytes]], offset: int, end: int, data: bytes) -> int:
-    """Inserts the bytes that no part covers; returns how many of them were captured."""
+    """Inserts the bytes from `offset` to `end` that no part covers; returns how many of them were
+    captured."""
     held = 0
     at = bisect_left(parts, (offset, 0, b""))
     if at and parts[at - 1][1] > offset:
@@ -146,7 +149,7 @@ def _insert(parts: list[tuple[int, int, bytes]], offset: int, end: int, data: by
 
 
 def _joined(parts: list[tuple[int, int, bytes]]) -> bytes:
-    """The captured bytes up to the first that is missing."""
+    """The bytes up to the first one that was not captured."""
     found = []
     for offset, end, data in parts:
         found.append(data)

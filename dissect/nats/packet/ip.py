@@ -1,8 +1,9 @@
 """IP headers: addresses, the protocol inside, and where it begins and ends.
 
-IPv4 with options (RFC 791), IPv6 with its extension headers (RFC 8200). The IP header gives the end, so that
-padding and trailers of the link are excluded, and cut packets have their true size. A length of 0 is in
-packets that a network card was to split (and in IPv6 packets above 64 KiB): they end where the packet ends.
+IPv4 with options (RFC 791), IPv6 with its extension headers (RFC 8200). The length in the IP header sets the
+end, so that padding and trailers of the link are excluded, and cut packets have their true size. If it is 0,
+the contents end where the packet ends: such packets were captured before the network card split them
+(segmentation offload), or are IPv6 packets above 64 KiB.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _MORE = 0x2000
 
 
 class Fragment(NamedTuple):
-    """The part of a datagram that a fragment has: `offset` in bytes, and whether `more` parts follow."""
+    """The place of a fragment: the identity of its `datagram`, its `offset` in bytes, and whether `more`
+    fragments follow."""
 
     datagram: bytes
     offset: int
@@ -42,8 +44,8 @@ class Fragment(NamedTuple):
 
 
 class Datagram(NamedTuple):
-    """The contents of an IP packet: `proto` from `start` to `end` on the wire; `addresses` are source and
-    destination."""
+    """The contents of an IP packet: data of the protocol `proto` from `start` to `end` on the wire.
+    `addresses` has the source and the destination address."""
 
     addresses: bytes
     proto: int
@@ -60,7 +62,7 @@ def proto_name(proto: int) -> str:
 def find_datagram(data: bytes, at: int, packet_end: int) -> Datagram | str:
     """The contents of the IP packet whose header is at `at`, or the reason why they are unknown.
 
-    `packet_end` is where the packet ended on the wire, even if `data` has less of it.
+    `packet_end` is where the packet ended on the wire, even if less of it was captured in `data`.
     """
     version = data[at] >> 4 if at < len(data) else 0
     if version == 4:
@@ -71,8 +73,8 @@ def find_datagram(data: bytes, at: int, packet_end: int) -> Datagram | str:
 
 
 def past_extensions(data: bytes, inside: Datagram) -> Datagram | str:
-    """The protocol after the IPv6 extension headers, or the fragment header of a datagram that has other
-    fragments."""
+    """The contents after the IPv6 extension headers, or after the fragment header if there are other
+    fragments; or the reason why they are unknown."""
     addresses, proto, start, end, _ = inside
     while proto in EXTENSIONS:
         if start + 8 > len(data):

@@ -1,8 +1,8 @@
-"""Link headers: their names, and where in a packet its IP header begins.
+"""Link headers: the names of link types, and where the IP header begins in a packet.
 
-Our own code parses the link types that captures of servers have: Ethernet with 802.1Q and QinQ tags, Linux
-cooked v1 and v2, raw IP, BSD loopback, Cisco HDLC (https://www.tcpdump.org/linktypes.html). dpkt parses some
-others.
+Our own code parses the link types that are common in captures of servers: Ethernet with 802.1Q and QinQ tags,
+Linux cooked v1 and v2, raw IP, BSD loopback, Cisco HDLC (https://www.tcpdump.org/linktypes.html). dpkt parses
+some others.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _RARE = (0x8864, 0x8847, 0x8848)
 _FIRST_ETHERTYPE = 0x600
 _NAMES = {0x0806: "arp", 0x88CC: "lldp", 0x888E: "eapol"}
 
-# Address families: IPv4 has the same number on all systems; IPv6 of NetBSD and OpenBSD, FreeBSD, macOS,
-# Linux.
+# Address families: IPv4, which has the same number on all systems; IPv6 on NetBSD and OpenBSD, FreeBSD,
+# macOS, and Linux.
 _FAMILIES = (2, 24, 28, 30, 10)
 
 
@@ -71,7 +71,8 @@ def _loopback(data: bytes) -> int | str:
 
 
 def _typed(data: bytes, type_at: int, ip_at: int, linktype: int | None = None) -> int | str:
-    """The offset of the IP header after an ethertype at `type_at` and its tags."""
+    """The offset of the IP header, or the reason why there is none. The ethertype is at `type_at`, and VLAN
+    tags may follow at `ip_at`. dpkt parses rare ethertypes if `linktype` is given."""
     ethertype = data[type_at : type_at + 2]
     while int.from_bytes(ethertype, "big") in _TAGS:
         ethertype = data[ip_at + 2 : ip_at + 4]
@@ -87,8 +88,8 @@ def _typed(data: bytes, type_at: int, ip_at: int, linktype: int | None = None) -
 
 
 class _Link(NamedTuple):
-    """The name that https://www.tcpdump.org/linktypes.html gives a link type, without the LINKTYPE_, and the
-    function that finds the IP header; None: packets of this type are not read.
+    """A link type: its name in https://www.tcpdump.org/linktypes.html without LINKTYPE_, and the function
+    that finds the IP header, or None if packets of this type are not read.
     """
 
     name: str

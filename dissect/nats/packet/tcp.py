@@ -1,7 +1,7 @@
 """TCP headers: packets -> segments, or the reason why there is none.
 
-Follows RFC 9293. Of the options only the window scale of a SYN is read; checksums are not verified, because
-packets that a network card was to complete have wrong ones.
+Follows RFC 9293. The only option that is read is the window scale of a SYN. Checksums are not verified,
+because they are wrong in packets that were captured before the network card filled them in.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from .ip import CUT_OFF, EXTENSIONS, TCP, Datagram, find_datagram, past_extensio
 from .link import ETHERNET, find_ip
 from .tunnels import CARRIERS, look_inside
 
-# The common packet in one call, by link: the mark of IPv4; first byte, length, fragment, protocol of IPv4;
-# addresses and ports (adjacent without IP options), sequence, acknowledgement, offset, flags, window of TCP.
+# One `unpack` call parses the common packet. Fields: the link header's mark of IPv4; first byte, length,
+# fragment and protocol of IPv4; addresses and ports (adjacent without IP options); sequence number,
+# acknowledgement number, data offset, flags and window of TCP. By link type: the struct, the mark, the offset
+# of the IP header.
 _COMMON = "BxH2xHxB2x12sIIBBH"
 _SHAPES = {
     1: (struct.Struct("!12x2s" + _COMMON), b"\x08\x00", 14),
@@ -32,32 +34,34 @@ _UNUSUAL = _SHAPES[1]
 _FIVE_WORDS = 0x45  # IPv4 without options
 _HEADER = struct.Struct("!4sIIBB")
 _WINDOW = struct.Struct("!H")
-# The size of both headers, by the byte of the TCP header that has its length; the IPv4 header has 20 bytes.
+# The size of the IPv4 header (20 bytes) and the TCP header together, by the byte of the TCP header that has
+# its data offset.
 _HEADERS = tuple((offset >> 2 & 60) + 20 for offset in range(256))
 _FIXED = 20  # bytes of a TCP header before its options
 _SYN = 2
 _END, _PADDING, _WINDOW_SCALE = 0, 1, 3
-# The largest window scale: a larger one counts as this (RFC 7323, 2.3).
+# The largest window scale: a larger one counts as 14 (RFC 7323, 2.3).
 _LARGEST_SCALE = 14
 
-# Far above the largest packet of Linux (512 KiB with "BIG TCP"), far below half the sequence space.
+# Far larger than the largest packet of Linux (512 KiB with "BIG TCP"), far smaller than half the sequence
+# space.
 _LARGEST = 1 << 24
 
-# Tunnels in tunnels, with fragments in each: five are more than networks have.
+# The most IP headers in a packet. Tunnels may be in tunnels, but no real network has ten levels.
 _DEEPEST = 10
 
-# How many keys have a stored verdict: enough for the flows that are probably alive.
+# The number of keys whose verdict is stored: enough for the flows that are probably alive.
 _MOST_KEYS = 1 << 16
 
 _WORTH_WAITING = (TCP, *CARRIERS, *EXTENSIONS)
-_new = object.__new__  # with one assignment per field: calling the class takes 1.4 times as long
+_new = object.__new__  # each field is then assigned: calling the class takes 1.4 times as long
 
 _FRAGMENT, _JOINED = "ip fragment", "ip fragment, joined with others"
 
 
 def flow_hash(key: bytes) -> int:
-    """A hash of 32 bits that is the same for both directions of a flow, in every process and on every
-    machine. `key` is the key of a `Segment`."""
+    """A 32-bit hash that is the same for both directions of a flow, in every process and on every machine.
+    `key` is the key of a `Segment`."""
     size = (len(key) - 4) // 2
     source, target = key[:size] + key[-4:-2], key[size:-4] + key[-2:]
     return crc32(source + target if source < target else target + source)
@@ -65,15 +69,17 @@ def flow_hash(key: bytes) -> int:
 
 class PacketParser:
     """Parses packets. `passed_over` counts packets without a segment, by reason: "udp", "arp", "ip fragment"
-    (of a datagram that never was complete), "header cut off", "link type 147" ...
+    (of a datagram that never became complete), "header cut off", "link type 147" ...
 
-    `wanted` selects flows by their `flow_hash`; it must always return the same for the same hash. So
-    `PacketParser(lambda value: value % n == k)` is shard k of n: every segment of a capture is in exactly one
-    shard, and both directions of a flow are in the same one. The addresses of the flow itself decide, not
-    those of a tunnel around it. Segments of other flows are counted in `other_shard`; they cost a look-up,
-    and the first of each second gives a `Tick`. `passed_over` is the same in all shards. `datagrams` has the
-    fragmented datagrams to which the packet of the last `segment_of` belonged, the outermost first: both a
-    tunnel and the packet inside may be fragmented.
+    `wanted` selects flows by their `flow_hash`; it must always return the same result for the same hash. For
+    example, `PacketParser(lambda value: value % n == k)` parses shard k of n: every segment of a capture is
+    in exactly one shard, and both directions of a flow are in the same shard. The addresses of the flow
+    itself count, not those of a tunnel around it. Segments of other flows are counted in `other_shard`; each
+    costs one look-up, and the first one of each second gives a `Tick`. `passed_over` is the same in all
+    shards.
+
+    `datagrams` has the fragmented datagrams to which the packet of the last `segment_of` belonged, the
+    outermost first: both a tunnel and the packet in it may be fragmented.
     """
 
     def __init__(self, wanted: Callable[[int], bool] | None = None) -> None:
@@ -83,19 +89,19 @@ class PacketParser:
         self._wanted = wanted
         self._verdicts: dict[bytes, bool] = {}
         self._packets = 0
-        self._second_ns = -1, -1  # begin and end of the second of the latest TCP packet
+        self._second_ns = -1, -1  # start and end of the second that has the latest TCP packet
         self._fragments = Fragments(self._count_lost_fragments)
 
     def segments(self, runs: Iterable[Packets]) -> Iterator[Segment | Tick]:
-        """The segments in the packets, in their order, and the ticks of other shards.
+        """The segments in the packets, in the same order, and ticks for packets of other shards.
 
-        A run is parsed as a whole before its first segment is yielded: the code and data of each stage are
-        then still in the processor's caches for the next packet, which makes the whole a tenth faster.
+        A whole run is parsed before its first segment is yielded: the code and data of each stage then stay
+        in the processor's caches from packet to packet, which makes the dissector 10% faster.
         """
         return chain(self.feed(runs), self._finishing())
 
     def feed(self, runs: Iterable[Packets]) -> Iterator[Segment | Tick]:
-        """As `segments`, but more packets follow: fragments keep waiting for others."""
+        """Like `segments`, if more packets follow later: fragments keep waiting for the others."""
         # A generator around a generator would cost 0.15 us per segment.
         return chain.from_iterable(map(self._segments_in, runs))
 
@@ -105,7 +111,7 @@ class PacketParser:
         yield from ()
 
     def _segments_in(self, run: Packets) -> list[Segment | Tick]:
-        """The segments of a run, and ticks."""
+        """The segments of a run, and the ticks."""
         found: list[Segment | Tick] = []
         append = found.append
         verdicts = None if self._wanted is None else self._verdicts
@@ -168,12 +174,13 @@ class PacketParser:
         return found
 
     def finish(self) -> None:
-        """Counts the fragments that still wait for others, because no more packets follow."""
+        """Counts the fragments that still wait for others. Call it when no more packets follow."""
         self._fragments.finish()
 
     @property
     def met_fragments(self) -> bool:
-        """Whether there were fragments, which may belong to a datagram that began before these packets."""
+        """Whether there were fragments. Their datagrams may have begun before the packets that were
+        parsed."""
         return self._fragments.met
 
     def save(self) -> bytes:
@@ -196,8 +203,9 @@ class PacketParser:
         return verdict
 
     def segment_of(self, packet: Packet) -> Segment | None:
-        """The segment of a packet with any headers, in any shard. A packet without one is counted; a fragment
-        is counted later, when its datagram is complete or given up."""
+        """The segment of a packet with any headers, in any shard, or None. A packet without a segment is
+        counted in `passed_over`; a waiting fragment is counted later, when its datagram is complete or given
+        up."""
         segment = self._decoded(packet)
         if isinstance(segment, str):
             self.passed_over[segment] += 1
@@ -236,7 +244,7 @@ class PacketParser:
     def _joined(
         self, ts_ns: int, data: bytes, datagram: Datagram
     ) -> tuple[bytes, Datagram | str] | None:
-        """The datagram that a fragment completes, if it does."""
+        """Adds a fragment. If it completes a datagram, returns the datagram's data and contents."""
         addresses, proto, start, end, fragment = datagram
         assert fragment is not None
         self.datagrams.append(fragment.datagram)
@@ -272,8 +280,8 @@ def _segment(packet: Packet, data: bytes, datagram: Datagram) -> Segment | str:
 
 
 def window_scale(captured: bytes, size: int) -> int | None:
-    """The window scale among the options of a SYN, which have `size` bytes; NO_SCALE if they have none, and
-    None if too few of them were captured."""
+    """The window scale in the options of a SYN. NO_SCALE means that there is none; None means that it is
+    unknown, because not all of the `size` bytes of options were captured."""
     options = captured[:size]
     at = 0
     while at + 2 < len(options) and options[at] != _END:

@@ -1,8 +1,8 @@
 """Tunnels: datagrams that carry another packet.
 
-GRE (RFC 2784, 2890) with checksum, key and sequence number, around IP or Ethernet; in it ERSPAN I to III,
-with which switches send what they mirror (draft-foschiano-erspan-03); VXLAN (RFC 7348) on its port and on the
-one that Linux had before; Geneve (RFC 8926); IP in IP. This is our own code, because dpkt
+Supported are GRE (RFC 2784, 2890) with checksum, key and sequence number, around IP or Ethernet; ERSPAN I to
+III in GRE, with which switches forward mirrored packets (draft-foschiano-erspan-03); VXLAN (RFC 7348) on its
+port and on the port that Linux used before; Geneve (RFC 8926); IP in IP. This is our own code, because dpkt
 reads the packet inside a GRE header of any version and flags, does not know Ethernet there, and parses all
 inner layers at once, however deep they are.
 """
@@ -25,15 +25,15 @@ CARRIERS = (IPIP, UDP, IPV6, GRE)
 
 
 class Inside(NamedTuple):
-    """Where the inner packet begins, and whether with an Ethernet header or with an IP header."""
+    """Where the inner packet begins, and whether it begins with an Ethernet header or with an IP header."""
 
     start: int
     ethernet: bool
 
 
 def look_inside(proto: int, data: bytes, start: int, end: int) -> Inside | str:
-    """The inner packet of a datagram whose header is at `start`; or the name of its protocol, if it carries
-    none."""
+    """The inner packet of a datagram whose contents begin at `start`; or the name of the datagram's protocol,
+    if it carries no packet."""
     if proto in (IPIP, IPV6):
         return Inside(start, False)
     if proto == GRE:
@@ -50,7 +50,7 @@ def _gre(data: bytes, start: int) -> Inside | str:
     if flags & (_ROUTED | _VERSION):
         return proto_name(GRE)
     size = 4 + 4 * sum(bool(flags & flag) for flag in (_CHECKSUM, _KEY, _SEQUENCE))
-    if kind == _ERSPAN and not flags & _SEQUENCE:  # type I has no header of its own
+    if kind == _ERSPAN and not flags & _SEQUENCE:  # type I has no ERSPAN header
         return Inside(start + size, True)
     if kind in (_ERSPAN, _ERSPAN_III):
         return _erspan(kind, data, start + size)
@@ -58,7 +58,8 @@ def _gre(data: bytes, start: int) -> Inside | str:
 
 
 def _erspan(kind: int, data: bytes, start: int) -> Inside | str:
-    """What a switch mirrored. Type III says whether that is Ethernet or IP, and may have one more header."""
+    """The packet that a switch mirrored, after the ERSPAN header of type II or III at `start`. Type III says
+    whether the packet is Ethernet or IP, and may have one more header."""
     size = 8 if kind == _ERSPAN else 12
     if start + size > len(data):
         return CUT_OFF
@@ -73,7 +74,8 @@ def _erspan(kind: int, data: bytes, start: int) -> Inside | str:
 
 
 def _udp(data: bytes, start: int, end: int) -> Inside | str:
-    """A port alone proves little: the tunnel's header must be valid, too."""
+    """The packet in a VXLAN or Geneve tunnel. A port alone proves little: the tunnel's header must be valid,
+    too."""
     body = start + 8
     if body + 8 > min(len(data), end):
         return proto_name(UDP)
