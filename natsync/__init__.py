@@ -9,11 +9,11 @@ b'12:00'
     Subscription        next_msg, iteration, unsubscribe, drain
     Msg, Headers        a message, and its headers
     TLS                 options for TLS connections
-    Overflow            what a full subscription does
-    Status, State       those of a client and of a subscription
-    Stats, SubStats     their counts
-    ServerInfo          what the server said of itself
-    Error               the base of all errors; help("natsync.errors") shows them
+    Overflow            what a full subscription does with more messages
+    Status, State       the states of a client and of a subscription
+    Stats, SubStats     the counters of a client and of a subscription
+    ServerInfo          how the server describes itself (INFO)
+    Error               the base of all errors; help("natsync.errors") lists them
 
 Packages: natsync.jetstream, natsync.kv, natsync.object_store, natsync.micro, natsync.streaming. Tracing and
 metrics: natsync.instrumentation, natsync.otel.
@@ -70,5 +70,5 @@ from .tls import TLS
 
 __version__ = "0.1.0"
 
-# Without the errors and what calls return: with them, `help` would take a hundred screens.
+# Leaves out the errors and the types that calls return: with them, `help` would fill a hundred screens.
 __all__ = ["Client", "Headers", "Msg", "Subscription", "TLS", "connect"]

@@ -1,4 +1,4 @@
-"""Checks of arguments: a TypeError that names an argument of the wrong type."""
+"""Argument checks: an argument of the wrong type raises a TypeError that names it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ __all__ = [
 ]
 
 PROGRAM_ERRORS = (Exception, SystemExit)
-"""What calls of the program may raise. On a thread, `sys.exit` would end that thread, and tell nobody."""
+"""What the program's own functions may raise. SystemExit is caught, too: on a thread, it would end that
+thread silently."""
 
 _COROUTINE = 0x80 | 0x200  # inspect.CO_COROUTINE, CO_ASYNC_GENERATOR
 _GENERATOR = 0x20  # inspect.CO_GENERATOR
@@ -40,7 +41,7 @@ def check_text(**arguments: object) -> None:
 
 
 def check_seconds(**arguments: object) -> None:
-    """Checks times. A negative time is as good as 0: the deadline has just passed."""
+    """Checks times. A negative time is valid and acts like 0: the deadline has already passed."""
     for what, value in arguments.items():
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise TypeError(f"{what} must be a number of seconds, not {_kind(value)}")
@@ -63,8 +64,8 @@ def check_kind(kind: type, **arguments: object) -> None:
 
 
 def check_call(**arguments: object) -> None:
-    """Checks functions, which may be None. Refuses async functions and generators: a call of those runs
-    nothing of them, and nothing here awaits or iterates over their results."""
+    """Checks functions; None is valid, too. Refuses async functions and generators: calling one runs none of
+    its code, and natsync neither awaits nor iterates over the result."""
     for what, value in arguments.items():
         if value is None:
             continue
@@ -83,15 +84,15 @@ def check_call(**arguments: object) -> None:
 
 
 def check_options(call: str, options: Iterable[str], allowed: Container[str]) -> None:
-    """Checks the names of keyword arguments that `call` hands on, as Python does those of a function."""
+    """Checks the names of keyword arguments that `call` passes on. Raises the same TypeError as Python."""
     for name in options:
         if name not in allowed:
             raise TypeError(f"{call}() got an unexpected keyword argument {name!r}")
 
 
 def _flags(function: object) -> int:
-    """Returns the flags that say what a call returns; `inspect` does the same, but takes ten
-    milliseconds to import."""
+    """Returns the code flags of `function`, which reveal async functions and generators. `inspect` reads the
+    same flags, but takes ten milliseconds to import."""
     while hasattr(function, "func") and hasattr(function, "keywords"):  # functools.partial
         function = function.func
     if not hasattr(function, "__code__") and not hasattr(function, "__func__"):

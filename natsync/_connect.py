@@ -1,4 +1,4 @@
-"""`connect`: all options of a connection, and what happens to open ones at exit."""
+"""`connect`, with all options of a connection; and what happens at exit to connections that are open."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _open: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 @atexit.register
 def _close_at_exit() -> None:
-    """A program that ends without `close` still gets out what it published."""
+    """Closes all open connections: a program that ends without `close` still sends what it published."""
     until = monotonic() + EXIT_TIMEOUT
-    for connection in list(_open):  # of a parent process nothing is left to close
+    for connection in list(_open):  # one of the parent process has nothing left to close
         connection.leave(max(0.0, until - monotonic()))
 
 
@@ -58,11 +58,11 @@ def _send_at_exit() -> None:
         connection.send_all(max(0.0, until - monotonic()))
 
 
-_watched = 0  # the process that calls `_send_at_exit`
+_watched = 0  # the id of the process in which `_watch_exit` or `_call_at_exit` has taken effect
 
 
 def _call_at_exit(call: Callable[[], None]) -> None:
-    """Makes this process of `multiprocessing` call `call` at its end: most end without `atexit`."""
+    """Makes this `multiprocessing` process run `call` when it ends: most end without running `atexit`."""
     global _watched
     from multiprocessing.util import Finalize
 
@@ -71,7 +71,7 @@ def _call_at_exit(call: Callable[[], None]) -> None:
 
 
 def _watch_exit() -> None:
-    """Makes processes of `multiprocessing` get out what they published, too."""
+    """Makes `multiprocessing` processes, too, send what they published before they end."""
     global _watched
     if "multiprocessing" not in sys.modules or _watched == os.getpid():
         return
@@ -79,7 +79,7 @@ def _watch_exit() -> None:
 
     if parent_process():
         _call_at_exit(_send_at_exit)
-    else:  # or a child that imports the main module, and becomes one of those afterwards
+    else:  # the main process; or a spawned child that still imports the main module, and runs hooks later
         _watched = os.getpid()
         util.register_after_fork(_send_at_exit, _call_at_exit)
 
@@ -133,23 +133,22 @@ def connect(
     """Connects to the first of `servers` that answers, and returns a client. docs/natsync.md has a table of
     all options.
 
-    `servers` is a URL, several URLs separated by commas, or a list:
+    `servers` is a URL, several URLs separated by commas, or a list of URLs:
     `nats://[user:password@|token@]host[:port]`, or `tls://` to demand TLS; `ws://` and `wss://` for a
-    WebSocket, which may have a path. Blocks for at most
-    `connect_timeout` seconds, for all steps and all servers together. Raises ConnectError (or
-    ConnectTimeoutError) with the step that failed, AuthorizationError, CredentialsError,
-    SecureConnWantedError, NoServersError if several servers failed, OptionError for invalid arguments, and
-    TypeError for arguments of a wrong type.
+    WebSocket, with an optional path. Blocks for at most `connect_timeout` seconds, for all steps and all
+    servers together. Raises ConnectError (or ConnectTimeoutError) with the step that failed,
+    AuthorizationError, CredentialsError, SecureConnWantedError, NoServersError if several servers failed,
+    OptionError for invalid arguments, and TypeError for arguments of a wrong type.
 
-    A lost connection is made again, for ever unless `max_reconnects` is set. With
-    `retry_on_failed_connect`, `connect` returns even if the first attempt fails, and the client goes on
+    When the connection is lost, the client reconnects, and never gives up unless `max_reconnects` is set.
+    With `retry_on_failed_connect`, `connect` returns even if the first attempt fails, and the client keeps
     trying: see `Client.wait_connected`.
 
-    Credentials may be callables: they and `sign` are called at every connect, on a thread of their own. If
-    one takes longer than `connect_timeout`, the attempt fails in the step `auth`.
+    Credentials may be callables: they and `sign` are called at every connect, on their own thread. If one
+    takes longer than `connect_timeout`, the attempt fails in the step `auth`.
 
-    `on_error(error)` receives errors that no call can raise: of the server, of failed attempts to
-    reconnect, SlowConsumerError, HandlerError. Without it they are warnings of the logger `natsync`.
+    `on_error(error)` receives errors that no call can raise: errors of the server, failed attempts to
+    reconnect, SlowConsumerError, HandlerError. Without it, the logger `natsync` reports them as warnings.
     `on_close(error)` receives the reason why the connection was lost for good, or None after `close`. All
     callbacks run one after the other on one thread, and may call the client.
     """
@@ -202,7 +201,7 @@ def connect(
         ),
     )
     if options.tls:
-        options.tls.make_context()  # what is wrong with its files is the caller's to hear
+        options.tls.make_context()  # so that a file that cannot be used fails this call
     prepare = _instrumenter(instrumentation)
     client = client_class(_connection(options), _renewed)
     prepare(client)
@@ -211,7 +210,7 @@ def connect(
 
 
 def _instrumenter(instrumentation: Instrumentation | None) -> Callable[[Client], None]:
-    """Returns what makes a client tell `instrumentation`. Raises TypeError."""
+    """Returns a function that makes a client call `instrumentation`. Raises TypeError."""
     if instrumentation is None:
         return lambda client: None
     from .instrumentation import Instrumentation, instrument  # imports concurrent.futures
@@ -228,7 +227,7 @@ def _connection(options: Options) -> Connection:
         connection.open()
     except Error:
         raise
-    except (OSError, RuntimeError) as error:  # the system gives no more descriptors or threads
+    except (OSError, RuntimeError) as error:  # the system is out of descriptors or threads
         reason = getattr(error, "strerror", None) or str(error)
         raise ConnectError(str(options.servers[0]), "tcp", reason) from error
     _open.add(connection)
@@ -237,7 +236,8 @@ def _connection(options: Options) -> Connection:
 
 
 def _renewed(parents: Connection) -> Connection:
-    """A forked child's own connection, in place of its parent's."""
+    """Returns a new connection for a forked child, in place of its parent's. Raises ForkedError if the
+    options forbid it."""
     _open.discard(parents)
     if not parents.options.reconnect_after_fork:
         raise ForkedError

@@ -1,5 +1,5 @@
-"""`Facts`: the base of errors whose arguments are their attributes, survive pickling, and make their
-text."""
+"""`Facts`: the base of errors that are made of facts: these are their arguments and attributes, survive
+pickling, and make up their text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _E = TypeVar("_E", bound=BaseException)
 
 
 def fresh(error: _E) -> _E:
-    """A copy of `error` with its cause, to be raised again: one traceback for each thread that raises."""
+    """Returns a copy of `error` with its cause. Threads that raise the same error raise a copy each, so that
+    each has its own traceback."""
     again = copy.copy(error)
     again.__cause__ = error.__cause__
     return again
@@ -24,7 +25,7 @@ def fresh(error: _E) -> _E:
 @dataclass_transform(eq_default=False)
 class Facts(Error):
     """The base of errors made of facts: the annotated fields are the arguments and attributes, and survive
-    pickling. Plain classes on purpose: as dataclasses, thirty errors take a tenth of the time of every
+    pickling. Subclasses are not dataclasses, since thirty of those take a tenth of the time of every
     import."""
 
     _names: ClassVar[tuple[str, ...]] = ()

@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 
 def before_exit(finalize: Callable[[T], None]) -> Callable[[T], None]:
-    """A `__del__` that does nothing while the interpreter ends: all connections are closed by then, and
-    modules may be empty, always with free threads, else where an object outlives them (Python's reference of
-    `object.__del__`)."""
+    """Returns a `__del__` that calls `finalize`, but does nothing during interpreter shutdown. By then, all
+    connections are closed, and modules may have been cleared: always on free-threaded builds, on others if
+    an object outlives them (Python's reference of `object.__del__`)."""
     is_finalizing = sys.is_finalizing
 
     def __del__(self: T) -> None:

@@ -12,13 +12,15 @@ __all__ = ["late_import"]
 
 
 class _LateImport:
-    """A signal handler or finalizer that interrupts such an import on its own thread, and needs one as well,
-    gets a ReentrantCallError. It would find half of a module otherwise; and up to Python 3.11 the import that
-    it interrupts may fail with a KeyError and keep the module's lock (python/cpython#91351).
+    """The context manager that late imports run in.
+
+    If a signal handler or finalizer interrupts a late import and needs a late import itself, on the same
+    thread, it gets a ReentrantCallError. Otherwise it would find a half-imported module; and up to Python
+    3.11, the interrupted import may fail with a KeyError and keep the module's lock (python/cpython#91351).
     """
 
     def __init__(self) -> None:
-        # The callers, by their threads. One whose end an interrupt has prevented is not on the stack.
+        # The caller's frame by thread. If an interrupt skipped `__exit__`, its frame has left the stack.
         self._importing: dict[int, FrameType] = {}
 
     def __enter__(self) -> None:
@@ -36,7 +38,7 @@ class _LateImport:
 
 
 def _is_inside(outer: FrameType, frame: FrameType | None) -> bool:
-    """Whether `frame` runs inside a call that `outer` has made."""
+    """Whether `frame` is `outer`, or runs inside a call that `outer` has made."""
     while frame and frame is not outer:
         frame = frame.f_back
     return frame is not None

@@ -1,4 +1,4 @@
-"""The calls of a client that ask for replies: one, many, later, or a window of them."""
+"""The request calls of a client: for one reply, for many, for futures, or in a window."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 
 class Requests:
-    """The part of `Client` that asks."""
+    """The request calls of `Client`, which inherits from this class."""
 
     _connection: Connection
     _router: Router
@@ -82,10 +82,10 @@ class Requests:
         timeout: float | None | Default = DEFAULT,
         headers: HeadersLike | None = None,
     ) -> RequestFuture:
-        """Sends a request and returns at once: a `concurrent.futures.Future` with the reply. Any number of
+        """Sends a request, and at once returns a `concurrent.futures.Future` of its reply. Any number of
         requests may be in flight.
 
-        `result` raises what `request` does; `cancel` gives the request up. Functions passed to
+        `result` raises what `request` raises; `cancel` abandons the request. Functions passed to
         `add_done_callback` run on the callback thread.
         """
         seconds = (
@@ -109,14 +109,14 @@ class Requests:
         read: Callable[[str, bytes | None], _T],
         rescue: Callable[[WindowFuture[_T], Exception], bool] | None = None,
     ) -> RequestWindow[_T]:
-        """Returns a window of at most `most` requests in flight, whose futures have
-        `read(subject, payload)` as result, with the subject of the request and the payload of the reply: None
-        if the server says that nobody listens.
+        """Returns a window that keeps at most `most` requests in flight. The result of a future is
+        `read(subject, payload)`: the subject of the request and the payload of the reply, which is None if
+        the server says that nobody listens.
 
-        The thread that reads the reply from the network calls `read`, which must not wait; an exception
-        that it raises becomes that of the future. Before a future fails, that thread asks
-        `rescue(future, error)`; where it returns true, the request leaves the window, and its `finish` ends
-        the future later.
+        The thread that reads the reply from the network calls `read`, which must not wait. If `read` raises
+        an exception, the future fails with it. Before it fails a future, that thread calls
+        `rescue(future, error)`. If that returns true, the request leaves the window, and its future stays
+        open until the window's `finish` ends it.
         """
         check_count(most=most)
         check_call(read=read)
@@ -125,7 +125,7 @@ class Requests:
         connection = self._connection
         mux = connection.reply_mux()
         window: RequestWindow[_T] = RequestWindow(most, connection.drive, connection.wake)
-        with late_import:  # concurrent.futures doubles what `import natsync` takes
+        with late_import:  # concurrent.futures would double the time of `import natsync`
             from ._engine.futures import WindowContext
         context = WindowContext(mux, connection.dispatcher.post, window, read, rescue)
         mux.add_window(window)
@@ -154,11 +154,11 @@ class Requests:
         return window
 
     def open_replies(self, subject: str) -> ReplyStream:
-        """Returns a stream of replies to requests on `subject`: its `request` sends one, its `next`
+        """Returns a stream of replies to requests on `subject`: `request` sends a request, and `next`
         returns replies in the order in which they arrive.
 
-        It costs no SUB and UNSUB: replies come to the inbox that all requests share. JetStream delivers
-        messages on their own subjects, not on the inbox, so that a pull needs a subscription.
+        A stream needs no SUB and UNSUB: replies come to the inbox that all requests share. JetStream delivers
+        messages on their own subjects, not on the inbox, so a pull needs a subscription.
         """
         check_text(subject=subject)
         connection = self._connection
@@ -193,12 +193,12 @@ class Requests:
         """Sends `data` to `subject` and returns an iterator over the replies of any number of
         responders (ADR-47).
 
-        It ends `timeout` seconds after the call, after `max_msgs` replies, `stall` seconds after the last
-        reply, or at a reply for which `sentinel` returns true, which it does not yield. No reply in time
-        is not an error. After the replies that arrived, it raises ConnectionReconnectingError if the
-        connection was lost, since there may be more, or ConnectionClosedError. It raises
-        NoRespondersError if nobody listens, PermissionsViolationError if this client may not publish
-        there. Iterate over it, or close it.
+        The iterator ends `timeout` seconds after the call, after `max_msgs` replies, `stall` seconds after
+        the last reply, or at a reply for which `sentinel` returns true, which it does not yield. It is not
+        an error if no reply arrives in time. After the replies that arrived, it raises
+        ConnectionReconnectingError if the connection was lost, since there may be more replies, or
+        ConnectionClosedError. It raises NoRespondersError if nobody listens, and PermissionsViolationError
+        if this client may not publish there. Iterate to the end, or call `close`.
         """
         check_max_msgs(max_msgs)
         check_call(sentinel=sentinel)
@@ -213,7 +213,7 @@ class Requests:
             raise
 
     def _observe(self, ask: Ask[_T]) -> Ask[_T]:
-        """`ask`, with calls of the instrumentation, if there is one."""
+        """Returns `ask`. Instrumentation replaces this method with one that wraps `ask`."""
         return ask
 
     def _open_mux(self) -> ReplyMux:

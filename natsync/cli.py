@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status; wrong usage raises SystemExit(2)."""
     args = make_parser(__version__).parse_args(argv)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # for characters that the terminal lacks
+        sys.stdout.reconfigure(errors="backslashreplace")  # the terminal may lack a character
     reporter = Reporter()
     try:
         return _run(args, reporter)
@@ -38,11 +38,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # nobody reads on
+    except BrokenPipeError:  # the reader of standard output has gone
         _silence()
         return DONE
     except OSError as error:
-        if not error.filename:  # standard input or output: a full disk
+        if not error.filename:  # an error of standard input or output, such as a full disk
             _silence()
         reporter.error(error)
         return FAILED

@@ -1,8 +1,8 @@
 """`Core`: the calls of a connection that JetStream, key-value, object store, services and NATS Streaming
 use.
 
-`Client` has them all. What stands on `Core` never reads a private field of a client, so a wrapper that
-passes these calls on (tracing, a test double) serves it just as well.
+`Client` has all of them. Code that builds on `Core` never reads a private field of a client, so a wrapper
+that passes these calls on (for tracing, or a test double) works just as well.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 
 class Core(Protocol):
-    """A connection, for any number of threads; see `Client` for what each call does and raises."""
+    """A connection that any number of threads may use; `Client` documents what each call does and raises."""
 
     def publish(
         self,
