@@ -1,4 +1,4 @@
-"""The out-of-order buffer of reassembly: bytes of segments that wait, sorted by stream position."""
+"""The out-of-order buffer of reassembly: bytes that wait for earlier ones, sorted by stream position."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ end_of = attrgetter("end")
 
 
 class Piece(NamedTuple):
-    """Waiting bytes: the captured ones of `segment` between the positions `start` and `end`."""
+    """Waiting bytes of `segment` between the positions `start` and `end`. `payload` has the captured ones."""
 
     start: int
     end: int
@@ -37,7 +37,7 @@ class Run:
         self.end = piece.end
 
     def move(self, by: int) -> None:
-        """Shifts all positions, when the start of the stream becomes known."""
+        """Shifts all positions by `by`. Called when the start of the stream becomes known."""
         self.start += by
         self.end += by
         self.pieces = [
@@ -45,7 +45,7 @@ class Run:
         ]
 
     def compare(self, start: int, origin: int, segment: Segment, items: list[Item]) -> None:
-        """Reports where a segment at `origin` differs from these bytes, from `start` on."""
+        """Reports where a segment at position `origin` differs from these bytes, from position `start` on."""
         captured = origin + len(segment.payload)
         index = bisect_right(self.pieces, start, key=end_of)
         while index < len(self.pieces) and self.pieces[index].start < captured:
@@ -56,14 +56,14 @@ class Run:
 
 
 def report(anomaly: Anomaly, start: int, end: int, segment: Segment, items: list[Item]) -> None:
-    """Adds an oddity about the bytes from `start` to `end`, found with `segment`."""
+    """Adds an oddity about the bytes from `start` to `end`, which `segment` showed."""
     items.append(
         Oddity(segment.ts_ns, segment.number, segment.capture, start, end - start, anomaly)
     )
 
 
 def compare_bytes(at: int, known: bytes, origin: int, segment: Segment, items: list[Item]) -> None:
-    """Reports where a segment at `origin` differs from the bytes that are known from `at` on."""
+    """Reports where a segment at position `origin` differs from the bytes `known`, which begin at `at`."""
     start = max(at, origin)
     end = min(at + len(known), origin + len(segment.payload))
     if (

@@ -1,4 +1,4 @@
-"""The flows of a table, and the times when each must be checked."""
+"""The flows of a table, and the times after which each must be checked."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _MASK = (1 << _BITS) - 1
 
 
 class Deadlines:
-    """All flows of a table, in the order in which they were added. None has to be checked before `next_ns`.
+    """All flows of a table, in the order in which they were added. No flow must be checked before `next_ns`.
 
-    An entry of the heap is one integer, the time followed by the number of a flow: a third of the memory of a
-    pair. It has a number and not the flow, because it may outlive the flow and must not keep its memory.
+    An entry of the heap is one integer: the time in the upper bits, the number of a flow in the lower 64.
+    This takes a third of the memory of a pair. The entry has a number and not the flow itself, because it may
+    outlive the flow and must not keep it in memory.
     """
 
     def __init__(self) -> None:
@@ -49,7 +50,7 @@ class Deadlines:
         self.next_ns = heap[0] >> _BITS
 
     def due(self, now_ns: int) -> Iterator[Flow]:
-        """Removes the times before `now_ns`, and returns their flows. Times may be added meanwhile."""
+        """Removes the times before `now_ns`, and yields their flows. Times may be added during iteration."""
         heap = self._heap
         while heap and heap[0] >> _BITS < now_ns:
             flow = self._flows.get(heappop(heap) & _MASK)
@@ -76,7 +77,7 @@ class Deadlines:
         return found
 
     def _compact(self) -> None:
-        """Keeps the first time of each flow."""
+        """Keeps only the earliest time of each flow, and drops the times of flows that were removed."""
         first = {entry & _MASK: entry for entry in sorted(self._heap, reverse=True)}
         self._heap[:] = [entry for number, entry in first.items() if number in self._flows]
         heapify(self._heap)

@@ -1,4 +1,4 @@
-"""The end of flows: their last deliveries."""
+"""The last deliveries of flows that end."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .window import end_windows
 
 
 def beginning(flow: Flow) -> tuple[int, str]:
-    """The sort key of flows: their beginning."""
+    """The key that sorts flows by their beginnings."""
     return flow.first_ns, flow.id
 
 
 def ends(flows: Iterable[Flow], witness: Segment | None = None) -> list[Delivery]:
-    """The last deliveries of flows that are over, in the order of their beginnings. `witness` is the segment
-    that caused an eviction, if there was one."""
+    """Ends flows, and returns their last deliveries, in the order of their beginnings. `witness` is the
+    segment that caused evictions, if any of the flows was evicted."""
     deliveries = []
     for flow in sorted(flows, key=beginning):
         flow.over = True
@@ -35,10 +35,10 @@ def ends(flows: Iterable[Flow], witness: Segment | None = None) -> list[Delivery
 
 
 def is_unseen(flow: Flow, way: Direction) -> bool:
-    """Whether this side has no packet, and the other one has bytes."""
+    """Whether no packet of this side was captured, although the other side sent bytes."""
     return not flow.side(way).packets and flow.side(way.other).bytes > 0
 
 
 def oddity(witness: Segment, offset: int, anomaly: Anomaly) -> Oddity:
-    """An anomaly of no length, found with a segment."""
+    """An anomaly of length 0 at `offset`, with the time and place of the segment `witness`."""
     return Oddity(witness.ts_ns, witness.number, witness.capture, offset, 0, anomaly)

@@ -1,7 +1,7 @@
-"""TCP flows: the state of a connection, its limits, and its identifiers.
+"""TCP flows: the state of a connection, the rules for its end, and its identifiers.
 
-Flows are named by Community ID v1 (https://github.com/corelight/community-id-spec), which other tools
-compute as well, and, as ports are reused, by the time of the first packet.
+A flow is identified by its Community ID v1 (https://github.com/corelight/community-id-spec), which other
+tools compute too, and by the time of its first packet, because ports are reused.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from ..types import Chunk, Direction, Item, Segment
 _TCP = 6
 _SYN, _RST, _ACK = 2, 4, 16
 UNKNOWN = 1 << 32
-"""A `window_unit` so large that only a window of 0 equals a distance between sequence numbers."""
+"""The `window_unit` if the unit is not known: so large that only a window of 0, multiplied by it, can equal a
+distance between sequence numbers."""
 
 
 class End(Enum):
-    """How a flow ended: the first sign of its end, or the reason why it was dropped without one."""
+    """How a flow ended: the first FIN or RST or, without any, why the flow was dropped. OPEN: the capture
+    ended first."""
 
     FIN = "fin"
     RST = "rst"
@@ -33,9 +35,9 @@ class End(Enum):
 
 
 class StreamState(NamedTuple):
-    """The state of a complete stream that holds no bytes: its counts, its sequence numbers (`fin` is the
-    position of its end), the latest acknowledgement and window of the other side, and its last bytes with
-    their position.
+    """The state of a complete stream in which no bytes wait: its counts (missing bytes, retransmitted bytes,
+    segments out of order), its sequence numbers (but `fin` is the stream position of its end), the latest
+    acknowledgement and window of the other side, and the last bytes with their position.
     """
 
     counts: tuple[int, int, int]
@@ -51,10 +53,11 @@ class StreamState(NamedTuple):
 class ByteStream(Protocol):
     """The reassembly of one direction: `reassembly.Stream`.
 
-    `held` are the bytes that wait for earlier ones. While there are none, the caller only stores an
-    acknowledgement in `ack`, and bytes at the sequence number `next_seq` are delivered at once (-1: no bytes
-    are). `advance` is a `push` of many segments, of which `last` is the last chunk. `position` is the stream
-    position of a sequence number, and `near` whether that is close to the present one.
+    `held` has the bytes that wait for earlier ones. While it is empty, the caller may store an acknowledging
+    segment in `ack` instead of calling `acked`, and bytes at the sequence number `next_seq` are delivered at
+    once (-1: no bytes are). `advance` replaces the `push` of many segments; `last` is the chunk of the last
+    one. `position` returns the stream position of a sequence number, and `near` whether it is close to the
+    current position.
     """
 
     ack: Segment | None
@@ -84,9 +87,9 @@ class ByteStream(Protocol):
 
 
 class Stray(NamedTuple):
-    """A segment that fits no window of its flow. `packets` is the number of packets that its sender had sent
-    before it; `moved` is whether another connection began with it. The payload is stored separately, because
-    segments are pickled without it."""
+    """A segment that fits no window of its flow (see `strays`). `packets` is the number of packets that its
+    sender had sent before it; `moved` is whether another connection began with it. The payload is stored
+    separately, because segments are pickled without their payload."""
 
     segment: Segment
     payload: bytes
@@ -95,15 +98,17 @@ class Stray(NamedTuple):
 
 
 class Side:
-    """One direction of a flow. `packets` counts all of its packets, and `bytes` their TCP payload with
-    repetitions; `stream` counts missing and repeated bytes. `reset` is the stream position of its RST. For
-    `stray` see `strays`.
+    """One direction of a flow. `packets` counts all of its packets, and `bytes` the bytes of their TCP
+    payload, including repetitions; `stream` counts missing and repeated bytes. `reset` is the stream position
+    of its RST. For `stray` see `strays`.
 
     The other fields are about receive windows (see `window`). `zero_windows` counts packets with a window of
-    0, and `zero_window_ns` is the total time for which the window was closed. `closed_ns` is when it was
-    closed, while it is; `stopped_ns` is when it was last opened after a long time. `window_full` counts
-    segments that filled the other side's window, whose unit is `window_unit` bytes, or UNKNOWN.
-    `window_scale` is that of the SYN. While `window_watched`, any packet may change these.
+    0, and `zero_window_ns` is the total time for which the window was closed. While the window is closed,
+    `closed_ns` is the time when it was closed. `stopped_ns` is the time when the window was last opened after
+    it had been closed for long. `window_full` counts segments that filled the other side's window;
+    `window_unit` is the unit of that window in bytes, or UNKNOWN. `window_scale` is from this side's SYN.
+    While `window_watched` is set, any packet of this side may change these fields, not only one with a window
+    of 0.
     """
 
     __slots__ = (
@@ -146,13 +151,17 @@ class Side:
 class Flow:
     """One TCP connection. Flows compare and hash by identity.
 
-    `id` is the session id. `key` is the key of the first packet, and `capture` the file of that packet.
-    `originator` and `responder` are "ip:port", for IPv6 "[ip]:port". With `midstream`, neither SYN nor
-    SYN-ACK was seen, and the originator is a guess. With `accepted`, the responder sent the first packet.
-    `ended_by` is the sender of the first FIN or RST, at `ended_ns`; `closed_ns` is when the flow was closed.
-    `complete`: all bytes of both directions up to both FINs were delivered, and late packets can only show
-    oddities. `over`: nothing more will be delivered. While `packed` is not empty, it contains the sides
-    instead of `sides` (see `packed_flow`).
+    - `id`: the session id.
+    - `key`: the key of the first packet; `capture`: the file of that packet.
+    - `originator`, `responder`: "ip:port", for IPv6 "[ip]:port".
+    - `midstream`: neither SYN nor SYN-ACK was seen, so the originator is a guess.
+    - `accepted`: the responder sent the first packet.
+    - `ended_by`: the sender of the first FIN or RST, which came at `ended_ns`.
+    - `closed_ns`: the time when the flow was closed.
+    - `complete`: all bytes of both directions up to both FINs were delivered; late packets can only show
+      oddities.
+    - `over`: nothing more will be delivered.
+    - `packed`: if not empty, it contains the sides instead of `sides` (see `packed_flow`).
 
     A flow is in no reference cycle, so its memory is freed without the garbage collector.
     """
@@ -180,22 +189,22 @@ class Flow:
 
     @property
     def originator(self) -> str:
-        """Who opened the connection."""
+        """The endpoint that opened the connection."""
         return endpoints(self.key)[self.accepted]
 
     @property
     def responder(self) -> str:
-        """Who accepted the connection."""
+        """The endpoint that accepted the connection."""
         return endpoints(self.key)[not self.accepted]
 
     def side(self, direction: Direction) -> Side:
-        """The counters of one direction."""
+        """The side that sends in this direction."""
         first, second = self.sides
         return first if first.direction is direction else second
 
     def swap(self) -> None:
-        """Exchanges originator and responder: later deliveries have the new directions. The caller changes
-        the directions of earlier ones."""
+        """Exchanges originator and responder. Later deliveries have the new directions; the caller must
+        change the directions of earlier ones."""
         self.accepted = not self.accepted
         for side in self.sides:
             side.direction = side.direction.other
@@ -220,22 +229,23 @@ def is_another(route: Route, segment: Segment) -> bool:
     if flow.closed_ns is None:
         return False
     if segment.flags & (_SYN | _ACK) == _SYN:
-        # Refused, and tried again with the same number, as Windows does.
+        # The connection was refused, and is tried again with the same sequence number, as Windows does.
         refused = side.reset is not None or peer.reset is not None
         return refused and not stream.offset + peer.stream.offset
     return segment.length > 0 and not stream.near(segment.seq)
 
 
 def is_closed(flow: Flow) -> bool:
-    """Whether only late packets can be expected. A sender that continues after its RST did not send the
-    RST itself, or the receiver did not believe it (RFC 5961)."""
+    """Whether only late packets can be expected. If a sender continues after its RST, it did not send the RST
+    itself, or the receiver did not accept the RST (RFC 5961)."""
     if flow.packed or all(side.fin or not side.packets for side in flow.sides):
         return True
     return any(side.reset is not None and side.stream.offset <= side.reset for side in flow.sides)
 
 
 def completed(flow: Flow) -> list[Delivery]:
-    """An empty delivery of each direction, once, when a flow has become complete."""
+    """If a flow has just become complete, marks it and returns an empty delivery of each direction. Otherwise
+    returns nothing."""
     if flow.complete or not all(side.stream.is_complete for side in flow.sides):
         return []
     flow.complete = True
@@ -245,14 +255,14 @@ def completed(flow: Flow) -> list[Delivery]:
 
 
 def worth(flow: Flow) -> tuple[bool, bool, int]:
-    """The rank of a flow when some must be dropped: closed flows go first, then flows without payload,
-    then the longest silent."""
+    """The sort key of flows when some must be dropped: closed flows go first, then flows without payload,
+    then the flows that have been silent for longest."""
     has_bytes = bool(flow.packed) or any(side.bytes for side in flow.sides)
     return flow.closed_ns is None, has_bytes, flow.last_ns
 
 
 def move_routes(flow: Flow, source: dict[bytes, Route], target: dict[bytes, Route]) -> None:
-    """Moves the routes of a flow from one table to another, as far as they are there."""
+    """Moves the routes of a flow from `source`, if they are there, to `target`."""
     for side in flow.sides:
         if side.key in source and source[side.key][0] is flow:
             target[side.key] = source.pop(side.key)
@@ -265,7 +275,7 @@ def reversed_key(key: bytes) -> bytes:
 
 
 def undirected(key: bytes) -> bytes:
-    """The same key for both directions: the two endpoints, the lower one first."""
+    """A key that is the same for both directions: the two endpoints, the lower one first."""
     size = (len(key) - 4) // 2
     source, target = key[:size] + key[-4:-2], key[size : 2 * size] + key[-2:]
     return source + target if source < target else target + source
@@ -292,5 +302,5 @@ def community_id(key: bytes) -> str:
 
 
 def session_id(community: str, first_ns: int) -> str:
-    """The name of the flow with this Community ID whose first packet came at `first_ns`."""
+    """The id of the flow with this Community ID whose first packet came at `first_ns`."""
     return hashlib.sha1(f"{community}|{first_ns}".encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""The limits of flows and streams: how long and how many bytes they wait."""
+"""The limits of flows and streams: how long they wait, and how many bytes may wait."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long and how many bytes a stream waits. `held_bytes` covers the largest TCP windows in use.
+    """How long a stream waits for missing bytes, and how many bytes may wait after them. `held_bytes` is
+    larger than the largest TCP windows in use.
 
-    An acknowledged gap waits for `patience_packets` more of the flow, or `patience_ns`; an unknown start
-    for `start_segments`, or the same time.
+    A gap whose bytes were acknowledged waits for `patience_packets` more packets of the flow, or for
+    `patience_ns`. If the start of the stream is unknown, the first bytes wait until there are
+    `start_segments` segments, or for `patience_ns`.
     """
 
     held_bytes: int = 16 << 20
@@ -22,8 +24,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class FlowLimits:
-    """When flows end, and how many bytes may wait in all flows together: `held_bytes`. NATS peers ping
-    each other every few minutes, so none is silent for a day. A minute is TIME_WAIT in Linux."""
+    """When flows end, and how many bytes may wait in all flows together (`held_bytes`). `idle_ns` is a day:
+    NATS peers ping each other every few minutes. `linger_ns` is a minute, like TIME_WAIT in Linux.
+    """
 
     max_flows: int = 16384
     idle_ns: int = 24 * 3600 * 10**9

@@ -1,8 +1,8 @@
 """Stores complete flows in few bytes while they linger.
 
-A busy server closes thousands of connections in the minute for which late packets may still belong to
-them. The two sides of a flow with their streams take 1.2 kB as objects, and 0.2 kB packed. Packing changes
-no result: a late packet unpacks its flow first.
+For a minute after a connection is closed, late packets may still belong to it. A busy server closes thousands
+of connections in that time. The two sides of a flow with their streams take 1.2 kB as objects, and 0.2 kB
+packed. Packing changes no result: a late packet unpacks its flow first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _values = attrgetter(*_NAMES)
 
 
 def pack(flow: Flow) -> None:
-    """Packs the sides of a complete flow, unless one holds something, or its flow had no payload."""
+    """Packs the sides of a complete flow. A flow stays unpacked if a side has a stray, waiting bytes or a
+    closed window, or if the flow had no payload."""
     sides = flow.sides
     if any(side.stray or side.stream.held or side.closed_ns is not None for side in sides):
         return

@@ -1,13 +1,14 @@
 """Segments whose numbers fit no window of their flow: packets of another connection between the same ports.
 
 Two captures of different networks, or of different days, can have connections with the same addresses and
-ports. Within one connection a sequence number may jump if much was not captured, but then its acknowledgement
-number is close to the one before. A segment is a stray if both numbers are further from the sender's last
-ones than any window in use (RFC 9293, 3.4: each connection begins at a number of its own).
+ports. Within one connection, the sequence number of a segment may jump if much was not captured, but its
+acknowledgement number is then close to the one before. A segment is a stray if both numbers are further from
+the sender's previous ones than any window in use (RFC 9293, 3.4: each connection chooses a new initial
+sequence number).
 
 A single stray proves nothing: it may be forged, or belong to a second capture of the same time. So a stray
-waits. If the next segment of either side fits it, another connection has begun with it; otherwise it is left
-out. Both are reported as `Anomaly.SEQUENCE_JUMP`.
+waits. If the next segment of either side fits it, another connection began with the stray; otherwise the
+stray is left out. Both cases are reported as `Anomaly.SEQUENCE_JUMP`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _MASK = 0xFFFFFFFF
 
 
 def is_stray(route: Route, segment: Segment) -> bool:
-    """Whether both numbers of a segment are far from those that its sender used before."""
+    """Whether the sequence and acknowledgement numbers of a segment are both far from its sender's previous
+    ones."""
     _, side, peer = route
     last = peer.stream.ack
     return (
@@ -37,12 +39,12 @@ def is_stray(route: Route, segment: Segment) -> bool:
 
 
 def fitting(route: Route, segment: Segment) -> list[Segment]:
-    """The strays of a flow that form another connection with this stray, in order."""
+    """The waiting strays of a flow that form another connection with the stray `segment`, in order."""
     _, side, peer = route
     found = []
     for sender, seq, ack in ((side, segment.seq, segment.ack), (peer, segment.ack, segment.seq)):
         stray = sender.stray
-        # If its sender continued in the flow, the stray was a single packet.
+        # If the sender of a stray then continued in the flow, the stray was a single packet.
         if stray is not None and stray.packets == sender.packets:
             if is_near(seq, stray.segment.seq) and is_near(ack, stray.segment.ack):
                 found.append(replace(stray.segment, payload=stray.payload))
@@ -51,7 +53,7 @@ def fitting(route: Route, segment: Segment) -> list[Segment]:
 
 
 def left_out(side: Side) -> Iterator[Oddity]:
-    """The anomaly of a side's stray, if there is one."""
+    """Removes the waiting stray of a side, if there is one, and yields its anomaly."""
     stray, side.stray = side.stray, None
     if stray is not None:
         segment = stray.segment
@@ -64,5 +66,5 @@ def left_out(side: Side) -> Iterator[Oddity]:
 
 
 def is_near(one: int, other: int) -> bool:
-    """Whether two numbers can be in one window."""
+    """Whether two sequence numbers can be in one window."""
     return (one - other + NEAR) & _MASK <= 2 * NEAR

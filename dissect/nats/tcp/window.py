@@ -1,9 +1,9 @@
-"""Receive windows: how a receiver stops its sender, in the terms of Wireshark.
+"""Receive windows: how a receiver stops its sender. Terms are as in Wireshark.
 
-A zero window is a packet without SYN, FIN or RST whose window is 0. The first one closes its sender's window;
-the next packet with another window opens it. A segment fills the window if its last byte is the last one that
-the receiver's latest packet allows (RFC 9293, 3.8.6). Both SYNs agree on the unit of windows (RFC 7323); if
-the receiver's SYN was not captured, `window_full` stays 0.
+A zero window is a packet without SYN, FIN or RST whose window is 0. The first one closes the window of the
+side that sends it; that side's next packet with another window opens it. A segment fills the window if its
+last byte is the last one that the receiver's latest packet allows (RFC 9293, 3.8.6). The two SYNs agree on
+the unit of windows (RFC 7323); if the receiver's SYN was not captured, `window_full` stays 0.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ _FIN, _SYN, _RST = 1, 2, 4
 _MASK = 0xFFFFFFFF
 _UNITS = frozenset(1 << scale for scale in range(15))
 
-# A shorter stop has no effect on the sender: Linux waits at least this long before it probes the window.
+# A shorter stop has no effect on the sender: Linux waits at least this long before it probes a closed window.
 _STOPPED_NS = 200_000_000
-# A stopped sender sends its waiting bytes before its FIN, once the window opens. nats-server's default
-# deadline.
+# After the window opens, a stopped sender may need this long to send its waiting bytes before its FIN:
+# nats-server's default write deadline.
 _DRAINED_NS = 10_000_000_000
 
 
 def learn_scale(side: Side, peer: Side, segment: Segment) -> None:
-    """Learns the scale of a side from its SYN, whose own window is not scaled."""
+    """Learns the window scale of a side from its SYN. The window in the SYN itself is not scaled."""
     side.window_scale = segment.window_scale
     peer.window_unit = UNKNOWN if segment.window_scale is None else 1
     side.window_watched = True
 
 
 def note_window(side: Side, peer: Side, segment: Segment) -> None:
-    """Notes the window of a segment: one that is 0, or any of a side that is watched."""
+    """Notes the window of a segment. Must be called if the window is 0 or if the side is `window_watched`."""
     if segment.flags & (_SYN | _RST):
         return
     peer.window_unit = _unit(side, peer)
@@ -57,8 +57,8 @@ def fills_window(side: Side, segment: Segment) -> bool:
 
 
 def may_fill_window(side: Side, seq: int, size: int) -> bool:
-    """Whether a segment among the next `size` bytes of a side, from `seq` on, may fill the window, if the
-    other side sends nothing meanwhile."""
+    """Whether a segment among the `size` bytes of a side from `seq` on may fill the window, if the other side
+    sends nothing in that time."""
     latest = side.stream.ack
     if latest is None or not size or side.window_unit == UNKNOWN:
         return False
@@ -67,14 +67,14 @@ def may_fill_window(side: Side, seq: int, size: int) -> bool:
 
 
 def unit_that_fits(end_seq: int, latest: Segment) -> int:
-    """The unit in which a segment that ends before `end_seq` fills the window of the other side's `latest`;
-    0 if there is none. More is not known without the SYNs."""
+    """The window unit for which a segment that ends before `end_seq` fills the window in `latest`, a segment
+    of the other side; 0 if there is none. Without the SYNs, no more than this is known."""
     unit, rest = divmod((end_seq - latest.ack) & _MASK, latest.window)
     return 0 if rest or unit not in _UNITS else unit
 
 
 def end_windows(flow: Flow) -> None:
-    """Ends the times of closed windows when the flow is over."""
+    """Adds up the time of windows that are still closed when the flow is over."""
     for side in flow.sides:
         if side.closed_ns is not None:
             _add_closed(side, flow.last_ns if flow.ended_ns is None else flow.ended_ns)
@@ -82,8 +82,8 @@ def end_windows(flow: Flow) -> None:
 
 
 def gave_up_on(flow: Flow) -> Direction | None:
-    """The side that had stopped the other one for long when the other one ended the connection: its window
-    was closed then, or had just been opened."""
+    """The side because of which the other side probably ended the connection: it had stopped the other side
+    for long, and its window was still closed at the end, or had been opened at most 10 s before."""
     if flow.ended_ns is None or flow.ended_by is None or flow.end not in (End.FIN, End.RST):
         return None
     side = flow.side(flow.ended_by.other)
@@ -101,7 +101,7 @@ def _add_closed(side: Side, until_ns: int) -> None:
 
 
 def _unit(side: Side, peer: Side) -> int:
-    """The number of bytes per unit in the windows of a side."""
+    """The unit of a side's windows, in bytes."""
     if side.window_scale is None:
         return UNKNOWN
     return 1 if NO_SCALE in (side.window_scale, peer.window_scale) else 1 << side.window_scale
