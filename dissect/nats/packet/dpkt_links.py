@@ -32,7 +32,7 @@ def find_ip_with_dpkt(linktype: int, data: bytes) -> int | str:
         return NOT_IP
     while isinstance(layer, dpkt.Packet):
         if isinstance(layer, (dpkt.ip.IP, dpkt.ip6.IP6)):
-            # dpkt packs the fixed header into the same bytes that it read, so they are found in the packet.
+            # dpkt packs the fixed header as it read it, and the packet has these bytes at no earlier offset.
             return data.find(layer.pack_hdr())
         layer = layer.data
     return NOT_IP
