@@ -18,8 +18,8 @@ __all__ = [
 ]
 
 PROGRAM_ERRORS = (Exception, SystemExit)
-"""What the program's own functions may raise. SystemExit is caught, too: on a thread, it would end that
-thread silently."""
+"""The exceptions to catch where natsync calls functions of the program. SystemExit is one of them: on a
+thread, `sys.exit` would end only that thread, and silently."""
 
 _COROUTINE = 0x80 | 0x200  # inspect.CO_COROUTINE, CO_ASYNC_GENERATOR
 _GENERATOR = 0x20  # inspect.CO_GENERATOR

@@ -1,5 +1,5 @@
-"""`Facts`: the base of errors that are made of facts: these are their arguments and attributes, survive
-pickling, and make up their text."""
+"""`Facts`: the base of errors that have attributes. The attributes are also the arguments of the
+constructor, survive pickling, and make up the text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Credentials of a program: `Login`, and `.creds` files as `nsc` writes them.
 
 A `.creds` file has two blocks between lines of dashes, the JWT of the user and its nkey seed (nkeys,
-creds_utils.go). No text and no `repr` here shows a secret.
+creds_utils.go). No error text and no `repr` shows a secret.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ Source = str | os.PathLike[str] | bytes
 """Credentials: the path of a file, or its content (bytes, or a str of more than a line)."""
 
 _LARGEST = 1 << 20
-# Compiled when first used: `re` keeps them, and most programs need neither.
+# Not compiled here: most programs need neither, and `re` caches what it compiles.
 _BLOCK = rb"(?m)^-{3,}[ ]?BEGIN ([A-Z ]{1,64}?)[ ]?-{3,}\s+([\w.=-]+)\s+^-{3,}[ ]?END "
-# What is not a path, and must not be shown as one: a seed, a JWT.
+# A bare seed or JWT: it is no path, and no error may show it as one.
 _NAKED = r"\s*(S[A-Z2-7]{50,}|eyJ[\w.=-]{20,})\s*"
 
 
 class Login(Struct, frozen=True, kw_only=True):
-    """Credentials as the options give them; omitted ones are empty.
+    """The options for credentials; omitted ones are empty.
 
-    Most may be callables, which are called at every connect. `nkey` is a seed; with `sign` it is a
-    public key, and `sign` signs for it. `credentials` are a JWT with its seed. `jwt` comes with `sign`,
-    or alone if it is a bearer token. Raises OptionError for contradictory options, and TypeError.
+    All but `sign` may be callables that return the value, and are called at every connect. `nkey` is a
+    seed; or, with `sign`, the public key that `sign` signs for. `credentials` are a JWT with its seed.
+    `jwt` comes with `sign`, or alone if it is a bearer token. Raises OptionError for contradictory
+    options, and TypeError.
     """
 
     user: str | Callable[[], str] = ""
@@ -58,7 +59,7 @@ class Login(Struct, frozen=True, kw_only=True):
 
     @property
     def may_block(self) -> bool:
-        """Whether resolving these credentials calls the program, or reads a file."""
+        """Whether resolving these credentials calls a function of the program or reads a file."""
         given = (self.user, self.password, self.token, self.credentials, self.nkey, self.jwt)
         if any(callable(value) for value in given):
             return True

@@ -178,9 +178,9 @@ class ConnectionReconnectingError(Facts, ConnectionError):
 
 
 class ReentrantCallError(Facts, RuntimeError):
-    """A signal handler or finalizer made a call that waits, and interrupted the same client on the same
-    thread while it was reading or writing, so that the wait could never end; or while it was importing the
-    same part of natsync. Call again later, or on another thread."""
+    """A signal handler or finalizer made a call that waits, but it had interrupted the same client on the
+    same thread while it was reading or writing, so the wait could never end; or it had interrupted a late
+    import of natsync and needs a late import itself. Call again later, or on another thread."""
 
     def __str__(self) -> str:
         return "called from a signal handler or finalizer while the same thread reads, writes or imports"
@@ -246,8 +246,8 @@ class FlushTimeoutError(Facts, TimeoutError):
 
 class OutboundBufferLimitError(Facts):
     """The write buffer of `limit` bytes stayed full for `timeout` seconds, since the server reads too
-    slowly. If `timeout` is 0, there is no connection, for the reason `outage`, and the buffer for that time
-    is full."""
+    slowly. If `timeout` is 0, there is no connection, and the buffer of `limit` bytes for messages published
+    meanwhile is full; `outage` says why there is none."""
 
     limit: int
     timeout: float = 0.0
@@ -280,7 +280,7 @@ class MaxPayloadError(Facts, ValueError):
 
 
 class MaxControlLineError(Facts, ValueError):
-    """Subject, reply and queue make a control line of `size` bytes, for which a server ends the
+    """Subject, reply and queue take `size` bytes of a control line, for which a server ends the
     connection. `limit` is 0 if the server refused the line, since it does not tell its limit."""
 
     size: int
@@ -294,8 +294,8 @@ class MaxControlLineError(Facts, ValueError):
 
 
 class HeadersNotSupportedError(Facts):
-    """The message has headers, and the server does not support them: it is older than 2.2, or configured
-    without."""
+    """The message has headers, and the server does not support them: it is older than 2.2, or headers are
+    disabled in its configuration."""
 
     def __str__(self) -> str:
         return "headers not supported by this server"
@@ -329,7 +329,7 @@ class BadSubscriptionError(Facts):
 
 
 class MaxMessagesError(BadSubscriptionError):
-    """The subscription has ended, since it has received all messages that it was limited to."""
+    """The subscription has ended, since it has received the `max_msgs` messages that it was limited to."""
 
     def __str__(self) -> str:
         return f"subscription to {self.subject} has had its last message"
@@ -355,9 +355,9 @@ class SlowConsumerError(Facts):
 
 
 class SubscriptionFullError(Facts):
-    """A thread that takes the messages of the subscription to `subject` waits for an answer of the server or
-    a reply, but nothing is read until it has taken some: the subscription is full, with
-    `overflow="block"`. Take messages first, or use another client."""
+    """The subscription to `subject` is full and has `overflow="block"`, so nothing is read from the server
+    until messages are taken; but the thread that takes them waits for a reply or an answer of the server.
+    Take messages first, or use another client."""
 
     subject: str
 

@@ -1,8 +1,8 @@
 """The headers of a message: `Headers`, and the header block they are sent as.
 
 Text is UTF-8; bytes that are not UTF-8 survive both ways as lone surrogates (PEP 383). Names keep
-their case and are looked up by it, since NATS servers and clients compare names byte by byte
-(ADR-4); `Headers.find` ignores the case.
+their case, and a look-up is case-sensitive, since NATS servers and clients compare names byte by
+byte (ADR-4); `Headers.find` ignores case.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Headers(Mapping[str, str]):
 
     def __init__(self, fields: HeadersLike | Iterable[tuple[str, str]] = ()) -> None:
         self._fields: tuple[tuple[str, str], ...] = tuple(_pairs(fields))
-        self._block = b""  # once it was sent
+        self._block = b""  # the header block, once it was encoded
 
     @property
     def fields(self) -> tuple[tuple[str, str], ...]:
@@ -109,7 +109,8 @@ class Headers(Mapping[str, str]):
 
 
 def received_headers(fields: Iterable[tuple[str, str]]) -> Headers:
-    """Headers of pairs that were read from a block: they need no check, which takes longer than reading."""
+    """Makes headers from pairs that were read from a block. They need no check, which would take longer than
+    reading them."""
     made = Headers.__new__(Headers)
     made._fields = tuple(fields)
     made._block = b""
@@ -117,7 +118,7 @@ def received_headers(fields: Iterable[tuple[str, str]]) -> Headers:
 
 
 HeadersLike = Mapping[str, str | list[str] | tuple[str, ...]] | Headers
-"""Headers as a caller may give them: names to one value or several, or those of another message."""
+"""The headers that a call accepts: a mapping of names to one value or several, or a `Headers`."""
 
 
 def encode_headers(headers: HeadersLike) -> bytes:
@@ -130,7 +131,7 @@ def encode_headers(headers: HeadersLike) -> bytes:
     if headers.__class__ is dict:
         lines = ["NATS/1.0\r\n"]
         for name, value in headers.items():
-            # Printable text has no line end, NUL or lone surrogate. Other values may be good, too.
+            # Printable text has no line end, NUL or lone surrogate. Other values may be valid, too.
             if name not in _names or value.__class__ is not str or not value.isprintable():
                 break
             lines.append(f"{name}: {value}\r\n")

@@ -1,8 +1,8 @@
-"""Instrumentation: an object of the program that is called with the messages that a client sends and handles.
+"""Instrumentation: an object of the program, which the client calls for each message it sends or handles.
 
-For tracing and metrics. `natsync.otel` is one for OpenTelemetry; samples/prometheus_metrics.py is another
-one. A client without instrumentation is not slowed down: the calls are wrapped for one client only if it
-has some.
+It serves tracing and metrics: `natsync.otel` has one for OpenTelemetry, samples/prometheus_metrics.py one
+for Prometheus. A client without instrumentation is not slowed down, since only the calls of a client with
+instrumentation are wrapped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Instrumentation:
     """The base class of instrumentations; each method does nothing until it is overridden.
 
     The client calls the methods on the threads that make its calls or run its handlers, so any number of
-    threads may call them at a time. What they raise reaches the program.
+    threads may call them at the same time. Exceptions that they raise reach the program.
     """
 
     def begin(
@@ -36,19 +36,19 @@ class Instrumentation:
         """Called before a message is sent. Returns a token for `end`, and the headers to send.
 
         `operation` is `publish`, `publish_confirmed`, `request`, `request_async`, `request_many` or
-        `window`. The arguments are not checked yet.
+        `window`. The arguments have not been checked yet.
         """
         return None, headers
 
     def end(self, token: object, error: BaseException | None) -> None:
-        """Called at the end of the operation: when the message is buffered or confirmed, the reply has
-        arrived, or with the `error` that it ended with."""
+        """Called when the operation ends: the message is buffered or confirmed, the reply has arrived, or
+        the operation has failed with `error`."""
 
     def handling(
         self, client: Client, msg: Msg, subject: str, queue: str
     ) -> AbstractContextManager[object]:
-        """Returns a context manager that a handler runs in; `subject` and `queue` are those of the
-        subscription. Also sees what the handler raises."""
+        """Returns a context manager that the handler runs in, and which also sees what the handler raises.
+        `subject` and `queue` are those of the subscription."""
         return nullcontext()
 
 
@@ -84,14 +84,14 @@ def instrument(client: Client, hook: Instrumentation) -> None:
         return call(subject, handler=handler, queue=queue, **options)
 
     calls["subscribe"] = subscribe_observed
-    client.rebind()  # so that `Msg.respond` calls what was wrapped
+    client.rebind()  # so that `Msg.respond` calls the wrapped method
     calls["_observe"] = lambda ask: _observed_ask(client, hook, ask)
 
 
 def instrumented(
     client: Client, hook: Instrumentation, operation: str, send: _Send
 ) -> Callable[..., object]:
-    """Returns `send`, with calls of `hook`."""
+    """Returns a function that calls `send`, which does `operation`, and `hook` before and after it."""
 
     @wraps(send)
     def call(
@@ -126,7 +126,7 @@ def instrumented(
 def _observed_ask(
     client: Client, hook: Instrumentation, ask: Callable[..., object]
 ) -> Callable[..., object]:
-    """Returns `ask`, which sends a request of a window, with calls of `hook`."""
+    """Does the same as `instrumented` for `ask`, which sends a request of a window."""
 
     def send(subject: str, data: Data, *, headers: HeadersLike | None, **options: object) -> object:
         return ask(subject, data, headers, options["timeout"])

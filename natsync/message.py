@@ -35,10 +35,10 @@ __all__ = [
 ]
 
 Data = bytes | bytearray | memoryview
-"""A payload as a caller may give it."""
+"""The types of a payload that a call accepts."""
 
 Delivered = MsgFrame | HMsg
-"""A frame that brings a message."""
+"""A frame that delivers a message."""
 
 
 class Respond(Protocol):
@@ -56,8 +56,8 @@ class Msg:
 
     `Msg(subject, data, reply=..., headers=...)` makes one for `publish`. Messages are equal if subject,
     payload, reply, headers and status are. They can be pickled; an unpickled message belongs to no
-    connection, so that `respond` raises MsgNotBoundError. Attributes of a received message are decoded
-    when they are read; an invalid header block raises ProtocolError then.
+    connection, so its `respond` raises MsgNotBoundError. The attributes of a received message are decoded
+    when they are read: only then does an invalid header block raise ProtocolError.
     """
 
     __slots__ = ("_frame", "_respond", "_parsed")
@@ -106,7 +106,7 @@ class Msg:
 
     @property
     def header_block(self) -> bytes:
-        """The bytes of the headers as they came; empty where there are none."""
+        """The headers as bytes, unparsed; empty if there are none."""
         return self._frame.headers if isinstance(self._frame, HMsg) else b""
 
     @property
@@ -124,7 +124,7 @@ class Msg:
 
         The headers of this message are not copied into the answer. Raises MsgNoReplyError if there is
         no reply subject, MsgNotBoundError if the message belongs to no connection, and the errors of
-        `Client.publish`. A reply subject that a server sent is not checked again.
+        `Client.publish`. The reply subject is not checked, since it came from a server.
         """
         self._respond(self, data, headers=headers)
 
@@ -149,7 +149,7 @@ class Msg:
             return False
         try:
             return self._headers() == other._headers()
-        except ProtocolError:  # no header blocks, and not the same bytes
+        except ProtocolError:  # an invalid header block, and not the same bytes
             return False
 
     def __hash__(self) -> int:
@@ -163,7 +163,7 @@ class Msg:
 
 
 class ReceivedMsg(Msg):
-    """A message made from the frame that brought it and the function that responds to it."""
+    """A message made from the frame that delivered it and the function that responds to it."""
 
     __slots__ = ()
 
@@ -177,24 +177,24 @@ _NO_HEADERS = Headers()
 
 
 def is_no_responders(msg: Msg) -> bool:
-    """Returns whether the message is the status by which a server says that nobody listens. A status
-    503 with a payload comes from a responder."""
+    """Returns whether `msg` is a server's status 503, which says that nobody listens. A status 503 with a
+    payload comes from a responder."""
     return says_no_responders(msg._frame)
 
 
 def says_no_responders(frame: Delivered) -> bool:
-    """As `is_no_responders`, of a frame."""
+    """Like `is_no_responders`, for a frame."""
     if frame.payload or not isinstance(frame, HMsg):
         return False
     try:
         return parse_headers(frame.headers).status == 503
-    except ProtocolError:  # the caller meets it again when asking for the headers
+    except ProtocolError:  # raised again when the caller reads the headers
         return False
 
 
 def wire_reply(msg: Msg) -> bytes:
-    """Returns the reply subject of a received message as it came, which needs no check. Raises
-    MsgNoReplyError, and MsgNotBoundError for a message that the program has made."""
+    """Returns the reply subject of a received message as bytes, which need no check. Raises
+    MsgNoReplyError, and MsgNotBoundError for a message that the program made or unpickled."""
     reply = msg._frame.reply
     if not reply:
         raise MsgNoReplyError(msg.subject)
@@ -206,8 +206,8 @@ def wire_reply(msg: Msg) -> bytes:
 def message_parts(
     msg: Msg, data: Data, reply: str | None, headers: HeadersLike | None
 ) -> tuple[str, Data, str | None, HeadersLike | None]:
-    """Returns subject, payload, reply and headers of `msg`; `publish` takes no other arguments beside a
-    `Msg`."""
+    """Returns subject, payload, reply and headers of `msg`. Raises TypeError for other arguments, since
+    `publish` takes none beside a `Msg`."""
     if len(data) or reply or headers:
         raise TypeError("publish takes a Msg alone: it has its own payload, reply and headers")
     return msg.subject, msg.data, msg.reply or None, msg.headers or None

@@ -1,15 +1,13 @@
 """Nkeys: the Ed25519 keys of NATS, which sign the nonce of a server.
 
-The text of a key is base32 without padding of a prefix, 32 bytes and a CRC-16
+A key as text is a prefix, 32 bytes and a CRC-16, encoded in base32 without padding
 (github.com/nats-io/nkeys, strkey.go). Ed25519 comes from the package `cryptography`, an extra, which is
-imported where it is used. No text and no `repr` here shows a seed.
+imported where it is used. No error text and no `repr` shows a seed.
 """
 
 from __future__ import annotations
 
-from binascii import (  # polynomial 0x1021 from 0: the CRC-16 of XMODEM, which is that of nkeys
-    crc_hqx,
-)
+from binascii import crc_hqx  # nkeys use CRC-16/XMODEM: polynomial 0x1021, initial value 0
 from typing import TYPE_CHECKING
 
 from .errors import OptionError
@@ -21,7 +19,7 @@ __all__ = ["KeyPair", "is_public_key"]
 
 REMEDY = "needs the package cryptography: pip install 'natsync[nkeys]'"
 
-_SEED = 18 << 3  # five bits, which make the S that all seeds begin with
+_SEED = 18 << 3  # five bits: the base32 digit S, with which all seeds begin
 _USER = 20 << 3  # U
 _KEY_BYTES = 32
 _KINDS = {
@@ -45,7 +43,7 @@ class KeyPair:
         self.public_key = _encode(bytes([_USER]) + public)
 
     def sign(self, nonce: bytes) -> bytes:
-        """Returns the signature of `message`: 64 bytes."""
+        """Returns the signature of `nonce`: 64 bytes."""
         return self._private.sign(nonce)
 
     def __repr__(self) -> str:
@@ -74,7 +72,7 @@ def _user_key(seed: str | bytes, option: str) -> bytes:
 
 def _decode(key: str | bytes) -> bytes | None:
     """Returns the bytes of `key` without its checksum; None if the key is invalid."""
-    from base64 import b32decode  # here: few programs need it
+    from base64 import b32decode  # imported late: few programs need it
 
     text = key if isinstance(key, bytes) else key.encode("ascii", "replace")
     text = text.strip()
