@@ -24,8 +24,7 @@ distance between sequence numbers."""
 
 
 class End(Enum):
-    """How a flow ended: the first FIN or RST or, without any, why the flow was dropped. OPEN: the capture
-    ended first."""
+    """How a flow ended: by its first FIN or RST, or because it was dropped. OPEN: the capture ended first."""
 
     FIN = "fin"
     RST = "rst"

@@ -1,17 +1,18 @@
 """Segments -> flows: assigns each segment to its connection, and ends connections.
 
-A flow is one TCP connection. It begins with a SYN or, midstream, with any segment between two endpoints
-that have no flow. The originator sent the SYN, or did not send the SYN-ACK. Midstream, the first sender is
-taken for it, since ports prove nothing; if the NATS frames show otherwise, the caller calls `Flow.swap`. The
-next flow between the same ports begins with a SYN that has another sequence number; after the flow was
-closed, also with bytes whose sequence numbers are far from its own; or with packets that are far from the
-flow in both directions (see `strays`).
+A flow is one TCP connection. It begins with a SYN or, midstream, with any segment between two endpoints that
+have no flow. The originator is the side that sent the SYN, or did not send the SYN-ACK. Midstream, the first
+sender counts as the originator, since ports prove nothing; if the NATS frames show otherwise, the caller
+calls `Flow.swap`. The next flow between the same ports begins with a SYN that has another sequence number;
+or, after the flow was closed, with bytes whose sequence numbers are far from its own; or with packets whose
+sequence and acknowledgement numbers are both far from its own (see `strays`).
 
 A flow is closed when both sides have sent FIN, when one has and the other was never seen, or when one has
-sent RST near its current position (any other RST ends nothing, RFC 9293, 3.5.3). It is over `linger_ns`
-later, because late packets still belong to it, unless the sender of the RST continued; or after `idle_ns`
-of silence; or when there are too many flows; or when the capture ends. Both times are rounded up to a whole
-second. A flow depends on its own packets and on the times of others only, so that processes can share flows.
+sent RST near its current position (any other RST ends nothing, RFC 9293, 3.5.3). Late packets still belong to
+a closed flow, so it is over only `linger_ns` later, unless the sender of the RST continued. A flow is also
+over after `idle_ns` of silence, when there are too many flows, or when the capture ends. Both times are
+rounded up to whole seconds. A flow depends only on its own packets and on the times of others, so processes
+can share flows.
 
 `ByteStream` reassembles one direction.
 """
@@ -50,15 +51,15 @@ from .window import fills_window, learn_scale, note_window
 _FIN, _SYN, _RST, _ACK = 1, 2, 4, 16
 
 _DEFAULTS = FlowLimits()
-# The latest flows that have become complete are not packed: their last acknowledgement is still to come.
+# This many of the flows that became complete last are not packed: their last acknowledgement is yet to come.
 _UNPACKED = 16
 _NOTHING: list[Delivery] = []
 
 
 class FlowTable:
-    """All open flows. `new_stream` makes the reassembly of a direction. No packet before `next_expiry_ns`
-    ends a flow by its time. `evicted` counts flows that were dropped because there were too many, and
-    `relieved` directions whose gaps were given up because too many bytes waited."""
+    """All flows that are not over. `new_stream` makes the reassembly of a direction. No flow expires before
+    `next_expiry_ns`. `evicted` counts flows that were dropped because there were too many, and `relieved`
+    counts directions whose gaps were given up because too many bytes waited."""
 
     def __init__(
         self,
@@ -70,18 +71,18 @@ class FlowTable:
         self._new_stream = new_stream
         self._limits = limits
         self._routes: dict[bytes, Route] = {}  # by the keys of segments
-        self._closed: dict[bytes, Route] = {}  # the same, of flows that linger
+        self._closed: dict[bytes, Route] = {}  # the same, for flows that linger
         self._packed: dict[bytes, Flow] = {}  # closed flows whose sides are packed, by `Flow.key`
-        self._unpacked: dict[Flow, None] = {}  # the latest flows that have become complete
+        self._unpacked: dict[Flow, None] = {}  # the flows that became complete last
         self._flows = Deadlines()  # all flows
         self.next_expiry_ns = self._flows.next_ns
-        self._waiting: dict[Side, tuple[Flow, int]] = {}  # the waiting bytes of each side
+        self._waiting: dict[Side, tuple[Flow, int]] = {}  # number of waiting bytes, by side
         self._waiting_bytes = 0
 
     def add(self, segment: Segment) -> list[Delivery]:
-        """Returns the deliveries of a segment, often none: the ends of flows; bytes of its own direction;
-        and a gap of the other direction with the bytes after it, since an ACK proves a loss. When a flow
-        becomes complete, an empty delivery of each direction comes last.
+        """Adds a segment; returns the deliveries that it causes, often none: ends of flows; bytes of its own
+        direction; and, if its ACK proves a loss, a gap of the other direction with the bytes after it. When
+        a flow becomes complete, an empty delivery of each direction comes last.
 
         Ends come first, in the order in which the flows began. The end of a flow is two deliveries,
         ORIGINATOR, then RESPONDER, with `flow.over` set and possibly with empty lists; the flow is no
@@ -106,17 +107,17 @@ class FlowTable:
             return _NOTHING
         side.bytes += length
         items = stream.push(segment)
-        ack = stream.ack  # as `fills_window`, for a little less than its call
+        ack = stream.ack  # the main test of `fills_window`: a little cheaper than its call
         if ack and (stream.next_seq - ack.ack) & 0xFFFFFFFF == ack.window * side.window_unit:
             side.window_full += fills_window(side, segment)
         return [(flow, side.direction, items)]
 
     def tick(self, ts_ns: int) -> list[Delivery]:
-        """The ends of the flows that have expired at `ts_ns`."""
+        """The ends of the flows that have expired by `ts_ns`."""
         return ends(self._expired(ts_ns)) if ts_ns > self.next_expiry_ns else _NOTHING
 
     def finish(self) -> Iterator[Delivery]:
-        """The ends of all remaining flows, by their beginnings. The table is empty afterwards."""
+        """The ends of all remaining flows, in the order in which they began. Empties the table."""
         left = sorted(self._flows, key=beginning, reverse=True)
         for flow in left:
             if flow.closed_ns is not None and not is_closed(flow):
@@ -132,7 +133,7 @@ class FlowTable:
             yield from ends([left.pop()])
 
     def deadlines(self) -> dict[Flow, list[int]]:
-        """All flows, with the times when each must be checked, for `restore` of another table."""
+        """All flows, with the times after which each must be checked, for `restore` of another table."""
         for flow in [*self._packed.values()]:
             self._unpack(flow)
         return self._flows.times()
@@ -143,7 +144,7 @@ class FlowTable:
         self.next_expiry_ns = self._flows.next_ns
         self._set_routes(flow, self._routes if flow.closed_ns is None else self._closed)
         for side in flow.sides:
-            if side.stream.held:  # if too many bytes wait now, the next segment relieves them
+            if side.stream.held:  # if too many bytes wait now, the next segment gives up gaps
                 self._waiting[side] = flow, side.stream.held_bytes
                 self._waiting_bytes += side.stream.held_bytes
 
@@ -152,7 +153,7 @@ class FlowTable:
         self._remove(flow)
 
     def _add_rare(self, segment: Segment) -> list[Delivery]:
-        """`add`, for segments that open, close or outlive flows."""
+        """`add` for segments that open or close flows, or that come when flows are closed or may expire."""
         key, ts_ns, flags = segment.key, segment.ts_ns, segment.flags
         ended = self._expired(ts_ns) if ts_ns > self.next_expiry_ns else []
         route = self._routes.get(key) or self._closed.get(key) or self._packed_route(key)
@@ -178,7 +179,7 @@ class FlowTable:
         return deliveries if flow.closed_ns is None else deliveries + self._complete(flow)
 
     def _add_unexpected(self, route: Route, segment: Segment) -> list[Delivery]:
-        """`add`, for segments of open flows that are out of order."""
+        """`add` for segments of open flows that are out of order, or that come while bytes wait."""
         if is_stray(route, segment):
             return self._add_stray(route, segment)
         flow, side, _ = route
@@ -187,7 +188,7 @@ class FlowTable:
         return self._feed(route, segment)
 
     def _add_stray(self, route: Route, segment: Segment) -> list[Delivery]:
-        """Handles a segment that fits no window: it waits until another one shows that a flow begins."""
+        """Handles a segment that fits no window: it waits until another shows that it began a new flow."""
         flow, side, _ = route
         if not (found := fitting(route, segment)):
             items: list[Item] = list(left_out(side))
@@ -200,8 +201,8 @@ class FlowTable:
         return deliveries
 
     def _feed(self, route: Route, segment: Segment) -> list[Delivery]:
-        """Feeds a segment to the reassembly of both directions. The items of the acknowledged direction
-        come first, because they were sent earlier."""
+        """Passes a segment to the reassembly of both directions. The items of the acknowledged direction come
+        first, because they were sent earlier."""
         deliveries: list[Delivery] = []
         flow, side, peer = route
         flags = segment.flags
@@ -220,8 +221,8 @@ class FlowTable:
         return self._weigh(flow, deliveries)
 
     def _weigh(self, flow: Flow, deliveries: list[Delivery]) -> list[Delivery]:
-        """Counts the waiting bytes of a flow. If too many wait in total, the sides with the most are
-        relieved, and so many of them that this is rare."""
+        """Updates the count of waiting bytes. If too many wait in all flows, relieves the sides with the most
+        until an eighth of the limit is free, so that this is rare."""
         waiting = self._waiting
         for side in flow.sides:
             if side in waiting:
@@ -242,7 +243,7 @@ class FlowTable:
         return deliveries
 
     def _complete(self, flow: Flow) -> list[Delivery]:
-        """Packs the flows that have become complete, but for the latest ones."""
+        """Returns the deliveries of `completed`, and packs complete flows except the latest ones."""
         if deliveries := completed(flow):
             self._unpacked[flow] = None
         while len(self._unpacked) > _UNPACKED:
@@ -256,7 +257,7 @@ class FlowTable:
         return deliveries
 
     def _packed_route(self, key: bytes) -> Route | None:
-        """The route of segments of a packed flow, if there is one with this key. Unpacks it."""
+        """If a packed flow has segments with this key, unpacks it and returns their route."""
         flow = self._packed.get(key) or self._packed.get(reversed_key(key))
         if flow is None:
             return None
@@ -274,7 +275,7 @@ class FlowTable:
         """Routes the segments of a flow to it."""
         one, other = flow.sides
         routes[other.key] = flow, other, one
-        # After the other: an endpoint that connects to itself has one key.
+        # Set last: if an endpoint connects to itself, both keys are the same.
         routes[one.key] = flow, one, other
 
     def _open(self, segment: Segment) -> Route:
@@ -301,8 +302,8 @@ class FlowTable:
         return self._routes[key]
 
     def _learn(self, route: Route, segment: Segment) -> None:
-        """Handles a SYN. If it comes late, in a flow that began without one, it shows who opened the
-        connection; but after bytes were delivered, roles stay and the flow remains midstream."""
+        """Handles a SYN. In a flow that began without one, it shows who opened the connection. But once bytes
+        were delivered, the roles do not change; if they are wrong, the flow stays midstream."""
         flow, side, peer = route
         learn_scale(side, peer, segment)
         opener = Direction.RESPONDER if segment.flags & _ACK else Direction.ORIGINATOR
@@ -312,7 +313,8 @@ class FlowTable:
             flow.midstream = side.direction is not opener
 
     def _reset(self, route: Route, segment: Segment) -> list[Delivery]:
-        """Handles a RST. Its acknowledgement may be any number, and its payload is a text for people."""
+        """Handles a RST. Ignores its acknowledgement number, which may be anything, and its payload, which is
+        a diagnostic text."""
         flow, side, _ = route
         stream = side.stream
         if stream.near(segment.seq):
@@ -350,14 +352,14 @@ class FlowTable:
         self.next_expiry_ns = self._flows.next_ns
 
     def _deadline(self, flow: Flow) -> int:
-        """The time after which a packet of any flow ends this one: the end of a second, see `Tick`."""
+        """The time after which any packet shows that the flow is over: the end of a second (see `Tick`)."""
         deadline = flow.last_ns + self._limits.idle_ns
         if flow.closed_ns is not None:
             deadline = min(deadline, flow.closed_ns + self._limits.linger_ns)
         return deadline - deadline % TICK_NS + TICK_NS - 1
 
     def _expired(self, now_ns: int) -> list[Flow]:
-        """Removes the expired flows."""
+        """Removes and returns the flows that have expired by `now_ns`."""
         ended = []
         for flow in self._flows.due(now_ns):
             if flow.closed_ns is not None and not is_closed(flow):
@@ -373,7 +375,7 @@ class FlowTable:
         return ended
 
     def _evict(self) -> list[Flow]:
-        """Removes the flows with the lowest `worth`: an eighth of all, so that searching is rare."""
+        """Removes and returns the flows of least `worth`: an eighth of all, so that the search is rare."""
         ended = nsmallest(len(self._flows) // 8 + 1, self._flows, key=worth)
         for flow in ended:
             self.evicted += 1

@@ -2,19 +2,19 @@
 
 Every byte of the stream is delivered once, as part of a `Chunk` or of a `Gap`: after `finish`, bytes
 delivered + bytes missing = span of sequence numbers from the start of the stream. The start is the SYN
-(RFC 9293) or, without one, the first byte seen. The first copy of a byte counts. A later copy that differs
-is an `Oddity`, if the first one is still stored: bytes that wait and the latest chunk are (of a complete
-flow, its last bytes).
+(RFC 9293) or, without one, the first byte seen. The first copy of a byte counts. A later copy that differs is
+reported as an `Oddity` if the first one is still stored. Stored are the bytes that wait and the latest chunk
+(only its last bytes once the flow is complete).
 
 A late packet may still fill a gap. The gap is delivered when
 - the receiver has acknowledged bytes after it, which proves that they were sent, and nothing fills it
   within a short time (captures swap neighbouring packets, also between directions); or
-- too many bytes wait after it (`Limits`), or after all gaps of all streams (`relieve`), which an `Oddity`
-  reports; or
+- too many bytes wait after it (`Limits`), or after the gaps of all streams (`relieve`); an `Oddity` reports
+  this; or
 - the stream ends.
 
-Where the start is unknown, the first segments wait in the same way, because the first two may have changed
-places: until the receiver acknowledges them, until there are several, or for a second.
+If the start is unknown, the first segments wait too, because the capture may have swapped the first two:
+until the receiver acknowledges them, until there are several, or for a second.
 
 Positions are sequence numbers unwrapped to 64 bits, counted from the start of the stream. A repetition is at
 most one window before the current position; every other segment is ahead of it.
@@ -33,11 +33,11 @@ from .limits import Limits
 
 _FIN, _SYN, _ACK = 1, 2, 16
 _MASK = 0xFFFFFFFF
-_NEVER = -1  # is no sequence number
-_WINDOW = 1 << 30  # the largest of TCP (RFC 7323)
+_NEVER = -1  # not a sequence number
+_WINDOW = 1 << 30  # the largest window of TCP (RFC 7323)
 NEAR = 64 << 20  # larger than any window in use
 _PIECE_BYTES = 512  # memory of a piece without its payload
-_LAST_BYTES = 64  # of a stream that is complete, to compare late copies with
+_LAST_BYTES = 64  # stored bytes of a complete stream, with which late copies are compared
 _WITNESS = Segment(0, 0, "", b"", 0, 0, _ACK, b"", 0)
 
 
@@ -46,8 +46,8 @@ _DEFAULTS = Limits()
 
 
 class Stream:
-    """Takes segments and returns items. `ack` is the latest acknowledging segment of the other direction: set
-    it or, while `held` is not empty, call `acked`."""
+    """Takes segments and returns items. `ack` is the latest acknowledging segment of the other direction:
+    call `acked` for such a segment; while `held` is empty, setting `ack` is enough."""
 
     __slots__ = (
         "offset",
@@ -81,13 +81,13 @@ class Stream:
         self.isn: int | None = None
         self._limits = limits
         self._seq = _NEVER  # sequence number of `offset`, once any is known
-        self.next_seq = _NEVER  # the same while nothing waits: a segment there is delivered at once
+        self.next_seq = _NEVER  # `_seq` while nothing waits: a segment there is delivered at once
         self._base_seq = _NEVER  # sequence number of offset 0
         self._settled = False  # whether the start is final
         self._held_bytes = self._held_pieces = 0
         self._fin: tuple[int, Segment] | None = None  # where the stream ends
         self._last: Chunk | None = None
-        self._proved = _NEVER  # an acknowledged position after a gap, and since when
+        self._proved = _NEVER  # an acknowledged position after a gap; then: since when
         self._proved_ns = 0
         self._proved_packets = 0
 
@@ -119,7 +119,7 @@ class Stream:
         return items
 
     def advance(self, last: Chunk) -> None:
-        """As `push` for many consecutive, complete segments while nothing waits. Only the chunk of the
+        """Replaces `push` for many consecutive, complete segments while nothing waits. Only the chunk of the
         last one is needed."""
         end = last.offset + len(last.data)
         self._move_to(end)
@@ -128,18 +128,18 @@ class Stream:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all bytes up to the FIN were delivered: only oddities can still come."""
+        """Whether all bytes up to the FIN were delivered. Only oddities can come after that."""
         return self._settled and self._fin is not None and self._fin[0] <= self.offset
 
     def shorten(self) -> None:
-        """Frees the memory of the latest chunk, but its last bytes: the flow is complete."""
+        """Frees the memory of the latest chunk except its last bytes. Called when the flow is complete."""
         if self._last is not None:
             data = self._last.data[-_LAST_BYTES:]
             offset = self._last.offset + len(self._last.data) - len(data)
             self._last = replace(self._last, offset=offset, data=data)
 
     def packed(self) -> StreamState:
-        """The state of a complete stream that holds nothing, for `unpack`."""
+        """The state of a complete stream in which nothing waits, for `unpack`."""
         assert self._fin
         counts = self.missing_bytes, self.retransmitted_bytes, self.out_of_order
         numbers = self.offset, self.isn, self._seq, self._base_seq, self._fin[0]
@@ -148,7 +148,7 @@ class Stream:
         return StreamState(counts, *numbers, ack, last)
 
     def unpack(self, state: StreamState) -> None:
-        """Restores a state in a new stream."""
+        """Restores the state that `packed` returned. The stream must be new."""
         self.missing_bytes, self.retransmitted_bytes, self.out_of_order = state.counts
         self.offset, self.isn, self._settled = state.offset, state.isn, True
         self._seq, self._base_seq, self._fin = state.seq, state.base_seq, (state.fin, _WITNESS)
@@ -158,7 +158,7 @@ class Stream:
 
     @property
     def held_bytes(self) -> int:
-        """The memory of waiting segments."""
+        """The memory in bytes that waiting segments take."""
         return self._held_bytes + self._held_pieces * _PIECE_BYTES
 
     def relieve(self) -> list[Item]:
@@ -170,8 +170,8 @@ class Stream:
         return items
 
     def finish(self) -> list[Item]:
-        """Ends the stream; returns everything that waits with the gaps between, and a gap at the end if
-        a FIN or an acknowledgement proves that more was sent."""
+        """Ends the stream; returns everything that waits, the gaps between, and a gap at the end if a FIN or
+        an acknowledgement proves that more was sent."""
         items: list[Item] = []
         self._settle(items)
         while self.held:
@@ -180,8 +180,8 @@ class Stream:
             self._skip_to(*self._fin, items)
         elif self.ack is not None and self._settled:
             end = self.position(self.ack.ack)
-            # One more than the bytes seen is the FIN, which takes a number and was not captured. An ack
-            # beyond that by more than a window does not belong to this connection.
+            # An ack of one more than the bytes seen acknowledges a FIN that was not captured: a FIN takes one
+            # number. An ack that is ahead by more than a window does not belong to this connection.
             if end != self.offset + 1 and end - self.offset <= _WINDOW:
                 self._skip_to(end, self.ack, items)
         return items
@@ -197,7 +197,7 @@ class Stream:
         return 0 <= lowest - self.position(isn + 1) < self._limits.held_bytes
 
     def near(self, seq: int) -> bool:
-        """Whether this sequence number is plausible now."""
+        """Whether this sequence number is plausible at the current position."""
         return self._seq == _NEVER or abs(self.position(seq) - self.offset) <= NEAR
 
     def position(self, seq: int) -> int:
@@ -217,13 +217,13 @@ class Stream:
             self._start_at(self.position(isn + 1))
 
     def _settle(self, items: list[Item]) -> None:
-        """Sets the start to the first of the waiting bytes."""
+        """If the start is not final, sets it to the first of the waiting bytes."""
         if not self._settled and self.held:
             self._start_at(self.held[0].start)
             self._advance(items)
 
     def _start_at(self, start: int) -> None:
-        """Makes positions, counted from an arbitrary byte so far, count from `start`."""
+        """Makes positions count from `start`; until now, they counted from an arbitrary byte."""
         self._base_seq = self._seq = (self._seq + start) & _MASK
         for run in self.held:
             run.move(-start)
@@ -232,7 +232,7 @@ class Stream:
         self._settled = True
 
     def _take(self, segment: Segment, items: list[Item]) -> None:
-        """Sorts in a segment that is not simply the next one."""
+        """Adds a segment that is not simply the next one."""
         seq = segment.seq
         if segment.flags & _SYN:
             self._open(seq)
@@ -252,8 +252,9 @@ class Stream:
         self._advance(items)
 
     def _is_probe(self, segment: Segment, end: int) -> bool:
-        """Whether it is a keep-alive: the byte before the next one, with arbitrary content (RFC 9293,
-        3.8.4). If the bytes before are unknown, a zero byte that fills no gap is taken for one."""
+        """Whether a segment is a keep-alive: a repetition of the last byte, with arbitrary content (RFC 9293,
+        3.8.4). If the last byte is unknown, a zero byte that fills no gap is taken for a keep-alive.
+        """
         if segment.length != 1 or segment.flags & _FIN:
             return False
         if self._settled and end <= self.offset:
@@ -262,7 +263,7 @@ class Stream:
         return segment.payload in (b"", b"\0") and unknown
 
     def _end(self, origin: int, segment: Segment, items: list[Item]) -> int:
-        """The end of the segment's bytes, without those after a FIN."""
+        """The end of the segment's bytes, excluding those after a FIN."""
         end = origin + segment.length
         if self._fin is not None and end > self._fin[0]:
             start, end = max(origin, self._fin[0]), max(origin, self._fin[0])
@@ -272,7 +273,7 @@ class Stream:
         return end
 
     def _repeated(self, origin: int, end: int, segment: Segment, items: list[Item]) -> int:
-        """Where the new bytes of a segment begin that starts with old ones."""
+        """The position where the new bytes begin in a segment that starts with old ones."""
         known = min(end, self.offset)
         if origin < 0 and self.isn is None:
             report(Anomaly.DATA_BEFORE_START, origin, min(end, 0), segment, items)
@@ -334,7 +335,7 @@ class Stream:
         self._skip_to(end, segment, items, truncated=True)
 
     def _judge(self, now: Segment, items: list[Item]) -> None:
-        """Decides, with each segment of the flow, how long waiting bytes must wait."""
+        """Decides, at each segment of the flow, whether waiting bytes must wait further."""
         limits = self._limits
         if self.held and not self._settled:
             first = self.held[0]
@@ -353,7 +354,7 @@ class Stream:
         self.next_seq = self._seq if plain else _NEVER
 
     def _doubt(self, now: Segment, items: list[Item]) -> None:
-        """Gives up, after a while, the gaps that the receiver is known to have received."""
+        """Gives up gaps whose bytes the receiver has acknowledged, after a short wait."""
         first = self.held[0].start
         if self._proved < first:
             position = self._acked_position()
@@ -383,7 +384,7 @@ class Stream:
     def _skip_to(
         self, end: int, witness: Segment, items: list[Item], truncated: bool = False
     ) -> None:
-        """A gap from the present position to `end`, if that is ahead."""
+        """Adds a gap from the current position to `end`, if `end` is ahead, and moves there."""
         length = end - self.offset
         if length > 0:
             gap = Gap(
