@@ -1,8 +1,8 @@
 """The options of a connection with their defaults, and the URLs of servers.
 
-Invalid values raise `OptionError`; no text and no `repr` here shows a password or token. URLs have the
-scheme `nats://`, `tls://`, `ws://` or `wss://`, or none. Defaults follow nats.go where it has one (nats.go:
-GetDefaultOptions).
+Invalid values raise `OptionError`; no error text and no `repr` shows a password or token. URLs have the
+scheme `nats://`, `tls://`, `ws://` or `wss://`, or none. Defaults are those of nats.go where it has one
+(nats.go: GetDefaultOptions).
 """
 
 from __future__ import annotations
@@ -41,19 +41,20 @@ PENDING_MSGS_LIMIT = 500_000
 PENDING_BYTES_LIMIT = 64 << 20
 RECONNECT_BUFFER = 8 << 20
 MAX_WAIT = 4e6
-"""The longest wait of any platform, in seconds (threading.TIMEOUT_MAX is 4294967 on Windows): 46 days."""
+"""The longest wait that every platform allows, in seconds: 46 days (threading.TIMEOUT_MAX is 4294967 on
+Windows)."""
 
 MAX_CONTROL_LINE = 4096
-"""The bytes of subject, reply, queue and sid that a server accepts by default (nats-server: const.go)."""
+"""A server's default limit for the bytes of subject, reply, queue and sid (nats-server: const.go)."""
 
 MAX_MSGS = 999_999_999
-"""The largest limit of UNSUB: servers read nine digits."""
+"""The largest `max_msgs` in an UNSUB: servers read nine digits."""
 
 _NOT_IN_PREFIX = set(" \t\r\n*>")
 
 
 class Default(Enum):
-    """The type of `DEFAULT`: a timeout that is not given, which is an option of the connection."""
+    """The type of `DEFAULT`, which stands for a timeout that is not given: an option of the connection."""
 
     REQUEST_TIMEOUT = "request_timeout"
 
@@ -67,8 +68,8 @@ DEFAULT = Default.REQUEST_TIMEOUT
 class Server(Struct, frozen=True):
     """One server; `str` is `host:port`. Credentials in its URL take precedence over those of the options.
 
-    `tls_name` is the name that its certificate must have, if that is not `host`: servers name each other by
-    address.
+    `tls_name` is the name that its certificate must have, if that is not `host`: servers announce each other
+    by address.
     """
 
     host: str
@@ -79,16 +80,16 @@ class Server(Struct, frozen=True):
     tls: bool = False
     tls_name: str = ""
     path: str = ""
-    """Of a WebSocket, from the first `/` on; empty: plain TCP."""
+    """The path of a WebSocket URL, from its first `/` on; empty for plain TCP."""
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def wait_time(timeout: float | None) -> float:
-    """Returns the seconds to wait for `timeout`; None, for ever, is as long as any platform can wait.
+    """Returns the seconds to wait: `timeout`, or MAX_WAIT for None, which means for ever.
 
-    Raises TypeError and OptionError for anything else than a number.
+    Raises TypeError for a `timeout` that is not a number, and OptionError for NaN.
     """
     if timeout is None:
         return MAX_WAIT
@@ -104,7 +105,7 @@ def check_max_msgs(max_msgs: int | None) -> None:
 
 
 def parse_servers(servers: str | Iterable[str]) -> tuple[Server, ...]:
-    """Returns the servers of a list of URLs, or of one text with commas, in that order."""
+    """Returns the servers of a list of URLs, or of a string of URLs separated by commas, in their order."""
     if not isinstance(servers, Iterable):
         raise TypeError(f"servers must be URLs, not {type(servers).__name__}")
     urls = servers.split(",") if isinstance(servers, str) else list(servers)
@@ -120,7 +121,8 @@ def parse_servers(servers: str | Iterable[str]) -> tuple[Server, ...]:
 _PORTS = {"nats": DEFAULT_PORT, "tls": DEFAULT_PORT, "ws": 80, "wss": 443}
 
 _HOST_AND_PORT = re.compile(r"([A-Za-z0-9._-]+)(?::([0-9]{1,5}))?/?")
-"""Nearly every URL after its scheme. To import `urllib.parse` takes a quarter of the first connect."""
+"""Matches nearly every URL after its scheme. For the others, the import of `urllib.parse` takes a quarter of
+the time of the first connect."""
 
 
 def _parse_server(url: str) -> Server:
@@ -136,7 +138,7 @@ def _parse_server(url: str) -> Server:
     plain = _HOST_AND_PORT.fullmatch(rest)
     if plain and not is_websocket and 0 < int(plain[2] or DEFAULT_PORT) < 65536:
         return Server(plain[1].lower(), int(plain[2] or DEFAULT_PORT), tls=scheme == "tls")
-    from urllib.parse import unquote, urlsplit  # most programs do without
+    from urllib.parse import unquote, urlsplit  # imported late: few programs need it
 
     try:
         parts = urlsplit(f"nats://{rest}")
@@ -144,7 +146,7 @@ def _parse_server(url: str) -> Server:
     except ValueError:
         raise OptionError("servers", "a URL has an invalid host or port") from None
     is_plain = parts.path in ("", "/") and not parts.query
-    after = parts.netloc.partition("]")[2]  # an address of IPv6
+    after = parts.netloc.partition("]")[2]  # what follows an IPv6 address
     if (
         not host
         or port == 0
@@ -153,7 +155,7 @@ def _parse_server(url: str) -> Server:
         or after[:1] not in ":"
     ):
         raise OptionError("servers", "a URL must have the form nats://[user:password@]host[:port]")
-    host = host.replace("%25", "%")  # before the zone of such an address (RFC 6874)
+    host = host.replace("%25", "%")  # before the zone of an IPv6 address (RFC 6874)
     user, password = unquote(parts.username or ""), parts.password
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "") if is_websocket else ""
     if not path.isprintable() or not path.isascii() or " " in path:
@@ -163,7 +165,7 @@ def _parse_server(url: str) -> Server:
 
 
 def parse_proxy(url: str | None) -> Server | None:
-    """Returns the place of an HTTP proxy, and what is to be proven to it."""
+    """Returns the address of an HTTP proxy and the credentials for it; None if there is no proxy."""
     if url is None:
         return None
     check_text(http_proxy=url)
@@ -172,7 +174,7 @@ def parse_proxy(url: str | None) -> Server | None:
             "http_proxy", "must be a URL of the form http://[user:password@]host[:port]"
         )
     try:
-        found = _parse_server("ws" + url[4:])  # port 80, too
+        found = _parse_server("ws" + url[4:])  # ws:// has the same default port, 80
     except OptionError as error:
         raise OptionError("http_proxy", error.reason) from None
     if found.path != "/":
@@ -181,18 +183,18 @@ def parse_proxy(url: str | None) -> Server | None:
 
 
 HandlerContext = Callable[[Msg], AbstractContextManager[object]]
-"""Returns the context manager that a handler runs in for one message."""
+"""Takes a message, and returns the context manager that its handler runs in."""
 
 
 ReconnectDelay = Callable[[int], float]
-"""Returns the seconds to wait before another round of attempts, after so many failed ones."""
+"""Takes the number of failed rounds of attempts, and returns the seconds to wait before the next round."""
 
 OpenSocket = Callable[[str, int], object]
-"""Returns a connected `socket.socket` to host and port: through a proxy, to a Unix socket, with options."""
+"""Takes host and port, and returns a connected `socket.socket`: for proxies, Unix sockets, socket options."""
 
 SelectServer = Callable[[list[str], ServerInfo], "str | None"]
-"""Returns the server to try next, one of the known ones (`host:port`, the next in turn first), or None
-for that; the second argument is the INFO of the last server."""
+"""Takes the known servers (`host:port`, the next in turn first) and the INFO of the last server. Returns the
+server to try next, one of the known ones, or None for the next in turn."""
 
 
 class Callbacks(Struct, frozen=True, kw_only=True):
@@ -212,13 +214,13 @@ class Callbacks(Struct, frozen=True, kw_only=True):
 class Options(Struct, frozen=True, kw_only=True):
     """The options of one connection. Times are in seconds.
 
-    `connect_timeout` bounds connecting as a whole, `write_timeout` how long a publish waits while
+    `connect_timeout` limits connecting as a whole; `write_timeout` limits how long a publish waits while
     `write_buffer` bytes are ahead of it. A PING goes out every `ping_interval`; when `max_pings_out` of
-    them are unanswered the connection is stale. After a loss every server is tried at once, then again
-    after `reconnect_wait`, twice as long each time, up to `reconnect_max_wait`, and up to a quarter
-    longer by chance. A server is given up after `max_reconnects` failures in a row (None: never).
-    Meanwhile `reconnect_buffer` bytes of messages are kept. `tls` demands TLS; it is used anyway if a
-    server demands it. Without a `name`, that of the program is sent.
+    them are unanswered, the connection is stale. After a loss, every server is tried at once, then again
+    after `reconnect_wait`. That delay doubles with each round up to `reconnect_max_wait`, and jitter
+    lengthens it by up to a quarter. A server is given up after `max_reconnects` failures in a row (None:
+    never). Meanwhile, `reconnect_buffer` bytes of messages are kept. `tls` demands TLS; it is used anyway
+    if a server demands it. Without a `name`, the file name of the program is sent.
     """
 
     servers: tuple[Server, ...]
@@ -270,7 +272,7 @@ class Options(Struct, frozen=True, kw_only=True):
             seconds = getattr(self, name)
             if callable(seconds) and name == "reconnect_wait":
                 continue
-            if seconds == seconds:  # NaN is out of range, below
+            if seconds == seconds:  # NaN fails the range check below
                 check_seconds(**{name: seconds})
             if not 0 < seconds <= MAX_WAIT:
                 raise OptionError(name, f"must be above 0 and at most {MAX_WAIT:.0f}")

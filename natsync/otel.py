@@ -4,8 +4,8 @@
 
 Follows the semantic conventions for messaging (opentelemetry.io/docs/specs/semconv/messaging): producer
 spans for messages, client spans for requests, consumer spans around handlers. The context travels as the
-global propagator writes it, by default as W3C `traceparent` and `tracestate`, which servers know too
-(ADR-41). Needs the extra `otel`; nothing else of natsync imports this module.
+global propagator writes it, by default as W3C `traceparent` and `tracestate`, which servers understand,
+too (ADR-41). Needs the extra `otel`; nothing else of natsync imports this module.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ Attributes = dict[str, str | int | bool]
 def processing(
     msg: Msg, template: str = "", *, tracer_provider: TracerProvider | None = None
 ) -> AbstractContextManager[Span]:
-    """Returns a context manager with a span for the handling of `msg`, for messages that no handler takes.
+    """Returns a context manager with a span for the processing of `msg`, which came to no handler.
 
         for msg in sub:
             with natsync.otel.processing(msg, sub.subject):
                 ...
 
-    The span is a child of the sender's. `template` is the subject subscribed to, which names the span; an
-    exception is recorded.
+    The span is a child of the sender's. `template` is the subject of the subscription, which names the span.
+    An exception is recorded.
     """
     return _processing(_tracer_of(tracer_provider), msg, template or msg.subject, {})
 
@@ -66,7 +66,7 @@ class OpenTelemetry(Instrumentation):
             "messaging.operation.type": "send",
             "messaging.destination.name": str(subject),
         }
-        if isinstance(data, (bytes, bytearray, memoryview)):  # all else is about to be refused
+        if isinstance(data, (bytes, bytearray, memoryview)):  # the client will refuse other types
             attributes["messaging.message.body.size"] = memoryview(data).nbytes
         if temporary := str(subject).startswith(client.new_inbox().rpartition(".")[0] + "."):
             attributes["messaging.destination.temporary"] = True
@@ -76,7 +76,7 @@ class OpenTelemetry(Instrumentation):
         return span, _inject(client, headers, span)
 
     def end(self, token: object, error: BaseException | None) -> None:
-        """Ends the span; records the error."""
+        """Ends the span, and records the error if there is one."""
         span = cast(Span, token)
         if error:
             span.record_exception(error)
@@ -112,7 +112,7 @@ def _inject(client: Client, headers: HeadersLike | None, span: Span) -> HeadersL
     if isinstance(headers, Headers):
         headers = headers.to_dict()
     elif not isinstance(headers, Mapping):
-        return headers  # it is about to be refused
+        return headers  # the client will refuse them
     kept = {name: value for name, value in headers.items() if str(name).lower() not in context}
     return {**kept, **context}
 
@@ -123,7 +123,7 @@ def _tracer_of(provider: TracerProvider | None) -> Tracer:
 
 @contextmanager
 def _processing(tracer: Tracer, msg: Msg, template: str, attributes: Attributes) -> Iterator[Span]:
-    """A consumer's span, which is the current one inside; its parent is in the headers of `msg`."""
+    """Makes a consumer span the current one inside the block. Its parent is in the headers of `msg`."""
     attributes = {
         "messaging.system": "nats",
         "messaging.operation.name": "process",
@@ -147,7 +147,7 @@ def _processing(tracer: Tracer, msg: Msg, template: str, attributes: Attributes)
 
 
 def _context_of(msg: Msg) -> Context:
-    """The sender's context. Header names are compared without case, since some clients write them as in
+    """The sender's context. The case of header names is ignored, since some clients capitalise them as in
     HTTP."""
     try:
         headers = {name.lower(): values for name, values in msg.headers.to_dict().items()}

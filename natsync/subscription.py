@@ -61,11 +61,11 @@ class Subscription:
     def __init__(self, sink: SubscriptionSink) -> None:
         self._sink = sink
         self.next_frame: Callable[[float], Delivered | None] = sink.take
-        """Does as `next_msg`, but returns the frame of the message, or None: for packages with messages of
-        their own."""
+        """Takes the next message as `next_msg` does, but returns its frame, or None after the timeout. For
+        packages that have their own message class."""
         self.gather = sink.gather
-        """Moves the frames that have arrived to `at_hand`, at once, without waiting: for packages in which
-        one thread takes all messages."""
+        """Moves the frames that have arrived to `at_hand`, without waiting. For packages in which one thread
+        takes all messages."""
         self.at_hand = sink.pending.at_hand
 
     def __reduce__(self) -> NoReturn:
@@ -98,7 +98,7 @@ class Subscription:
 
     @property
     def dropped(self) -> int:
-        """The number of messages that arrived and were not taken: over a limit, or pending at the end."""
+        """The number of messages that arrived but were never taken: over a limit, or pending at the end."""
         return self._sink.pending.dropped
 
     @property
@@ -179,9 +179,9 @@ class Subscription:
         return self._messages(timeout, limit)
 
     def ask(self, subject: str, data: bytes) -> None:
-        """Publishes a request on `subject` whose replies come to this subscription. For packages whose
-        requests are void after an outage: none is kept for the next connection, where `on_outage` says that
-        it is to be sent again."""
+        """Publishes a request on `subject` whose replies come to this subscription. Requests are not kept for
+        the next connection: `on_outage` tells the caller to send them again. For packages whose requests are
+        void after an outage."""
         self._sink.host.ask(self._sink, subject, data)
 
     def unsubscribe(self, max_msgs: int | None = None) -> None:
@@ -195,7 +195,7 @@ class Subscription:
             self._sink.host.unsubscribe(self._sink, max_msgs)
 
     def drain(self, timeout: float | None = DRAIN_TIMEOUT) -> None:
-        """Ends the subscription, and loses no message that the server has sent before.
+        """Ends the subscription without losing messages that the server has already sent.
 
         With a handler, it returns when all messages are handled; if that takes longer than `timeout`
         seconds, it drops the rest and raises DrainTimeoutError. It does not wait for a handler that calls
@@ -203,7 +203,7 @@ class Subscription:
         Raises ForkedError for a subscription of the parent process.
         """
         seconds = wait_time(timeout)
-        if isinstance(self._sink.pending.end, ForkedError):  # nobody would answer
+        if isinstance(self._sink.pending.end, ForkedError):  # there is no connection to drain it
             raise ForkedError()
         self._sink.draining = True
         self._sink.host.drain(self._sink, seconds)
@@ -230,8 +230,8 @@ class Subscription:
 class Replies:
     """An iterator over the replies of any number of responders to one request: see `Client.request_many`.
 
-    Later replies are dropped after `close`, the end of the iteration or of a `with` block, and
-    when the iterator itself is dropped.
+    Replies are dropped if they arrive after `close`, after the end of the iteration or of a `with`
+    block, or after the garbage collector has freed the iterator.
     """
 
     def __init__(
@@ -252,7 +252,7 @@ class Replies:
         self._ended: Callable[[Exception | None], object] | None = None
 
     def when_ended(self, call: Callable[[Exception | None], object]) -> None:
-        """Calls `call` once, at the end of the iteration: with what it raised, or None."""
+        """Sets `call`, which is called once when the iteration ends: with the error it raised, or None."""
         self._ended = call
 
     def __iter__(self) -> Replies:
@@ -305,5 +305,5 @@ class Replies:
 
     @before_exit
     def __del__(self) -> None:
-        if "_ended" in vars(self):  # else a signal handler has interrupted __init__
+        if "_ended" in vars(self):  # otherwise, a signal handler has interrupted __init__
             self.close()

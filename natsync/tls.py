@@ -1,9 +1,9 @@
-"""TLS: the options, the context made from them, and its errors in one line.
+"""TLS: the options, the context made from them, and errors explained in one line.
 
 The certificate and the host name of the server are verified unless `verify` is off; TLS 1.2 is the
-minimum. Files are read at every connect, so that renewed ones are used. No text and no `repr` here
-shows the password of a key. `ssl` is imported where it is used: it would take a fifth of `import
-natsync`.
+minimum. Files are read at every connect, so that renewed ones are used. No error text and no `repr`
+shows the password of a key. `ssl` is imported where it is used: otherwise it would take a fifth of the
+time of `import natsync`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["TLS", "explain"]
 
-# Compiled when first used: `re` keeps them, and most programs need neither.
+# Not compiled here: most programs need neither, and `re` caches what it compiles.
 _ALERT = r"(?:SSLV3|TLSV1|TLSV13)_ALERT_(\w+)"
-# What OpenSSL says of bytes that are no TLS record.
+# OpenSSL's reasons for bytes that are not a TLS record.
 _NOT_TLS = {"WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG"}
-# What Python puts around the words of OpenSSL, where those name no reason.
+# The text that Python puts around OpenSSL's own, to be removed where an error has no reason.
 _PLACE = r"^\[\w+\] | \(_ssl\.c:\d+\)$"
-# Different servers, the same cause: TLS 1.3 has an alert for it, 1.2 has not.
+# Alerts for a missing client certificate: TLS 1.3 has its own alert for that, TLS 1.2 has none.
 _NO_CERTIFICATE = {"CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "HANDSHAKE_FAILURE"}
 
 
@@ -38,8 +38,8 @@ class TLS(Struct, frozen=True, kw_only=True):
     `ca_file` replaces the CA certificates of the system, `hostname` the name that the certificate of
     the server must have. `handshake_first` is for servers that expect TLS before they send INFO.
     `keylog_file` gets the secrets of every connection, in NSS key log format: whoever reads it can
-    decrypt a capture of the traffic (`nats-dissect --keylog`). A `context` is used as it is, in place
-    of files and `verify`.
+    decrypt a capture of the traffic (`nats-dissect --keylog`). A `context` is used unchanged, and
+    replaces files and `verify`.
     """
 
     ca_file: str | os.PathLike[str] = ""
@@ -66,9 +66,9 @@ class TLS(Struct, frozen=True, kw_only=True):
             raise OptionError("ca_file", "is of no use without verify")
 
     def name_of(self, host: str) -> str:
-        """Returns the name that the certificate of `host` must have. Raises OptionError if none can
-        have it."""
-        # The scope of an address is this machine's; the dot that ends a full name is the resolver's.
+        """Returns the name that the certificate of `host` must have. Raises OptionError if no certificate
+        can have it."""
+        # No certificate has the scope of an IPv6 address, or the final dot of a fully qualified name.
         name = self.hostname or host.partition("%")[0].removesuffix(".")
         try:
             wire = name.encode("idna")
@@ -79,16 +79,16 @@ class TLS(Struct, frozen=True, kw_only=True):
         return name
 
     def make_context(self) -> ssl.SSLContext:
-        """Returns a context for these options. Reads the files; raises OptionError, which names the
-        file, and ReentrantCallError in the middle of the import of `ssl` on the same thread."""
+        """Returns a context for these options. Reads the files. Raises OptionError, which names the
+        file, and ReentrantCallError if it interrupts an import of `ssl` on the same thread."""
         if self.context:
             return self.context
         with late_import:
             import ssl
-            from ssl import get_protocol_name  # noqa: F401  # its last name: half a module has none
+            from ssl import get_protocol_name  # noqa: F401  # its last name: fails on half a module
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        # Whoever renegotiates can make a write wait for a read; NATS servers never do.
+        # Renegotiation can make a write wait for a read; NATS servers never renegotiate.
         context.options |= ssl.OP_NO_RENEGOTIATION
         if not self.verify:
             context.check_hostname = False
@@ -120,7 +120,7 @@ class TLS(Struct, frozen=True, kw_only=True):
         _check_pem(key_option, key_file, b"PRIVATE KEY-----")
         asked = False
 
-        def password() -> str | bytes:  # without this one, OpenSSL asks the terminal
+        def password() -> str | bytes:  # without this function, OpenSSL asks on the terminal
             nonlocal asked
             asked = True
             return self.key_password
@@ -141,7 +141,7 @@ class TLS(Struct, frozen=True, kw_only=True):
 
 
 def explain(error: ssl.SSLError, host: str) -> OSError:
-    """Returns `error` as an OSError whose `strerror` is one line for people."""
+    """Returns `error` as an OSError whose `strerror` explains it in one line."""
     import ssl
 
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -160,7 +160,7 @@ def explain(error: ssl.SSLError, host: str) -> OSError:
 
 
 def _check_pem(option: str, path: str | os.PathLike[str], wanted: bytes) -> None:
-    """Raises OptionError unless the file can be read and holds such a block."""
+    """Raises OptionError unless the file can be read and contains `wanted`, the end of a PEM header."""
     try:
         with open(path, "rb") as file:
             content = file.read()
