@@ -41,7 +41,8 @@ def _unsub(args: list[bytes]) -> Frame:
 
 
 def _route_unsub(rs_minus: Parse) -> Parse:
-    """UNSUB on a route: with an RSID: from 1.x; 2.x reads any other as RS-."""
+    """Parses UNSUB on a route: with a sid that begins with `RSID:`, it comes from a 1.x server; a 2.x server
+    reads any other as RS-."""
 
     def parse(args: list[bytes]) -> Frame:
         legacy = len(args) > 1 and args[1].startswith(RSID)
@@ -87,12 +88,12 @@ def _ls_minus(args: list[bytes]) -> Frame:
 
 
 def _lacking(parse: Parse, at: int, tokens: int = 1) -> Parse:
-    """`parse` for lines that leave out `tokens` arguments at index `at`."""
+    """Adapts `parse` to lines that leave out `tokens` arguments at index `at`."""
     return lambda args: parse([*args[:at], *[b""] * tokens, *args[at:]])
 
 
 def _lacking_in_message(parse: ParseMessage, at: int) -> ParseMessage:
-    """`parse` for lines that leave out the argument at index `at`."""
+    """Adapts `parse` to lines that leave out the argument at index `at`."""
 
     def parse_rest(
         args: list[bytes], offset: int, total_bytes: int, size: int, read: m.Read
@@ -107,7 +108,7 @@ _PUBLISH: dict[bytes, ParseMessage] = {b"PUB": m.pub, b"HPUB": m.hpub}
 
 @lru_cache(maxsize=64)
 def messages(context: Context) -> dict[bytes, ParseMessage]:
-    """The messages that are sent in `context`."""
+    """The message operations that are sent in `context`, with their parsers."""
     routed: dict[bytes, ParseMessage] = {b"RMSG": m.rmsg, b"HMSG": m.routed_hmsg}
     from_client = context.sender is Role.CLIENT
     match context.kind:
@@ -129,7 +130,7 @@ def messages(context: Context) -> dict[bytes, ParseMessage]:
 
 @lru_cache(maxsize=64)
 def interest(context: Context) -> dict[bytes, Parse]:
-    """The operations on subscriptions that are sent in `context`."""
+    """The operations on subscriptions that are sent in `context`, with their parsers."""
     from_client = context.sender is Role.CLIENT
     match context.kind:
         case Kind.CLIENT:
@@ -155,7 +156,7 @@ def _route(dedicated: bool, lnocu: bool) -> dict[bytes, Parse]:
         b"LS-": _ls_minus,
     }
     if dedicated:
-        places = {b"RS+": 1, b"RS-": 1, b"LS+": 2, b"LS-": 2}  # of the account
+        places = {b"RS+": 1, b"RS-": 1, b"LS+": 2, b"LS-": 2}  # the index of the account
         lines = {op: _lacking(parse, places[op]) for op, parse in lines.items()}
     if not lnocu:
         lines[b"LS-"] = _lacking(_ls_minus, 1, 2 if dedicated else 1)
@@ -163,7 +164,7 @@ def _route(dedicated: bool, lnocu: bool) -> dict[bytes, Parse]:
 
 
 def may_send(op: bytes, context: Context) -> bool:
-    """Whether this side of this kind of connection sends `op`, whose argument is not a list."""
+    """Whether the sender in `context` sends `op`, one of the operations in `FREE`."""
     sender, kind = context.sender, context.kind
     if op == b"CONNECT":
         return sender is Role.CLIENT

@@ -1,8 +1,8 @@
 """Decodes the bytes of one direction of a NATS connection into frames with their stream offsets.
 
-The decoder never resynchronises: after an error it stays in error, and after a gap that a known body
-length does not span, the caller starts a fresh one at the next frame boundary it trusts. Time is linear
-in the bytes fed, memory bounded by the limits. No I/O, no clock, no threads; one caller at a time.
+The decoder never resynchronises: after an error it stays in error, and after a gap that goes beyond the
+body in progress, the caller starts a new decoder at the next frame boundary it trusts. Time is linear in
+the bytes fed, memory is bounded by the limits. No I/O, no clock, no threads; one caller at a time.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Decoder:
 
     `sender` is the side that writes the bytes. `kind` is the kind of connection, or None if INFO or CONNECT
     must reveal it: `read` stops after each of those, so that the caller can call `learn`. With
-    `payloads=False` the payloads of messages are counted and not kept; header blocks are kept. The bytes may
-    come in any pieces: they never change the frames.
+    `payloads=False`, the payloads of messages are counted but not kept; header blocks are kept. The bytes may
+    come in pieces of any size, which never change the frames.
 
     `offset` is the stream offset of the first byte that belongs to no frame `read` has returned.
     """
@@ -40,11 +40,11 @@ class Decoder:
         self._limits = limits
         self._payloads = payloads
         self.offset = offset
-        self._unread = b""  # fed, and from `_start` on not looked at
+        self._unread = b""  # bytes that were fed; those from `_start` on are not decoded yet
         self._start = 0
-        self._line = bytearray()  # a control line without its end
+        self._line = bytearray()  # the beginning of a control line whose end has not arrived
         self._body: _Body | None = None
-        self._done: list[Frame] = []  # completed by `skip`
+        self._done: list[Frame] = []  # frames that `skip` completed
         self._error: ProtocolError | None = None
         self.has_more = False
         """Whether `read` would return frames, or raise an error, without more bytes."""
@@ -53,7 +53,7 @@ class Decoder:
 
     @property
     def body_left(self) -> int:
-        """How many bytes the frame in progress still needs, once its control line is known; else 0."""
+        """The number of bytes that the frame in progress still needs; 0 until its control line is known."""
         return self._body.left if self._body else 0
 
     @property
@@ -121,21 +121,21 @@ class Decoder:
         return self._read(data, start, frames)
 
     def receive(self, data: bytes) -> list[Frame]:
-        """As `feed` and one `read`. There is nothing more to `read` unless `has_more`."""
+        """Does `feed` and one `read`. There is nothing more to `read` unless `has_more` is true."""
         if self.has_more:
             self.feed(data)
             return self.read()
         return self._read(data, 0, [])
 
     def receive_from(self, buffer: BytesIO, size: int) -> list[Frame]:
-        """As `receive` of the first `size` bytes of `buffer`, which are not needed any more after that; the
-        byte behind them is overwritten."""
+        """Does `receive` with the first `size` bytes of `buffer`, and overwrites the byte after them. The
+        caller may then reuse the buffer."""
         if self.has_more:
             buffer.seek(0)
             return self.receive(buffer.read(size))
         buffer.seek(size)
-        buffer.write(b"\n")  # there a search for the end of a line ends
-        # Released at once: where the garbage collector finds a BytesIO with views of it, CPython 3.13
+        buffer.write(b"\n")  # a search for the end of a line ends here
+        # The view is released at once: if the garbage collector finds a BytesIO with views, CPython 3.13
         # complains, and 3.12 has crashed.
         with buffer.getbuffer()[:size] as data:
             return self._read(data, 0, [], buffer)
@@ -169,7 +169,7 @@ class Decoder:
             if not _paused(frames):
                 self._continue(data, start, frames, stream)
             elif isinstance(data, bytes):
-                # No copy: there may be a stop every few bytes.
+                # Not copied: an INFO or a CONNECT may stop the decoder every few bytes.
                 self._unread, self._start, self.has_more = data, start, True
             else:
                 self._unread, self._start, self.has_more = bytes(data[start:]), 0, True
@@ -229,7 +229,7 @@ class Decoder:
 
 
 def _paused(frames: list[Frame]) -> bool:
-    """Whether the caller must see these frames first: the last one may change how to read on."""
+    """Whether the caller must see `frames` before decoding goes on: the last one may change the grammar."""
     return bool(frames) and isinstance(frames[-1], (Info, Connect))
 
 

@@ -21,7 +21,7 @@ _LINKS = {Kind.ROUTE, Kind.GATEWAY, Kind.LEAFNODE}
 
 
 def encode(frame: Frame, context: Context = _CLIENT) -> bytes:
-    """The bytes of `frame` as the sender in `context` writes them. Raises ProtocolError if it cannot."""
+    """The bytes of `frame` as the sender in `context` writes it. Raises ProtocolError if it cannot."""
     write = _WRITERS.get(type(frame))
     if write is None or not _may_send(type(frame), context):
         where = context.kind.value if context.kind else "unknown"
@@ -170,7 +170,7 @@ def _leaf_interest(frame: f.LSub | f.LUnsub, context: Context) -> list[bytes]:
 
 
 def _targets(frame: f.RMsg | f.RHMsg | f.LMsg) -> list[bytes]:
-    """Reply and queues. A marker comes first if there are queues, and tells them apart from a reply."""
+    """The reply and the queues. If there are queues, a marker comes first: `+` with a reply, `|` without."""
     reply = _optional(frame.reply, "reply")
     if not frame.queues:
         return reply
@@ -230,4 +230,5 @@ _KINDS: dict[type[Frame], set[Kind | None]] = {
     **dict.fromkeys((f.LSub, f.LUnsub, f.LMsg), {Kind.ROUTE, Kind.LEAFNODE}),
     **dict.fromkeys((f.ASub, f.AUnsub), {*_LINKS}),
 }
-"""The kinds of connections where each frame is read back as itself: a leafnode reads RS+ as LS+."""
+"""The kinds of connections on which a decoder reads each frame back as the same class. For example, a
+leafnode reads RS+ as LS+."""

@@ -1,4 +1,4 @@
-"""One class per NATS operation, for all four kinds of connection, and the words for their context.
+"""One class per NATS operation, for all four kinds of connection, and classes for their context.
 
 A frame is one operation: its control line and, for the message operations, its body. Fields hold the
 bytes of the wire, undecoded; an absent field is empty (`b""`, `()`, 0 or None). `offset` (of the first
@@ -41,7 +41,7 @@ class Kind(Enum):
 class Context(Struct, frozen=True):
     """Everything that decides what a control line means, besides its bytes.
 
-    `kind` is None while it is not known: only INFO, CONNECT, PING, PONG, +OK and -ERR are read then.
+    `kind` is None while it is not known; only INFO, CONNECT, PING, PONG, +OK and -ERR can be read then.
     `dedicated` routes (INFO `route_account`, server 2.10) leave the account out of every line.
     `lnocu` (announced by both INFOs, server 2.10.23) puts the origin cluster into a route's LS-.
     """
@@ -53,14 +53,14 @@ class Context(Struct, frozen=True):
 
 
 class Frame(Struct):
-    """The base of all frames: the operation, and its place in the stream, which equality is not about."""
+    """The base of all frames: the operation, and its place in the stream, which equality ignores."""
 
     op: ClassVar[str] = ""
     offset: int = field(default=0, init=False)
     total_bytes: int = field(default=0, init=False)
 
     def placed(self: _F, offset: int, total_bytes: int, body: bytes = b"") -> _F:
-        """A copy of this frame at a place of the stream, with `body`: headers, then payload."""
+        """A copy of this frame at this place in the stream, with `body`: headers, then payload."""
         cls = type(self)
         if not cls.op:
             raise NotImplementedError
@@ -71,9 +71,9 @@ class Frame(Struct):
 class Message(Frame):
     """A frame with a body: `header_bytes` of headers, then `payload_bytes` of payload.
 
-    The sizes are those in the control line, also where the decoder does not keep payloads (`payload` is
-    empty then) and where bytes never arrived: `missing_bytes` counts those of the payload, which holds the
-    others. A header block with a gap is not kept: `headers` is empty, `header_bytes` is not.
+    The sizes are always those in the control line. If the decoder does not keep payloads, `payload` is
+    empty. If bytes of the payload never arrived, `missing_bytes` counts them, and `payload` holds the
+    others. A header block with a gap is not kept: `headers` is empty, but `header_bytes` is not 0.
     """
 
     payload_bytes: int = field(default=0, init=False)
@@ -81,7 +81,7 @@ class Message(Frame):
 
     @property
     def header_bytes(self) -> int:
-        """0 here; the size of the header block where there may be one."""
+        """The size of the header block: 0 for a message that cannot have one."""
         return 0
 
     def __post_init__(self) -> None:
@@ -99,10 +99,10 @@ class HeaderMessage(Message):
 
 
 def _write_placed(cls: type[Frame]) -> None:
-    """Gives `cls` a `placed` of its own, one assignment per field: the decoder's hottest call.
+    """Writes the method `placed` of `cls`, the decoder's hottest call, with one assignment per field.
 
-    Generated as `Struct` generates `__init__`, but when it is first called: at import it would be most
-    of what the codec costs. Calling the class takes 1.7 times as long, `copy.copy` 8 times (CPython 3.11).
+    It is generated like the `__init__` of a `Struct`, but at its first call: at import, it would be most of
+    what the codec costs. Calling the class takes 1.7 times as long, `copy.copy` 8 times (CPython 3.11).
     """
     names = cls._fields
     values = {name: f"self.{name}" for name in names}
@@ -112,7 +112,8 @@ def _write_placed(cls: type[Frame]) -> None:
     body = "".join(f"\n new.{name} = {values[name]}" for name in names)
     head = "def placed(self, offset, total_bytes, body=b'', cls=cls, make=object.__new__):"
     scope: dict[str, Any] = {"cls": cls}
-    # Compiled first: CPython ends by SIGINT, whatever handles it, if it meets a string that runs.
+    # Compiled first: if Ctrl-C interrupts an `exec` of a string, CPython later exits by SIGINT, even if
+    # the KeyboardInterrupt was handled.
     exec(compile(f"{head}\n new = make(cls){body}\n return new", "<placed>", "exec"), scope)
     cls.placed = scope["placed"]  # type: ignore[method-assign]  # written out, not declared
 
@@ -160,7 +161,7 @@ class Err(Frame):
 
 
 class Sub(Frame):
-    """SUB, of a client; on a 1.x route the sid is `RSID:cid:sid` or `QRSID:cid:sid`."""
+    """SUB: a subscription of a client; on a 1.x route, the sid is `RSID:cid:sid` or `QRSID:cid:sid`."""
 
     op: ClassVar[str] = "SUB"
     subject: bytes
@@ -231,7 +232,7 @@ class RSub(Frame):
 
 
 class RUnsub(Frame):
-    """RS-: interest ends; on an optimistic gateway also "no interest in this subject"."""
+    """RS-: interest of a server ends; on an optimistic gateway, also that there is none in this subject."""
 
     op: ClassVar[str] = "RS-"
     subject: bytes
@@ -240,7 +241,7 @@ class RUnsub(Frame):
 
 
 class LSub(Frame):
-    """LS+: interest over a leafnode; on a route also with the leafnode's cluster as `origin`."""
+    """LS+: interest of a leafnode; on a route, `origin` is the leafnode's cluster."""
 
     op: ClassVar[str] = "LS+"
     subject: bytes
@@ -251,7 +252,7 @@ class LSub(Frame):
 
 
 class LUnsub(Frame):
-    """LS-: interest of a leafnode ends; `origin` only on routes where both servers said `lnocu`."""
+    """LS-: interest of a leafnode ends; `origin` only on routes where both servers announced `lnocu`."""
 
     op: ClassVar[str] = "LS-"
     subject: bytes
@@ -272,7 +273,7 @@ class RMsg(Message):
 
 
 class RHMsg(HeaderMessage):
-    """HMSG between servers (route, gateway, leafnode): as RMSG, with a header block."""
+    """HMSG between servers (route, gateway, leafnode): like RMSG, with a header block."""
 
     op: ClassVar[str] = "HMSG"
     subject: bytes
@@ -284,7 +285,7 @@ class RHMsg(HeaderMessage):
 
 
 class LMsg(HeaderMessage):
-    """LMSG: a message of a leafnode. Only on a route it has an origin, an account and headers."""
+    """LMSG: a message of a leafnode; only on a route does it have an origin, an account and headers."""
 
     op: ClassVar[str] = "LMSG"
     subject: bytes

@@ -27,7 +27,7 @@ _Parsed = tuple[Frame, int, int]
 _OP_SIZES = sorted({len(op) for op in OPS}, reverse=True)
 _OP_BYTES = _OP_SIZES[0]
 _BEGINNINGS = {op[:size] for op in OPS for size in range(1, len(op) + 1)}
-_ALIASES_OF_A_MINUS = (b"Au", b"au")  # only so, with a small u (server/parser.go: OP_A)
+_ALIASES_OF_A_MINUS = (b"Au", b"au")  # only these two, with a small u (server/parser.go: OP_A)
 _IGNORE_THE_REST = (b"PING", b"PONG", b"+OK")
 _no_body = BytesIO().read
 
@@ -37,7 +37,7 @@ class Limits(Struct, frozen=True):
 
     The defaults refuse nothing that a real server sends: its `max_payload` is at most 64 MiB, and only
     INFO, which lists every server of a cluster, grows past some kilobytes. A server's own limit for
-    what clients send is 4096 bytes a control line (server/const.go: MAX_CONTROL_LINE_SIZE).
+    what clients send is 4096 bytes for a control line (server/const.go: MAX_CONTROL_LINE_SIZE).
     """
 
     control_line: int = 1 << 20
@@ -45,16 +45,16 @@ class Limits(Struct, frozen=True):
 
 
 class Grammar:
-    """The control lines of one context, under `limits`. Shared by all decoders that have the same two.
+    """Reads the control lines of one context, under `limits`. Decoders with the same two share a grammar.
 
-    `seen` holds control lines of messages that were met before. `plain` is what reading messages takes: a
-    look-up of their parsers, the length up to which no line is over the limit, and the largest body.
+    `seen` holds control lines of messages that were read before. `plain` has what `scan` needs for messages:
+    the look-up of a parser, the length up to which no line is over the limit, and the largest body.
     """
 
     def __init__(self, context: Context, limits: Limits) -> None:
         self.limits = limits
         self.seen = SeenLines()
-        self._safe_bytes = limits.control_line + 4  # no line up to here is over the limit
+        self._safe_bytes = limits.control_line + 4  # no line up to this length is over the limit
         self._context = context
         self._messages = messages(context)
         self.plain = self._messages.get, self._safe_bytes, limits.payload
@@ -81,7 +81,7 @@ class Grammar:
         return frame, size, header_size, len(line) + size + 2
 
     def read_at(self, line: bytes, offset: int) -> Line:
-        """Does what `read` does; an error has `offset`, where the line starts in its stream."""
+        """Like `read`, but an error has `offset`, the place where the line starts in its stream."""
         try:
             return self.read(line)
         except ProtocolError as error:
@@ -119,7 +119,7 @@ class Grammar:
             raise ProtocolError(reason, None, line.rstrip(b"\r\n")) from None
 
     def _read_oddity(self, line: bytes) -> _Parsed:
-        """Parses everything rare: JSON, -ERR and A+, lower case, VT and FF in subjects, and wrong lines."""
+        """Parses everything rare: JSON, -ERR and A+, lower case, VT and FF in subjects, and invalid lines."""
         text = line[:-2] if line.endswith(b"\r\n") else line[:-1]
         op = _op_of(text)
         if not op:
@@ -162,7 +162,8 @@ def _parse_message(parse: ParseMessage, args: list[bytes]) -> _Parsed:
 
 
 def _unknown(text: bytes, offset: int | None = None) -> ProtocolError:
-    """Shows only the bytes that prove that no operation starts like this: the rest may be a secret."""
+    """Makes an error that shows only as many bytes as prove that no operation starts with them: the rest may
+    be a secret."""
     shown = text[:1]
     while len(shown) < len(text) and _may_begin(shown):
         shown = text[: len(shown) + 1]

@@ -1,8 +1,8 @@
 """INFO and CONNECT as typed values, for every kind of connection, and the kind that they reveal.
 
-They are read as Go reads them (encoding/json): keys in any case, the last duplicate wins. Unknown keys
-stay in `extra`, and so does a value of the wrong type, which a server would refuse: a dissector has to show
-it. Field lists: server/server.go (Info), client.go (ClientOpts), route.go (connectInfo),
+They are read as Go reads them (encoding/json): keys in any case, the last duplicate wins. Unknown keys are
+kept in `extra`. So are values of the wrong type: a server would refuse them, but a dissector has to show
+them. Field lists: server/server.go (Info), client.go (ClientOpts), route.go (connectInfo),
 leafnode.go (leafConnectInfo). `repr` never shows a secret.
 """
 
@@ -22,7 +22,7 @@ SECRETS = frozenset({"auth_token", "pass", "jwt", "sig", "proxy_sig"})
 """The keys of CONNECT whose values prove the identity of the opener."""
 
 _S = TypeVar("_S", bound="_Handshake")
-# Compiled when it is first used: most programs never need it.
+# Not compiled here: most programs never need it, and `re` caches what it compiles.
 _SERVER_ID = r"N[A-Z2-7]{55}|[0-9A-Za-z]{22}"
 _WIRE_NAMES = {"password": "pass"}
 
@@ -33,7 +33,7 @@ class _Handshake(Struct, kw_only=True):
     always: ClassVar[frozenset[str]] = frozenset()
     """The keys that `to_json` writes even at their defaults."""
     known: ClassVar[dict[str, str]] = {}
-    """The keys on the wire, and the fields that hold them."""
+    """The fields by their keys on the wire."""
 
     extra: dict[str, object] = field(default_factory=dict)
 
@@ -52,8 +52,8 @@ class _Handshake(Struct, kw_only=True):
         return cls(**values, extra=extra)
 
     def to_json(self) -> bytes:
-        """One line of JSON. Fields at their defaults are left out: the reader assumes those."""
-        import json  # as below
+        """One line of JSON. Fields at their defaults are left out, since the reader assumes the defaults."""
+        import json  # imported late, see `_object`
 
         values = {key: value for key, _, value in self._values(self.always)}
         return json.dumps({**values, **self.extra}, separators=(",", ":")).encode()
@@ -132,7 +132,7 @@ class ServerInfo(_Handshake):
 class ConnectOptions(_Handshake):
     """CONNECT: the opener describes itself, on any kind of connection. `repr` does not show its secrets.
 
-    `cluster` is None where the key is absent: routes and leafnodes send it, if only empty.
+    `cluster` is None if the key is absent: routes and leafnodes always send it, even if it is empty.
     """
 
     always = frozenset({"verbose", "pedantic"})
@@ -176,10 +176,11 @@ for _cls in (ServerInfo, ConnectOptions):
 
 
 def kind_of_info(info: ServerInfo) -> Kind | None:
-    """The kind of connection whose *first* INFO, of either side, is `info`; None if it does not reveal it.
+    """The kind of connection on which `info` is the *first* INFO, of either side; None if it is not revealed.
 
-    This is the test of server/leafnode.go (processLeafnodeInfo). It needs server 1.2 for clients, 2.0 for the
-    rest. A leafnode that asks for compression sends an INFO without a server id before its CONNECT.
+    The test is that of server/leafnode.go (processLeafnodeInfo). It needs server 1.2 for clients, and 2.0
+    for the other kinds. A leafnode that asks for compression sends an INFO without a server id before its
+    CONNECT.
     """
     if info.gateway:
         return Kind.GATEWAY
@@ -205,7 +206,7 @@ def kind_of_connect(options: ConnectOptions) -> Kind | None:
 
 
 def _object(text: bytes) -> dict[str, object]:
-    import json  # not needed to import natsync, of whose time it would take a fortieth
+    import json  # imported late: it would take a fortieth of the time of `import natsync`
 
     try:
         value = json.loads(text.decode("utf-8", "replace"), parse_constant=_no_constant)

@@ -23,7 +23,7 @@ _NOT_IN_VALUE = re.compile(rb"[\r\n\0]")
 
 
 class HeaderBlock(Struct):
-    """A header block, read. `status` is 0 where there is no inline status (`NATS/1.0 503`)."""
+    """A parsed header block. `status` is 0 if there is no inline status (`NATS/1.0 503`)."""
 
     status: int = 0
     description: bytes = b""

@@ -13,11 +13,11 @@ from .frames import HeaderMessage, Message
 
 Read = Callable[[int], bytes]
 ParseMessage = Callable[[list[bytes], int, int, int, Read], Message]
-"""Arguments, offset, size on the wire, size of the body, and a call that reads the body: a frame. Raises
-BadArguments.
+"""The parser of a message. Takes the arguments, the offset, the size on the wire, the size of the body, and a
+function that reads the body; returns the frame. Raises BadArguments.
 
-The decoder's hottest call. It makes the whole frame at once, one assignment per field: calling the class
-and setting the rest takes twice as long (CPython 3.11).
+It is the decoder's hottest call. It makes the whole frame at once, with one assignment per field: calling
+the class and setting the rest takes twice as long (CPython 3.11).
 """
 
 MAX_NUMBER = 999_999_999
@@ -47,7 +47,7 @@ def number(token: bytes) -> int:
 
 
 def number_up_to(largest: int, token: bytes) -> int:
-    """As `number`; raises BadArguments also for one above `largest`."""
+    """Like `number`, but also raises BadArguments for a number above `largest`."""
     found = number(token)
     if found > largest:
         raise BadArguments(f"a number above {largest}")
@@ -138,7 +138,7 @@ def legacy_msg(args: list[bytes], offset: int, total_bytes: int, size: int, read
 
 
 def _targets(tail: list[bytes]) -> tuple[bytes, tuple[bytes, ...]]:
-    """Reply and queues. The number of tokens decides first: a lone `+` or `|` is a reply."""
+    """The reply and the queues. The number of tokens decides first: a lone `+` or `|` is a reply."""
     match tail:
         case []:
             return b"", ()

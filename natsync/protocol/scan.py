@@ -1,6 +1,6 @@
-"""The inner loop: whole frames out of one piece of a stream.
+"""The decoder's inner loop, which reads the whole frames in one piece of a stream.
 
-One function over plain values, so that a compiled one can take its place. It keeps no state of the stream:
+It is one function over plain values, so that a compiled one can replace it. It keeps no state of the stream:
 a frame that is not whole is left to the caller.
 """
 
@@ -27,14 +27,14 @@ def scan(
 ) -> int:
     """Appends the whole frames between `start` and `stop` in `stream` to `out`; returns where the last ends.
 
-    At `stop` the stream ends, or there is a line feed before bytes that mean nothing. `base` is the offset of
-    position 0 in what came over the connection. `keep` says whether payloads are wanted. Stops after an INFO
-    or a CONNECT, since the caller may learn from it how to read on. Raises ProtocolError, with its offset,
-    at the first frame that is wrong; the frames before it are in `out`.
+    At `stop`, `stream` ends or has a line feed; bytes after that mean nothing. `base` is the offset of
+    position 0 in the sender's stream. `keep` says whether payloads are wanted. Stops after an INFO or a
+    CONNECT, since the caller may learn from it how to read on. Raises ProtocolError, with its offset, at the
+    first invalid frame; the frames before it are in `out`.
 
-    The reader of `io.BytesIO` is the fastest way through a buffer in plain Python: `find` and slices
-    take 1.5 times as long (CPython 3.11, 64 KiB of MSG with 16 B to 1 KiB). A message whose line was not
-    seen before is read here, too, in its usual form: a call of `Grammar.read` takes 1.3 times as long.
+    Reading an `io.BytesIO` is the fastest way through a buffer in plain Python: `find` and slices take 1.5
+    times as long (CPython 3.11, 64 KiB of MSG with 16 B to 1 KiB). A message whose line was not seen before
+    is also parsed here if the line has the usual form: a call of `Grammar.read` takes 1.3 times as long.
     """
     stream.seek(start)
     read, append, seen = stream.read, out.append, grammar.seen
@@ -68,7 +68,7 @@ def scan(
                         offset = after
                         continue
                 except BadArguments:
-                    pass  # `read_at` says what is wrong
+                    pass  # `read_at` raises the error
                 stream.seek(offset - base + len(line))
             if line[-1] != 10 or offset + len(line) > limit:
                 break

@@ -1,8 +1,8 @@
 """A cache of parsed control lines of messages.
 
-Much traffic repeats itself, and a look-up costs a quarter of parsing a line. Traffic whose every subject,
-reply or size is new does not, and then a look-up costs 6 % of decoding a message, keeping its line as much
-as parsing it (CPython 3.11). So lines are kept a few at a time, and more only where they are met again.
+Much traffic repeats its control lines, and looking one up costs a quarter of parsing it. If every subject,
+reply or size is new, lines never repeat; then a look-up costs 6 % of decoding a message, and keeping a line
+costs as much as parsing it (CPython 3.11). So the cache begins small, and grows only if its lines come again.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Line = tuple[Frame, int, int, int]
 _FIRST_ROOM = 256
 _MOST_ROOM = 4096
 _LINE_BYTES = 160
-_TRIAL = 4  # frames that are read, for each line that is kept, before it is decided
-_WORTH = 8  # one frame of so many must begin with a line that is kept
-_RENEWAL = 8  # unseen lines, for each one that is kept, until newer ones get their room
-_REST = 64  # the same, where keeping them was not worth it
+_TRIAL = 4  # frames to read per kept line before `decide` judges whether the cache is worth it
+_WORTH = 8  # it is, if at least one in this many frames begins with a kept line
+_RENEWAL = 8  # unseen lines per kept line after which newer lines replace the kept ones
+_REST = 64  # the same for the pause after a cache that was not worth it
 
 _find_nothing: Callable[[bytes], None] = deque[bytes](
     maxlen=0
@@ -31,15 +31,17 @@ _find_nothing: Callable[[bytes], None] = deque[bytes](
 
 
 class SeenLines:
-    """The lines of one grammar. There are three states:
+    """The lines of one grammar. The cache has three states:
 
-    - `learning`, where every line is kept, until there is no more room;
-    - looking, where lines are only looked up. If that is worth it, there is more room, up to a limit, and
-      learning goes on; later the lines make room for newer ones. If it is not, they are forgotten;
-    - and resting: nothing is kept or looked up for a while, before learning begins again with little room.
+    - `learning`: every new line is kept, until there is no more room;
+    - looking: lines are only looked up. If that is worth it, the cache gets more room, up to a limit, and
+      goes on learning; at the limit, newer lines later replace the kept ones. If it is not worth it, the
+      lines are dropped, and the cache rests;
+    - resting: nothing is kept or looked up for a while; then learning begins again with little room.
 
-    The reader adds the frames that it reads to `frames`. While learning it calls `keep`; otherwise it adds
-    the lines that were not known to `unseen`, and calls `decide` where these exceed `patience`.
+    The reader adds the number of frames that it reads to `frames`. While the cache is learning, the reader
+    calls `keep`; otherwise, it adds the number of unknown lines to `unseen`, and calls `decide` when `unseen`
+    exceeds `patience`.
     """
 
     __slots__ = (
@@ -69,7 +71,7 @@ class SeenLines:
     def keep(self, line: bytes, message: Message, size: int) -> None:
         """Learns the line of `message`, whose body has `size` bytes. To be called only while `learning`."""
         self._kept += 1
-        self.frames -= 1  # it could not be met before
+        self.frames -= 1  # a new line says nothing about the worth of the cache
         if len(line) <= _LINE_BYTES:
             total = len(line) + size + 2
             self._lines[line] = message.placed(0, 0), size, message.header_bytes, total
@@ -78,7 +80,7 @@ class SeenLines:
             self._most = self._room * _RENEWAL
 
     def decide(self) -> None:
-        """Decides what to do from now on."""
+        """Decides on the next state, from `frames` and `unseen`."""
         if self.unseen > self._most:
             self._lines.clear()
             self._learn(self._room)

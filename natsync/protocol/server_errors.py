@@ -1,7 +1,7 @@
 """The texts of -ERR: which of them end the connection, and what a permission violation names.
 
-The texts are those of nats-server (server/errors.go, client.go, leafnode.go, route.go), capitalised before
-1.4.0 and lower case since then, so they are compared without case.
+The texts are those of nats-server (server/errors.go, client.go, leafnode.go, route.go). They are capitalised
+before 1.4.0 and lower case since then, so comparisons ignore case.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Violation(Struct, frozen=True):
     sid: bytes = b""
 
 
-# After any other text its sender closes the connection. On routes and gateways the receiver closes it after
-# every text. A violation closes a leafnode connection, unlike a client's.
+# After any text that is not listed here, the sender closes the connection. On routes and gateways, the
+# receiver closes it after every text. A violation closes a leafnode connection, but not a client's.
 _VIOLATION_TEXT = "permissions violation"
 _OPEN_TO_SERVERS = frozenset(
     {"maximum subscriptions exceeded", "failed account registration", "invalid subscription"}
@@ -50,7 +50,7 @@ def closes(text: bytes, kind: Kind | None = Kind.CLIENT) -> bool:
     return lower not in _OPEN_TO_CLIENTS and not lower.startswith(_VIOLATION_TEXT)
 
 
-# Compiled when they are first used: most programs need neither.
+# Not compiled here: most programs need neither, and `re` caches what it compiles.
 _QUOTED = rb'"((?:[^"\\]|\\.)*)"'
 _VIOLATION = (
     rb"(?i)permissions violation for (publish|subscription)(?: with reply of| to) "
