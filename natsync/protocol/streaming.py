@@ -6,8 +6,8 @@ https://protobuf.dev/programming-guides/encoding says: defaults are left out, so
 defaults has no bytes; a field that comes twice has its last value; a number that is too large for its field
 loses its high bits; text that is not UTF-8 survives as lone surrogates (PEP 383), since Go does not check it.
 
-Fields that the schema does not have are kept in `unknown`, and written back. Everything else that is no
-such message raises ProtocolError: a field that ends after the payload, a known field with another wire
+Fields that the schema does not have are kept in `unknown`, and written back. Everything else that is not a
+valid message raises ProtocolError: a field that ends after the payload, a known field with another wire
 type, a number of more than 64 bits, a group.
 
 >>> PubAck(guid="m1").to_bytes()
@@ -47,8 +47,8 @@ __all__ = [
 ]
 
 DISCOVER = "_STAN.discover"
-"""Where a client connects: `_STAN.discover.CLUSTER`, unless the server was configured with another prefix.
-The answer names all other subjects of the server."""
+"""The prefix of the subject that takes a ConnectRequest, `_STAN.discover.CLUSTER`, unless the server was
+configured with another prefix. The reply names all other subjects of the server."""
 
 _CHANNEL = re.compile(r"[^ \t\r\n.*>/]+(?:\.[^ \t\r\n.*>/]+)*")
 
@@ -150,8 +150,8 @@ class StreamingMessage:
         return message
 
     def to_bytes(self) -> bytes:
-        """The payload. Raises ProtocolError for a number that its field cannot hold, and for text that is no
-        Unicode."""
+        """The payload. Raises ProtocolError for a number that its field cannot hold, and for text that cannot
+        be UTF-8."""
         pieces = []
         for tag, (name, kind) in self._known.items():
             value = getattr(self, name)
@@ -162,7 +162,7 @@ class StreamingMessage:
 
 
 def _read_varint(payload: bytes, at: int) -> tuple[int, int]:
-    """The number at `at`, and where it ends. Raises IndexError where the payload ends first."""
+    """The number at `at`, and the index after it. Raises IndexError if the payload ends first."""
     byte = payload[at]
     if byte < 0x80:
         return byte, at + 1
@@ -179,7 +179,7 @@ def _read_varint(payload: bytes, at: int) -> tuple[int, int]:
 
 
 def _value(kind: _Type, number: int, payload: bytes, end: int) -> str | bytes | int:
-    """The value of a field whose number, or size, is `number` and whose last byte is before `end`."""
+    """The value of a field: `number` is its number or its size, `end` the index after its last byte."""
     if kind is _STRING:
         return str(payload[end - number : end], "utf-8", "surrogateescape")
     if kind is _BYTES:
@@ -243,7 +243,7 @@ class ConnectRequest(StreamingMessage):
 
 @dataclass(slots=True)
 class ConnectResponse(StreamingMessage):
-    """The subjects for everything else, or nothing but an error.
+    """The subjects for all other requests, or only an error.
 
     `ping_interval` is in seconds. Old servers have no `sub_close_requests`, or no pings.
     """
@@ -316,7 +316,7 @@ class MsgProto(StreamingMessage):
 
 @dataclass(slots=True)
 class Ack(StreamingMessage):
-    """Client to `SubscriptionResponse.ack_inbox`: this message is done with. It is not answered."""
+    """Client to `SubscriptionResponse.ack_inbox`: this message was processed. There is no reply."""
 
     subject: Annotated[String, 1] = ""
     sequence: Annotated[UInt64, 2] = 0
@@ -353,7 +353,7 @@ class SubscriptionResponse(StreamingMessage):
 @dataclass(slots=True)
 class UnsubscribeRequest(StreamingMessage):
     """Client to `ConnectResponse.unsub_requests`, which forgets a durable, or `sub_close_requests`, which
-    keeps it. `inbox` is `SubscriptionResponse.ack_inbox`, or that of the request where it had no answer.
+    keeps it. `inbox` is `SubscriptionResponse.ack_inbox`, or the inbox of the request if it got no reply.
     """
 
     client_id: Annotated[String, 1] = ""

@@ -1,15 +1,15 @@
-"""`Struct`: classes of fields with slots, declared as dataclasses are, at a tenth of what those cost.
+"""`Struct`: classes with fields and slots, declared like dataclasses, at a tenth of their cost.
 
 `dataclasses` imports `inspect` and compiles up to six methods for each class: 28 of the 69 ms of CPU that
-`import natsync` and the first `connect` of a process took (CPython 3.11). Here, only `__init__` is compiled,
-and the other methods are written once. The words are those of `dataclasses`, except that the options of a
-class stand beside its base, as with `msgspec.Struct`:
+`import natsync` and the first `connect` of a process took (CPython 3.11). Here, only `__init__` is compiled
+for each class; all share the other methods. The names are those of `dataclasses`, except that the options of
+a class are given beside its base, as with `msgspec.Struct`:
 
     class Point(Struct, frozen=True):
         x: int
         y: int = field(default=0, repr=False)
 
-Modules that use it need `from __future__ import annotations`, and a class has one base.
+Modules that define such classes need `from __future__ import annotations`. A class has exactly one base.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OPTIONAL: Any = type("Optional", (), {})()
 
 
 class Field:
-    """A field as it was declared: annotation, default or what makes one, and whether `__init__` takes it and
+    """A declared field: its annotation, its default or default factory, and whether `__init__` takes it and
     `repr` shows it."""
 
     __slots__ = ("annotation", "default", "factory", "init", "kw_only", "repr")
@@ -59,14 +59,14 @@ def field(
     init: bool = True,
     repr: bool = True,
 ) -> _T:
-    """Declares more about a field than a default: see `dataclasses.field`."""
+    """Declares a field with more than a default, like `dataclasses.field`."""
     made: Any = Field(default, default_factory, init, repr)
     return cast(_T, made)
 
 
 @dataclass_transform(field_specifiers=(field,))
 class StructType(type):
-    """Makes the classes: slots and `__init__` from the annotations."""
+    """The metaclass, which makes slots and `__init__` from the annotations."""
 
     def __new__(
         mcs,
@@ -104,7 +104,7 @@ class StructType(type):
 
 
 class Struct(metaclass=StructType):
-    """The base of classes of fields: equal if of the same class with equal arguments."""
+    """The base of all classes with fields. Instances are equal if their class and arguments are."""
 
     _declared: ClassVar[dict[str, Field]]
     _fields: ClassVar[tuple[str, ...]]
@@ -142,7 +142,7 @@ def _reduce(self: Struct) -> tuple[object, ...]:
 
 
 def _rebuild(cls: type[Struct], *values: object) -> Struct:
-    """A frozen struct out of a pickle or a copy."""
+    """Makes a frozen struct when it is unpickled or copied."""
     made: Struct = object.__new__(cls)
     for name, value in zip(cls._fields, values):
         object.__setattr__(made, name, value)
@@ -181,7 +181,8 @@ def _write_init(cls: type, declared: dict[str, Field], frozen: bool) -> Callable
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
     taken = ", ".join(["self", *places, *(["*", *named] if named else [])])
-    # Compiled first: CPython ends by SIGINT, whatever handles it, if it meets a string that runs.
+    # Compiled first: if Ctrl-C interrupts an `exec` of a string, CPython later exits by SIGINT, even if
+    # the KeyboardInterrupt was handled.
     exec(compile(f"def __init__({taken}):\n " + "\n ".join(lines), "<struct>", "exec"), scope)
     made: Callable[..., None] = scope["__init__"]
     made.__qualname__ = f"{cls.__qualname__}.__init__"

@@ -1,7 +1,7 @@
 """WebSocket frames and permessage-deflate (RFC 6455, RFC 7692), as NATS connections use them.
 
-The payloads of all data frames of one direction are one NATS byte stream; how it is cut into frames and
-messages means nothing (server/websocket.go). Errors are `ProtocolError`.
+The payloads of all data frames of one direction form one NATS byte stream; its division into frames and
+messages has no meaning (server/websocket.go). Errors are `ProtocolError`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WINDOW_BYTES = 32 << 10
 
 
 class Opcode(IntEnum):
-    """What a frame is (RFC 6455, 5.2). Servers send data as BINARY, and take TEXT as well."""
+    """The opcode of a frame (RFC 6455, 5.2). Servers send data as BINARY, and accept TEXT as well."""
 
     CONTINUATION = 0
     TEXT = 1
@@ -48,13 +48,13 @@ class Opcode(IntEnum):
 
     @property
     def is_control(self) -> bool:
-        """Whether it is no part of a message, and may stand between the fragments of one."""
+        """Whether the frame is a control frame, which may stand between the fragments of a message."""
         return self >= Opcode.CLOSE
 
 
 class FrameHead(NamedTuple):
-    """The head of a frame. `size` bytes, then `length` bytes of payload. `mask` is empty or four bytes;
-    `compressed` is RSV1, which the first frame of a compressed message has."""
+    """The head of a frame: `size` bytes, which are followed by `length` bytes of payload. `mask` is empty or
+    four bytes; `compressed` is the bit RSV1, which the first frame of a compressed message has."""
 
     size: int
     opcode: Opcode
@@ -65,7 +65,8 @@ class FrameHead(NamedTuple):
 
 
 def _first_byte(first: int) -> tuple[Opcode, bool, bool] | str:
-    """The opcode of a frame, and whether it is final and compressed; or why no frame begins so."""
+    """The opcode of a frame that begins with the byte `first`, and whether it is final and compressed; or the
+    reason why no frame begins with it."""
     opcode = first & 0x0F
     if opcode not in (each.value for each in Opcode):
         return f"unknown WebSocket opcode {opcode}"
@@ -81,7 +82,7 @@ _new_head = tuple.__new__  # takes half the time of calling the class
 
 
 def read_frame_head(data: bytes | bytearray, at: int = 0) -> FrameHead | None:
-    """The frame head at `at`; None: more bytes are needed. Raises ProtocolError."""
+    """The frame head at `at`, or None if more bytes are needed. Raises ProtocolError."""
     held = len(data) - at
     if held < 2:
         return None
@@ -112,21 +113,21 @@ def read_frame_head(data: bytes | bytearray, at: int = 0) -> FrameHead | None:
 
 
 class FrameReader:
-    """The frames of one direction: `feed` it bytes in any pieces, and take payloads with `read`.
+    """Reads the frames of one direction: `feed` it bytes in pieces of any size, take payloads with `read`.
 
-    Those of data frames come in pieces, as they arrive: a server sends all that waits for a client as one
-    frame, of any size (server/websocket.go: wsCollapsePtoNB). Compressed messages are inflated, each on its
-    own, because servers never keep the context of the one before; a piece of them is at most 1,032 times as
-    long as what arrived.
+    The payload of a data frame comes in pieces, as they arrive: a server sends everything that waits for a
+    client as one frame, of any size (server/websocket.go: wsCollapsePtoNB). Each compressed message is
+    inflated separately, because servers never keep the context of the message before; an inflated piece is at
+    most 1,032 times as long as the bytes that arrived.
     """
 
     def __init__(self) -> None:
         self._held = b""
-        self._at = 0  # of the next byte in it
-        self._head: FrameHead | None = None  # of the data frame that has begun
-        self._taken = 0  # of its payload
+        self._at = 0  # the index of the next byte in `_held`
+        self._head: FrameHead | None = None  # the head of the data frame in progress
+        self._taken = 0  # the number of bytes of its payload that were taken
         self._inflator = zlib.decompressobj(-15)
-        self._is_compressed = False  # the message that it belongs to
+        self._is_compressed = False  # whether the message in progress is compressed
 
     def feed(self, data: bytes) -> None:
         """Takes the next bytes."""
@@ -134,8 +135,8 @@ class FrameReader:
         self._held, self._at = rest + data if rest else data, 0
 
     def read(self) -> tuple[Opcode, bytes] | None:
-        """The next control frame, or the next piece of a data frame: its opcode, and a payload; None: more
-        bytes are needed. Raises ProtocolError."""
+        """The opcode and payload of the next control frame or piece of a data frame, or None if more bytes
+        are needed. Raises ProtocolError."""
         while True:
             head = self._head
             if head is None:
@@ -168,7 +169,7 @@ class FrameReader:
                 self._inflator = zlib.decompressobj(-15)
 
     def _piece(self, head: FrameHead) -> bytes:
-        """What has arrived of the payload, which may be nothing."""
+        """The next piece of the payload: all that has arrived of it, which may be nothing."""
         data = self._held[self._at : self._at + head.length - self._taken]
         payload = apply_mask(data, head.mask, self._taken)
         self._at += len(data)
@@ -185,13 +186,13 @@ class FrameReader:
 
 
 def apply_mask(data: bytes, mask: bytes, offset: int = 0) -> bytes:
-    """`data`, from `offset` of a frame's payload on, with the mask put on or taken off; it may be empty."""
+    """Masks or unmasks `data`, which begins at `offset` of a frame's payload. `mask` may be empty."""
     if not mask or not data:
         return data
     start = offset & 3
     size = len(data)
     key = (mask[start:] + mask[:start]) * (size // 4 + 1)
-    # As one number each: 100 times as fast as byte by byte.
+    # An XOR of two large numbers is 100 times as fast as one byte by byte.
     number = int.from_bytes(data, "little") ^ int.from_bytes(key[:size], "little")
     return number.to_bytes(size, "little")
 
@@ -226,8 +227,8 @@ def deflate(message: bytes) -> bytes:
 
 
 def inflate(message: bytes, limit: int, window: bytes = b"") -> bytes:
-    """The plaintext of a compressed message, at most `limit` bytes. `window` is the plaintext before it, if
-    the context is taken over. Raises ProtocolError."""
+    """The plaintext of a compressed message, at most `limit` bytes. `window` is the plaintext before the
+    message, if the sender takes over its context. Raises ProtocolError."""
     inflator = zlib.decompressobj(-15, zdict=window) if window else zlib.decompressobj(-15)
     try:
         plain = inflator.decompress(message + _TAIL, limit + 1)
