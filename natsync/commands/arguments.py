@@ -34,7 +34,7 @@ _N = TypeVar("_N", int, float)
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
-    """Help whose usage says CONNECTION for the connection options, since there are a dozen of them."""
+    """A help formatter whose usage line shows CONNECTION instead of the dozen connection options."""
 
     def add_usage(
         self,
@@ -52,8 +52,8 @@ class Help(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """The parser of a command or of a group. The commands of a group are added when it is used, since their
-    modules take long to import."""
+    """The parser of a command or of a group. The commands of a group are added only when the group is used,
+    since their modules take long to import."""
 
     group = ""
 
@@ -67,7 +67,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class Commands:
-    """The commands of a parser; called, it adds one and returns its parser."""
+    """Adds commands to a parser: a call adds a command and returns the command's parser."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         self._commands: argparse._SubParsersAction[Parser] = parser.add_subparsers(
@@ -77,7 +77,7 @@ class Commands:
     def __call__(
         self, name: str, run: Command, text: str, timeout: float | None = 5.0, listens: bool = False
     ) -> argparse.ArgumentParser:
-        """Adds a command that calls `run`. A command that `listens` goes on when the connection is lost."""
+        """Adds a command that calls `run`. One that `listens` reconnects when the connection is lost."""
         added = self._add(name, text)
         meaning = (
             "exit when no message arrives for SECONDS"
@@ -91,7 +91,7 @@ class Commands:
         return added
 
     def group(self, name: str, text: str) -> None:
-        """Adds a group, whose commands `add_commands` of the module `name` in this folder adds."""
+        """Adds a group. The function `add_commands` of the module `name` in this folder adds its commands."""
         self._add(name, text).group = name
 
     def _add(self, name: str, text: str) -> Parser:
@@ -106,8 +106,8 @@ class Commands:
 
 
 def connection_options(default: str | None) -> Parser:
-    """Returns the connection options; each parser needs its own, since argparse keeps defaults in
-    options."""
+    """Returns a parser with the connection options. Each parser needs its own, since argparse stores
+    defaults in the option objects."""
     shared = Parser(add_help=False, argument_default=default)
     group = shared.add_argument_group("connection")
 

@@ -1,8 +1,8 @@
-"""`natsync bench`: how fast this client publishes, receives and asks, on this machine, through this server.
+"""`natsync bench`: measures how fast this client publishes, receives and requests, with this server.
 
-A clock starts with the first message and stops when the last one is where it should be: a publisher's when
-the server has confirmed all (flush), a subscriber's at the last message, a requester's at the last reply.
-CPU time is that of this process, all threads. Nothing is sent before the clock runs but the handshake.
+The clock starts with the first message. It stops when the server has confirmed all messages (`pub`), at the
+last message (`sub`), or at the last reply (`request`). CPU time is that of all threads of this process.
+Before the clock starts, `pub` and `request` send nothing but the handshake, `sub` only subscribes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _publish(nc: Client, args: argparse.Namespace, reporter: Reporter) -> Figure
 
 
 def _subscribe(nc: Client, args: argparse.Namespace, reporter: Reporter) -> Figures:
-    """The first message starts the clock, and so is not counted in the rate."""
+    """The first message starts the clock, so it does not count in the rate."""
     with nc.subscribe(args.subject, max_msgs=args.count) as sub:
         nc.flush()
         reporter.tell(f"waiting for {args.count} messages on {args.subject}")
@@ -63,7 +63,7 @@ def _subscribe(nc: Client, args: argparse.Namespace, reporter: Reporter) -> Figu
 
 
 def _request(nc: Client, args: argparse.Namespace, reporter: Reporter) -> Figures:
-    """`--at-once` requests are under way at any time; the latency is that of each."""
+    """Keeps `--at-once` requests in flight, and measures the latency of each."""
     data, subject = bytes(args.size), args.subject
     took: list[float] = []
     under_way: deque[tuple[float, ReplyFuture[Msg]]] = deque()
@@ -100,18 +100,18 @@ _RUNS: dict[str, Callable[[Client, argparse.Namespace, Reporter], Figures]] = {
 
 
 class _Clock:
-    """Time since it was made, on the wall and of this process, until it was last stopped."""
+    """Measures wall-clock time, from its creation to the last `stop`, and the CPU time of this process."""
 
     def __init__(self) -> None:
         self._wall = self._stopped = perf_counter()
         self._cpu = process_time()
 
     def stop(self) -> None:
-        """The wall's time ends here, for now."""
+        """Sets the end of the wall-clock time to now."""
         self._stopped = perf_counter()
 
     def figures(self, what: str, messages: int, size: int, timed: int | None = None) -> Figures:
-        """What came of `messages`, of which `timed`, or all, took the time."""
+        """Returns the figures of `messages` messages. The rate counts `timed` of them, or all."""
         if timed is None:
             timed = messages
             self.stop()
@@ -129,7 +129,7 @@ class _Clock:
 
 
 def _text(figures: Figures) -> str:
-    """One line of it, for people."""
+    """Returns the figures as one line of text."""
     parts = [
         f"{figures['bench']}: {figures['messages']} messages of {figures['data_bytes']} bytes",
         f"{float(figures['seconds']):.3f} s",

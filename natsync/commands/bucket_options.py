@@ -19,7 +19,7 @@ _C = TypeVar("_C", KeyValueConfig, ObjectStoreConfig)
 
 
 def checked(check: Callable[[str], str]) -> Callable[[str], str]:
-    """A type of argument, from a check that raises ValueError."""
+    """Makes a type for argparse from a check that raises ValueError."""
 
     def convert(text: str) -> str:
         try:
@@ -33,7 +33,7 @@ def checked(check: Callable[[str], str]) -> Callable[[str], str]:
 def add_bucket_options(
     added: argparse.ArgumentParser, cls: type[KeyValueConfig] | type[ObjectStoreConfig]
 ) -> None:
-    """Adds an option for each field that fits in one."""
+    """Adds an option for each field whose type an option can express."""
     group = added.add_argument_group("configuration", "Times are seconds, or 90s, 5m, 1h30m, 7d.")
     for item in fields(cls)[1:]:
         flag = f"--{item.name.replace('_', '-')}"
@@ -59,7 +59,7 @@ def add_bucket_options(
 
 
 def read_bucket_options(args: argparse.Namespace, config: _C) -> _C:
-    """`config`, changed by the options of the command line. Raises OptionError for what makes no sense."""
+    """Returns `config`, changed by the options on the command line. Raises OptionError for invalid values."""
     changes = {
         item.name: getattr(args, item.name)
         for item in fields(config)[1:]

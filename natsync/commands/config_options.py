@@ -1,7 +1,7 @@
 """Options for the fields of a JetStream configuration, made from the dataclass: one option per field.
 
-What has a shape of its own (mirror, sources, placement, transforms) comes from a file of JSON, in the
-form that `info --json` prints and the server's API takes.
+Nested fields (mirror, sources, placement, transforms) have no option. They come from a JSON file, in the
+form that `info --json` prints and the server's API accepts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, 
 
 
 def add_config_options(added: argparse.ArgumentParser, cls: type[JSONObject]) -> None:
-    """Adds an option for each field that fits in one, and `--config FILE`."""
+    """Adds `--config FILE`, and an option for each field whose type an option can express."""
     group = added.add_argument_group(
         "configuration",
         "Times are seconds, or 90s, 5m, 1h30m, 7d. Commas separate the items of a list.",
@@ -50,7 +50,7 @@ def add_config_options(added: argparse.ArgumentParser, cls: type[JSONObject]) ->
 
 
 def read_config(args: argparse.Namespace, config: _C) -> _C:
-    """`config`, changed by the file and the options of the command line."""
+    """Returns `config`, changed by the file and then by the options on the command line."""
     if args.config:
         known = {**config.to_json(), **_read_json(args.config), **_identity(config)}
         try:
@@ -66,7 +66,7 @@ def read_config(args: argparse.Namespace, config: _C) -> _C:
 
 
 def _identity(config: JSONObject) -> dict[str, object]:
-    """The names, which the command line gives in other places."""
+    """Returns the names in `config`. They are arguments of the command; the file and options keep them."""
     return {
         name: getattr(config, name)
         for name in ("name", "durable_name")
@@ -121,7 +121,7 @@ def duration(text: str) -> float:
 
 
 def time(text: str) -> datetime:
-    """A time of RFC 3339."""
+    """A time as in RFC 3339."""
     try:
         return parse_time(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""`natsync consumer`: JetStream consumers listed, shown, created, read, changed, paused, copied, deleted."""
+"""`natsync consumer`: lists, shows, creates, reads, changes, copies, pauses, deletes JetStream consumers."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def add(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 
 def take_next(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Prints messages; acknowledges each when it is printed."""
+    """Prints the next messages, and acknowledges each after it is printed."""
     consumer = jetstream(nc, args).consumer(args.stream, args.consumer)
     acknowledges = not args.no_ack and consumer.cached_info.config.ack_policy != "none"
     for _ in range(args.count):
@@ -131,7 +131,7 @@ def edit(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 
 def copy(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Creates a consumer like another one."""
+    """Creates a consumer with the configuration of another one."""
     stream = jetstream(nc, args).stream(args.stream)
     config = stream.consumer(args.consumer).cached_info.config
     named = replace(config, name=args.new, durable_name=args.new if config.durable_name else "")

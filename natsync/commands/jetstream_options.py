@@ -1,4 +1,4 @@
-"""Options of every command that talks to JetStream: which JetStream, and `--force`."""
+"""Options of the commands for JetStream: the domain or the API prefix, and `--force`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DONE = 0
 
 
 def add_jetstream(added: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Adds the options that say which JetStream is meant, and `--json` for all but messages."""
+    """Adds `--domain`, `--api-prefix`, and `--json`, except to the commands `get` and `next`."""
     add_which(added)
     if not added.prog.endswith((" get", " next")):
         add_json(added)
@@ -23,7 +23,7 @@ def add_jetstream(added: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def add_which(added: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Adds the options that say which JetStream is meant."""
+    """Adds `--domain` and `--api-prefix`, which select the JetStream."""
     which = added.add_mutually_exclusive_group()
     which.add_argument("--domain", metavar="NAME", help="the JetStream domain")
     which.add_argument(
@@ -49,5 +49,5 @@ def need_force(args: argparse.Namespace, doing: str) -> None:
 
 
 def jetstream(nc: Client, args: argparse.Namespace) -> JetStream:
-    """The context that the options ask for."""
+    """Returns the JetStream context that the options select."""
     return nc.jetstream(args.domain, args.api_prefix, args.timeout)

@@ -1,5 +1,4 @@
-"""Streams, consumers and stored messages on standard output: text for people, JSON as in the server's
-API."""
+"""Prints streams, consumers and stored messages: as text for people, or as JSON like the server's API."""
 
 from __future__ import annotations
 
@@ -20,18 +19,18 @@ _EMPTY: tuple[object, ...] = (None, "", (), {}, -1)
 
 
 def print_json(value: JSONObject) -> None:
-    """The whole object on one line, with the server's names and units."""
+    """Prints the whole object as one line of JSON, with the server's names and units."""
     print(json.dumps(value.to_json(complete=True)))
 
 
 def print_fields(**fields: str | int) -> None:
-    """A JSON object of these."""
+    """Prints `fields` as one line of JSON."""
     print(json.dumps(fields))
 
 
 def print_object(value: JSONObject, *, zeros: bool = False, indent: str = "") -> None:
-    """A line a field. Fields that are empty, or no limit, are left out, and, unless `zeros`, those that
-    are 0."""
+    """Prints one line for each field. Leaves out fields that are empty, false or -1 (no limit), and, unless
+    `zeros` is true, those that are 0."""
     shown = {item.name: getattr(value, item.name) for item in fields(value)}
     shown |= shown.pop("extra")
     del shown["_exact"]
@@ -62,7 +61,7 @@ def _text(value: object) -> str:
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Columns under their titles; numbers to the right."""
+    """Prints columns under their titles, and aligns numbers to the right."""
     values = list(rows)
     table = [[str(cell) for cell in row] for row in (titles, *values)]
     wide = [max(map(len, column)) for column in zip(*table)]
@@ -76,7 +75,7 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None
 
 
 def show_stored(msg: StoredMsg, form: str) -> None:
-    """A message of a stream; as JSON with sequence and time."""
+    """Prints a message of a stream; JSON adds the stream, the sequence and the time."""
     place: dict[str, Shown] = {
         "stream": msg.stream,
         "seq": msg.seq,

@@ -1,4 +1,4 @@
-"""`natsync kv`: key-value buckets listed, created and changed; keys read, written, deleted and watched."""
+"""`natsync kv`: lists, creates and changes key-value buckets; reads, writes, deletes and watches keys."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _list_keys(found: Iterable[str], args: argparse.Namespace) -> int:
 
 
 def compact(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Removes what is left of deleted keys, and says of how many."""
+    """Removes the markers of deleted keys, and prints the number of these keys."""
     count = _open(nc, args).purge_deletes(older_than=args.older_than)
     if args.json:
         print_fields(bucket=args.bucket, keys=count)
@@ -219,7 +219,7 @@ def create(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 
 def update(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Sets a value over a revision."""
+    """Sets a value, if the last revision of the key is the expected one."""
     return _print_revision(args, _open(nc, args).update(args.key, _value(args), args.revision))
 
 
@@ -236,7 +236,7 @@ def purge(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 
 def watch(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Prints entries as they come: `--count` of them, or until none has come for `--timeout` seconds."""
+    """Prints entries as they arrive: `--count` of them, or until none arrives for `--timeout` seconds."""
     if args.meta_only and args.form == "raw":
         raise OptionError("raw", "excludes --meta-only")
     bucket = nc.jetstream(args.domain, args.api_prefix).key_value(args.bucket)
@@ -281,8 +281,8 @@ def _print_deleted(args: argparse.Namespace) -> int:
 
 
 def _print(entries: Iterable[Entry], form: str) -> None:
-    """Entries: as text with the key, what was done to it and the revision; as JSON with all; or the value
-    alone."""
+    """Prints entries: as text with key, revision, and value or operation; as JSON with all fields; or only
+    the values."""
     for entry in entries:
         if form == "raw":
             if sys.stdout and entry.operation is Operation.PUT:

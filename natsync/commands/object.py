@@ -1,5 +1,5 @@
-"""`natsync object`: object stores listed, created and changed; objects put, got, linked to, deleted and
-watched."""
+"""`natsync object`: lists, creates and changes object stores; puts, gets, links, deletes and watches
+objects."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def put(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 
 def get(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Writes an object to a file. A wrong digest or a missing chunk leaves none."""
+    """Writes an object to a file. Writes none if the digest is wrong or a chunk is missing."""
     store = _open(nc, args)
     path = args.output or os.path.basename(args.name)
     if path == "-":
@@ -224,7 +224,7 @@ def link(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 
 def watch(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Prints objects as they come: `--count` of them, or until none has come for `--timeout` seconds."""
+    """Prints objects as they arrive: `--count` of them, or until none arrives for `--timeout` seconds."""
     store = nc.jetstream(args.domain, args.api_prefix).object_store(args.store)
     left = args.count
     with store.watch(updates_only=args.updates_only, ignore_deletes=args.ignore_deletes) as watcher:
@@ -244,7 +244,7 @@ def _open(nc: Client, args: argparse.Namespace) -> ObjectStore:
 
 
 def _fields(info: ObjectInfo) -> dict[str, object]:
-    """What the store has, and the time, which only the server knows."""
+    """Returns the fields in the store, and the time, which only the server knows."""
     fields: dict[str, object] = json.loads(info.to_json())
     if info.mtime:
         fields["mtime"] = format_time(info.mtime)

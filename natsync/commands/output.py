@@ -1,4 +1,4 @@
-"""Messages on standard output: text, JSON, or the payload alone.
+"""Prints messages: as text, as JSON, or only their payloads.
 
 Invalid UTF-8 is shown as \\xNN; in JSON, data that is not UTF-8 is `data_base64`.
 """
@@ -21,7 +21,7 @@ Shown = str | int | float | dict[str, list[str]]
 def show(msg: Msg, form: str, flush: bool = True, more: Mapping[str, Shown] | None = None) -> None:
     """Prints `msg`; `form` is `text`, `json` or `raw`. `more` comes first in the JSON object."""
     if form == "raw":
-        if sys.stdout:  # which may be closed; print knows
+        if sys.stdout:  # None if it is closed, which `print` allows for
             sys.stdout.flush()
             sys.stdout.buffer.write(msg.data + b"\n")
     elif form == "json":
@@ -38,7 +38,7 @@ def _fields(msg: Msg) -> dict[str, Shown]:
         fields["reply"] = _readable(msg.reply)
     try:
         headers, status, description = msg.headers.to_dict(), msg.status, msg.description
-    except ProtocolError:  # the message is good without them
+    except ProtocolError:  # the rest of the message is still of use
         headers, status, description = {}, 0, ""
     if headers:
         fields["headers"] = {

@@ -42,7 +42,7 @@ GROUPS = {
     "object": "object stores: list, show, create, change, delete; put, get, link and watch objects",
     "service": "services: list, ping, show, measure",
 }
-"""Groups of commands. Each has a file of its name, which is imported when the group is used."""
+"""Groups of commands. Each has a module of the same name, which is imported when the group is used."""
 
 
 def make_parser(version: str) -> argparse.ArgumentParser:

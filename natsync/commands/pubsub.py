@@ -23,7 +23,8 @@ DONE, FAILED = 0, 1
 
 
 def pub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Publishes, and waits until the server has processed all messages; a refusal shows at the last one."""
+    """Publishes, and waits until the server has processed all messages. A refusal of any of them makes the
+    last one raise."""
     data, headers = read_data(args.data), _headers(args)
     count = args.count or 1
     for _ in range(count - 1):
@@ -96,7 +97,8 @@ def reply(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 def _listen(
     nc: Client, args: argparse.Namespace, reporter: Reporter, act: Callable[[Msg], None]
 ) -> int:
-    """Acts on `--count` messages, or on all until none has come for `--timeout` seconds."""
+    """Prints messages and calls `act` for each: `--count` of them, or until none arrives for `--timeout`
+    seconds."""
     count: int | None = args.count
     with nc.subscribe(args.subject, queue=args.queue, max_msgs=count) as sub:
         nc.flush()
@@ -110,14 +112,16 @@ def _listen(
                 reporter.error(error)
                 return FAILED
         finally:
-            lost = sub.dropped  # before it ends: those still pending then are not wanted
+            lost = (
+                sub.dropped
+            )  # before the subscription ends, which drops the pending messages, too
             if lost:
                 reporter.tell(f"{lost} of {sub.received} messages dropped: they came too fast")
     return FAILED if lost or reporter.failed else DONE
 
 
 def read_data(argument: str) -> bytes:
-    """The payload that the command line names: its bytes, or standard input for `-`."""
+    """Returns the payload that the command line gives: the bytes of `argument`, or standard input for `-`."""
     if argument != "-":
         return argument.encode("utf-8", "surrogateescape")
     return sys.stdin.buffer.read() if sys.stdin else b""

@@ -1,7 +1,7 @@
 """The connection of a command: made from options and environment, with errors reported on stderr.
 
-What the command line says comes before the environment, a login as a whole: who gives `--token` is not
-also asked for what NATS_USER and NATS_PASSWORD say.
+Options on the command line take precedence over the environment, and a login does so as a whole: with
+`--token`, NATS_USER and NATS_PASSWORD are ignored.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ ENVIRONMENT = {
     "tls_key": "NATS_KEY",
     "tls_key_password": "NATS_KEY_PASSWORD",
 }
-"""The environment variables for options that are not on the command line, named as by the `nats`
-command, which has no HTTP proxy."""
+"""The environment variables for options that are not on the command line. The names are those of the `nats`
+command, which has none for the HTTP proxy."""
 
 _LOGINS = (("user", "password"), ("token",), ("creds",), ("nkey",))
 
-# What options of `connect` are called here, for what is wrong with them.
+# The options as the command line names them, for the texts of errors.
 _FLAGS = {
     "servers": "--server",
     "http_proxy": "--http-proxy",
@@ -75,10 +75,10 @@ _FLAGS = {
 
 
 class Reporter:
-    """Writes errors to stderr, each once: whether a call raised it, a callback received it, or both.
+    """Writes errors to stderr, each once, even if a call raised it and a callback received it.
 
-    `refused` is true once the server has refused something; `failed` once anything went wrong. After an
-    interrupt, which may cost the connection, nobody wants to know what befalls it.
+    `refused` is true once the server has refused something; `failed` once anything went wrong. An interrupt
+    may break the connection; after one, losses of the connection and attempts to reconnect are not reported.
     """
 
     def __init__(self) -> None:
@@ -87,15 +87,19 @@ class Reporter:
         self.interrupted = False
         self._reported: dict[str, object] = {}
         self._lost_at = 0.0
-        self._attempts: set[str] = set()  # why they failed, since the connection was lost
+        self._attempts: set[str] = (
+            set()
+        )  # why attempts to reconnect failed since the connection was lost
 
     @contextmanager
     def heeding_interrupts(self) -> Iterator[None]:
         """Notes an interrupt before the connection reports that it broke in the middle of a read."""
         try:
-            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is not ours
+            if (
+                signal.getsignal(signal.SIGINT) is signal.default_int_handler
+            ):  # else keep the program's
                 signal.signal(signal.SIGINT, self._interrupt)
-        except ValueError:  # this is not the main thread, which alone is interrupted
+        except ValueError:  # not the main thread: only that one is interrupted
             pass
         try:
             yield
@@ -112,7 +116,10 @@ class Reporter:
         line = " ".join(str(text).split("\n"))
         try:
             print(f"natsync: {line}", file=sys.stderr, flush=True)
-        except (OSError, ValueError):  # a stderr that takes nothing: the status still tells
+        except (
+            OSError,
+            ValueError,
+        ):  # stderr cannot be written; the exit status still shows the failure
             pass
 
     def error(self, error: Exception) -> None:
@@ -140,8 +147,8 @@ class Reporter:
             self.tell(error)
 
     def _reported_attempt(self, error: ConnectError) -> None:
-        """Writes why an attempt to reconnect failed, each reason once per outage; not that a server is not
-        there yet, which "reconnecting" implies."""
+        """Writes why an attempt to reconnect failed, each reason once per outage. Leaves out failures in the
+        steps `dns` and `tcp`, since "reconnecting" implies that the server is not there yet."""
         text = str(error)
         if error.step not in ("dns", "tcp") and text not in self._attempts and not self.interrupted:
             self._attempts.add(text)
@@ -166,14 +173,14 @@ class Reporter:
 
 @contextmanager
 def opened(args: argparse.Namespace, reporter: Reporter) -> Iterator[Client]:
-    """Opens the client that `args` describe, until the end of the block.
+    """Opens the client that `args` describe, and closes it at the end of the block.
 
-    Commands that listen go on when the connection is lost; others fail, for nobody waits for them.
+    Commands that listen reconnect when the connection is lost; others fail.
     """
     setting = _with_environment(args, os.environ)
     listens: bool = args.listens
     logger = logging.getLogger("natsync")
-    mute = logging.NullHandler()  # without one, Python would print what the reporter tells
+    mute = logging.NullHandler()  # without a handler, Python would print what the reporter prints
     logger.addHandler(mute)
     try:
         with connect(
@@ -200,7 +207,8 @@ def opened(args: argparse.Namespace, reporter: Reporter) -> Iterator[Client]:
 def _with_environment(
     args: argparse.Namespace, environment: Mapping[str, str]
 ) -> Callable[[str], str]:
-    """Returns an option of the command line, or else of the environment, or else an empty text."""
+    """Returns a function that looks up an option on the command line, then in the environment. It returns
+    an empty text if neither has it."""
     logins = [names for names in _LOGINS if any(getattr(args, name) for name in names)]
     passed = {name for names in _LOGINS if logins and names not in logins for name in names}
 

@@ -1,4 +1,4 @@
-"""`natsync service`: services found, described and measured."""
+"""`natsync service`: finds, describes and measures services."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def info(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 
 def stats(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Shows how endpoints do."""
+    """Shows the statistics of endpoints."""
     found: list[ServiceStats] = _client(nc, args).stats(args.name or "", args.id)
     if args.json:
         for one in found:
@@ -124,7 +124,7 @@ def _client(nc: Client, args: argparse.Namespace) -> ServiceClient:
 
 
 def _missing_service_status(args: argparse.Namespace, reporter: Reporter, number: int) -> int:
-    """Whoever asks for one service wants to know that it is not there."""
+    """Returns the exit status. If a service was asked for by name and none answered, that is a failure."""
     if number or not args.name:
         return DONE
     reporter.tell(f"no service {args.name} {args.id}".rstrip())

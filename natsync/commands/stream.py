@@ -1,4 +1,4 @@
-"""`natsync stream`: JetStream streams listed, shown, created, changed, purged, read, copied and deleted."""
+"""`natsync stream`: lists, shows, creates, changes, purges, reads, copies and deletes JetStream streams."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def edit(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 
 def copy(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Creates a stream like another one, whose subjects it cannot share."""
+    """Creates a stream with the configuration of another one, except its subjects, which cannot be shared."""
     js = jetstream(nc, args)
     config = replace(js.stream(args.stream).cached_info.config, name=args.new, subjects=())
     return _show(js.create_stream(read_config(args, config)), args)
@@ -154,7 +154,7 @@ def rm(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 
 def purge(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Deletes messages, and says how many."""
+    """Deletes messages, and prints how many."""
     need_force(args, "purging a stream")
     stream = jetstream(nc, args).stream(args.stream)
     purged = stream.purge(subject=args.subject, seq=args.seq, keep=args.keep)
@@ -196,7 +196,7 @@ def step_down(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 
 def remove_peer(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Takes a copy of a stream from a server."""
+    """Removes the copy of a stream from a server."""
     need_force(args, "removing a copy")
     jetstream(nc, args).stream(args.stream).remove_peer(args.peer)
     if args.json:

@@ -1,8 +1,8 @@
 """`natsync stream backup` and `restore`: a stream as a folder, in the format of `nats stream backup`.
 
 The folder has the server's answer in backup.json, and the snapshot in stream.arc.s2, or in stream.tar.s2 if
-a server before 2.15 made it (jsm.go: snapshots.go). backup.json is written last: a folder without it is not
-whole.
+a server before 2.15 made it (jsm.go: snapshots.go). backup.json is written last: a folder without it is
+incomplete.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["add_commands"]
 
 INFO, TAR, ARCHIVE = "backup.json", "stream.tar.s2", "stream.arc.s2"
 _MAGIC = b"NATSARC1"
-"""What an archive of a server from 2.15 on begins with. Compression leaves the first bytes of a file as they
-are, after a header of its own."""
+"""The first bytes of an archive that server 2.15 or later made. Compression puts its own header before them,
+but leaves them unchanged."""
 _BEGINNING = 64
 _TYPE = "io.nats.jetstream.api.v1.stream_snapshot_response"
 
@@ -70,7 +70,7 @@ def backup(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 
 def restore(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Makes a stream from a folder."""
+    """Creates a stream from a folder."""
     info = _read(args.folder / INFO)
     if args.replicas is not None:
         info = replace(info, config=replace(info.config, num_replicas=args.replicas))

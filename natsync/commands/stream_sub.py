@@ -1,4 +1,4 @@
-"""`natsync sub --stream`: prints what a stream has stored, in order, and what it stores from then on."""
+"""`natsync sub --stream`: prints the stored messages of a stream in order, and then new ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STARTS = ("all", "new", "last", "last-per-subject")
 
 
 def start(text: str) -> str | int | datetime:
-    """Reads where to begin: one of STARTS, a sequence, or a time (ISO 8601; local unless it says)."""
+    """Reads where to begin: one of STARTS, a sequence, or a time (ISO 8601; local if it has no zone)."""
     if text in STARTS:
         return text
     if text.isascii() and text.isdigit() and len(text) <= 20 and int(text):
@@ -29,9 +29,9 @@ def start(text: str) -> str | int | datetime:
 
 
 def sub_stream(nc: Client, args: argparse.Namespace, reporter: Reporter) -> bool:
-    """Prints `--count` messages, or all until none has come for `--timeout` seconds; whether that
-    worked."""
-    from ..jetstream import ConsumerConfig  # which takes long to import
+    """Prints `--count` messages, or all until none arrives for `--timeout` seconds. Returns False if fewer
+    than `--count` arrive."""
+    from ..jetstream import ConsumerConfig  # imported late, since it takes long
 
     if args.queue:
         raise OptionError("--queue", "excludes --stream")
@@ -50,7 +50,9 @@ def sub_stream(nc: Client, args: argparse.Namespace, reporter: Reporter) -> bool
         config = ConsumerConfig(filter_subject=args.subject, deliver_policy=policy)
 
     def tell(error: Error) -> None:
-        if not isinstance(error, ConnectionReconnectingError):  # of which the reporter hears first
+        if not isinstance(
+            error, ConnectionReconnectingError
+        ):  # the reporter has already written it
             reporter.tell(error)
 
     left: int | None = args.count

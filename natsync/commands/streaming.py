@@ -1,4 +1,4 @@
-"""`natsync streaming`: publish to and subscribe to channels of a NATS Streaming server."""
+"""`natsync streaming`: publishes to and subscribes to channels of a NATS Streaming server."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _add_subscription(added: argparse.ArgumentParser) -> None:
 
 
 def pub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Publishes `--count` times; many are under way at a time."""
+    """Publishes `--count` messages, many of them in flight at once."""
     data, number = read_data(args.data), args.count or 1
     with _connect(nc, args) as sc:
         sent = [sc.publish_async(args.channel, data) for _ in range(number)]
@@ -111,8 +111,8 @@ def pub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 
 def sub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Prints `--count` messages, or all until none has come for `--timeout` seconds, and acknowledges each
-    when it is printed."""
+    """Prints `--count` messages, or all until none arrives for `--timeout` seconds. Acknowledges each after
+    it is printed."""
     if args.durable and not (args.client or args.queue):
         raise OptionError("client_id", "is needed: a durable belongs to a client")
     with _connect(nc, args) as sc:
@@ -168,7 +168,7 @@ def _channel(text: str) -> str:
 
 
 def _time(text: str) -> datetime:
-    """A time; without a zone, in this machine's."""
+    """A time; local time if it has no zone."""
     try:
         return datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
