@@ -80,7 +80,7 @@ class ConnectionFraming:
 
     @property
     def compression(self) -> str | None:
-        """The layer that compresses them, if any."""
+        """The layer that compresses the NATS bytes, if any."""
         return next(iter(self._layers(Column.COMPRESSION)), None)
 
     @property
@@ -91,7 +91,7 @@ class ConnectionFraming:
 
     @property
     def layer_notes(self) -> list[Note]:
-        """What layers have noted of a connection without proof of NATS."""
+        """The notes of layers about a connection that has not proven to be NATS."""
         notes = [event for event in self._early if isinstance(event, Note)]
         return [note for note in notes if note.anomaly in OF_LAYERS]
 
@@ -109,7 +109,7 @@ class ConnectionFraming:
         return self.verdict is _NATS and self._delivered and not (self._early or self._layered)
 
     def release_quota(self) -> None:
-        """Returns the quota for held bytes: another process continues the connection."""
+        """Gives back the quota of held bytes, for example when another process continues the connection."""
         for stream in self._streams:
             if stream.resync:
                 stream.resync.release(stream.end)
@@ -119,12 +119,12 @@ class ConnectionFraming:
         return {**self.__dict__, "_out": []}
 
     def stream(self, direction: Direction) -> FrameStream:
-        """The stream of one direction, if the connection may carry NATS."""
+        """The stream of one direction. Streams exist only while the connection may carry NATS."""
         return next(stream for stream in self._streams if stream.direction is direction)
 
     def byte_counts(self, direction: Direction) -> ByteCounts:
-        """The byte counts of one direction: those of NATS, with the bytes of other layers that are no
-        plaintext (headers, and bytes that were not decoded) as opaque."""
+        """The byte counts of one direction. Bytes of layers that became no plaintext (headers, and bytes that
+        were not decoded) are counted as skipped and opaque."""
         counts = self.stream(direction).counts
         layers = self.stack.byte_counts(direction).values()
         other = sum(each.overhead + each.skipped for each in layers)
@@ -135,8 +135,8 @@ class ConnectionFraming:
         return self._kind.adds_no_evidence(stream, ops)
 
     def feed(self, direction: Direction, items: Sequence[Item]) -> list[Event] | RolesSwapped:
-        """The events that the next items of one direction complete. If these show that the responder opened
-        the connection, they come as `RolesSwapped`, and later calls must use the new directions."""
+        """The events that the next items of one direction complete. If they show that the assumed roles are
+        wrong, they come as `RolesSwapped`, and later calls must use the new directions."""
         if self.verdict is _OTHER:
             return []
         first, second = self._streams
@@ -157,10 +157,10 @@ class ConnectionFraming:
         return self._returned(out) if self._swapped else out
 
     def finish(self) -> list[Event] | RolesSwapped:
-        """The last events: the connection is over."""
+        """Ends the connection; returns the last events."""
         self._out = []
         self._take_placed(self.stack.finish())
-        while self.stack:  # one began in the last bytes of another
+        while self.stack:  # a layer began in the last bytes of another
             self._take_placed(self.stack.finish())
         if self.verdict is _UNDECIDED:
             if self._midstream and answer_each_other(*(each.resync for each in self._streams)):
@@ -176,7 +176,7 @@ class ConnectionFraming:
         return self._deliver()
 
     def _take_rare(self, stream: FrameStream, items: Sequence[Item]) -> list[Event] | RolesSwapped:
-        """As `feed`, in states that are rare: seeking, starting, undecided, or with layers below NATS."""
+        """`feed` for rare states: seeking, starting, undecided, or with layers below NATS."""
         for item in items:
             if self._layered:
                 self._take_layered(stream.direction, item)
@@ -217,7 +217,7 @@ class ConnectionFraming:
                 self._proceed(stream, found)
 
     def _deliver(self) -> list[Event] | RolesSwapped:
-        """Returns the events if they are known to be NATS."""
+        """Returns the events if the connection is NATS; holds them while it is undecided."""
         if self.verdict is _NATS:
             return self._returned(self._early + self._out)
         if self.verdict is _UNDECIDED:
@@ -314,7 +314,7 @@ class ConnectionFraming:
         return True
 
     def _begin_layer(self, stream: FrameStream, layer: Layer, joined: Chunk | None = None) -> bool:
-        """Handles a layer that begins here, or is `joined` later; returns whether it takes the item."""
+        """Handles a layer that begins here or was `joined` late; returns whether it takes the chunk."""
         if self.stack.decodes(layer):
             self._push(layer, [stream], stream, joined, joins=joined is not None)
             return True
@@ -331,7 +331,7 @@ class ConnectionFraming:
     ) -> None:
         """Pushes a layer on the stack, and feeds it the items with which it begins."""
         height, changed = self.stack.push(layer, [each.direction for each in streams])
-        held: list[list[tuple[FrameStream, Item]]] = []  # their directions may change
+        held: list[list[tuple[FrameStream, Item]]] = []  # not by direction, which may change
         for each in streams:
             way = each.direction
             items = each.withdraw(self._out, joins) if way in changed else []

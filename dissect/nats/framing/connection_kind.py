@@ -1,7 +1,8 @@
 """The kind of a connection, and the grammar of its control lines, from INFO and CONNECT or else from
 operations.
 
-`state.KIND` lists how the kind becomes better known. What one direction shows holds for the other.
+`state.KIND` has the transitions by which the kind becomes better known. Evidence from one direction counts
+for both.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ class ConnectionKind:
 
     def __init__(self, streams: list[FrameStream], midstream: bool, hint: Kind | None) -> None:
         self.kind = hint
-        self.account = ""  # of a route that is dedicated to one
+        self.account = ""  # the account to which a route is dedicated
         self.saw_connect = False
-        self.changes = 0  # how often the way to read lines was set
+        self.changes = 0  # how many times the kind of the streams was set
         self._state = KindState.UNKNOWN
         self.is_confirmed = False  # by INFO, CONNECT or the user; read for every packet
         self._midstream = midstream
@@ -57,7 +58,7 @@ class ConnectionKind:
 
     def contexts(self, stream: FrameStream) -> tuple[Context, ...]:
         """The contexts in which a stream may be parsed, by the current evidence."""
-        either = self._hinted and self._midstream  # nobody knows who opened the connection
+        either = self._hinted and self._midstream  # it is unknown who opened the connection
         if self._is_settled and not either:
             return (stream.context,)
         confirmed = self.is_confirmed
@@ -98,11 +99,11 @@ class ConnectionKind:
             if first and not self._hinted:
                 options = ConnectOptions.parse(frame.json)
                 kind = kind_of_connect(options)
-                # CONNECT is stronger than the INFO before it, which may look like that of a route.
+                # CONNECT counts more than the INFO before it, which may look like the INFO of a route.
                 if kind is not self.kind or not self.is_confirmed:
                     self._confirm(kind, options.ln)
         except ProtocolError:
-            pass  # reported where the frame becomes a row
+            pass  # reported when the frame becomes a row
         return False
 
     @property
@@ -113,7 +114,8 @@ class ConnectionKind:
         )
 
     def _learn_info(self, stream: FrameStream, info: ServerInfo) -> bool:
-        """A sender's first INFO describes itself if nothing was before it; later ones are updates."""
+        """Learns from an INFO. The first INFO of a sender describes the sender if nothing came before it;
+        later ones are updates."""
         if not stream.from_start or stream.direction in self._lnocu:
             if self.kind is None:
                 self._confirm(kind_of_news(info), info.lnocu)
@@ -132,14 +134,14 @@ class ConnectionKind:
         return False
 
     def _likeliest(self, stream: FrameStream) -> Context:
-        """The likeliest context of a stream, by the evidence of both."""
+        """The likeliest context of a stream, by the evidence of both streams."""
         first, second = self._streams
         other = second if stream is first else first
         return self._evidence[stream].likeliest(stream.context.sender, self._evidence[other])
 
     def _gateway_context(self, stream: FrameStream) -> tuple[Context | None, bool]:
-        """The context of a gateway's stream, if this looks like one, and whether its originator is the
-        side that was taken for the responder."""
+        """The context of a stream if the connection looks like a gateway, else None; and whether originator
+        and responder must be exchanged."""
         first, second = self._streams
         found = sends_messages(self._evidence[first], self._evidence[second])
         if not found:
@@ -156,13 +158,13 @@ class ConnectionKind:
         self.is_confirmed = self._state in (KindState.CONFIRMED, KindState.COMPLETE)
 
     def _infer(self, context: Context) -> None:
-        """Infers the kind from operations. A line that does not fit will correct it."""
+        """Sets a kind that was inferred from operations. A line that does not fit will correct it."""
         self._move(KindEvent.INFER)
         self._apply(context.kind, context.dedicated, context.lnocu)
 
     def _confirm(self, kind: Kind | None, lnocu: bool) -> None:
-        """Sets the kind for certain. `lnocu` stays a guess until both servers have announced it: the
-        servers of a cluster are mostly alike."""
+        """Sets a kind that is certain. `lnocu` is a guess until both servers have announced it: the servers
+        of a cluster are usually alike."""
         if kind:
             self._move(KindEvent.CONFIRM)
             self._apply(kind, False, lnocu)

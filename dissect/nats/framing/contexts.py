@@ -1,5 +1,5 @@
-"""The kinds of connections to which a control line may belong, and the one on which a stream's lines
-agree.
+"""The contexts (kinds of connections and senders) in which a control line may be sent, and the likeliest one
+for a stream.
 
 Used if no handshake was captured. Only operations that real servers and clients normally send count as
 evidence: a route would accept a PUB, but a PUB is no sign of a route.
@@ -42,7 +42,7 @@ ALL = (
     ),
     *(Context(role, Kind.GATEWAY) for role in _BOTH),
 )
-"""Every context, the likeliest first, in case several fit."""
+"""Every context. If several fit, the first one is the likeliest."""
 
 _KEYS = {
     "PUB HPUB": "client>",
@@ -70,10 +70,10 @@ NATURAL: dict[bytes, frozenset[Context]] = {
     for ops, keys in _KEYS.items()
     for op in ops.split()
 }
-"""The normal senders of an operation; operations that are not listed may come from either side."""
+"""Operation -> the contexts in which it is normally sent. An operation that is not listed may come in any."""
 
 UNSPECIFIC = frozenset({"PING", "PONG", "+OK", "-ERR"})
-"""Operations that other protocols have as well."""
+"""Operations that other protocols also have."""
 
 FREE = frozenset({b"PING", b"PONG", b"+OK", b"-ERR", b"INFO", b"CONNECT"})
 """Operations that are parsed in the same way on every kind of connection."""
@@ -84,8 +84,8 @@ _NO_ACCOUNTS = (b"$SYS.", b"$NRG.", b"$JSC.", b"$JS.", b"_INBOX.")
 
 
 class ContextReader:
-    """A context with its grammar of control lines. `unnatural` are the operations that only others
-    send."""
+    """Reads control lines in one context. `unnatural` has the operations that are normally sent only in other
+    contexts."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -94,12 +94,12 @@ class ContextReader:
         self._grammar = Grammar(context, Limits())
 
     def __reduce__(self) -> tuple[Callable[[Context], ContextReader], tuple[Context]]:
-        """Another process has its own reader of the context."""
+        """Pickles only the context, because each process has its own reader of a context."""
         return reader_in, (self.context,)
 
     def read(self, line: bytes) -> tuple[Frame, int] | None:
-        """The frame that a control line begins, and the size of its body with CR LF (0: none); None if
-        it is invalid in this context."""
+        """The frame that begins with a control line, and the size of its body with CR LF (0: no body); None
+        if the line is invalid in this context."""
         try:
             frame, size, _, _ = self._grammar.seen.get(line) or self._grammar.read(line)
         except ProtocolError:
@@ -132,6 +132,6 @@ def mirrored(context: Context) -> Context:
 
 
 def agreed(own: tuple[Context, ...], others: tuple[Context, ...]) -> Context:
-    """The likeliest context of a stream, if possible one that is consistent with the other side's
-    `others`."""
+    """The likeliest context of a stream: the first one in `own` that agrees with `others`, the contexts of
+    the other side, or else the first one in `own`."""
     return next((context for context in own if mirrored(context) in others), own[0])

@@ -20,7 +20,7 @@ class Handshake:
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """Frames in a row prove where a frame begins."""
+    """Consecutive frames prove where a frame begins."""
 
     chain: Chain
 
@@ -33,7 +33,7 @@ class LayerBegins:
 
 
 class Unread(Enum):
-    """Nothing was found out, but there are items left to read."""
+    """Nothing was discovered, but there are items left to read."""
 
     MORE = auto()
 

@@ -16,9 +16,9 @@ from ..types import Chunk, Direction, Gap, Item, Oddity
 class Batch:
     """Frames of one sender that one packet completed; there is at least one.
 
-    `ts_ns` is when the receiver could read them. `last` is from the packet that completed them, `first`
-    from the one where the first frame begins; the others begin in `last`. `gap` is the anomaly that explains
-    missing bytes in the first frame; None if no bytes of it are missing.
+    `ts_ns` is the time when the receiver could read them. `last` is from the packet that completed them, and
+    `first` from the packet in which the first frame begins; the other frames begin in `last`. `gap` is the
+    anomaly that explains missing bytes in the first frame; None if no bytes of it are missing.
     """
 
     direction: Direction
@@ -29,7 +29,7 @@ class Batch:
     gap: Anomaly | None
 
     def __reduce__(self) -> tuple[type[Batch], tuple[object, ...]]:
-        """Pickles a waiting batch without its bytes: only the positions of packets are needed."""
+        """Pickles a waiting batch without the bytes of its packets: only their positions are needed."""
         first, last = _bare(self.first, 0), _bare(self.last, self.last.offset)
         return Batch, (self.direction, self.ts_ns, first, last, self.frames, self.gap)
 
@@ -68,13 +68,13 @@ OF_LAYERS = frozenset(
         Anomaly.TLS_ERROR,
     }
 )
-"""What layers report although no NATS was seen: it may be the reason for that."""
+"""Anomalies that layers report even if no NATS was seen, because they may be the reason for that."""
 
 
 def note_of(
     direction: Direction, item: Item, anomaly: Anomaly, offset: int, length: int, text: str = ""
 ) -> Note:
-    """A note of an anomaly found with an item of a direction."""
+    """The note of an anomaly that an item of one direction showed."""
     return Note(direction, item.ts_ns, item.number, item.capture, anomaly, offset, length, text)
 
 
@@ -91,8 +91,8 @@ def gap_anomaly(gap: Gap) -> Anomaly:
 def without_gap_notes(
     items: Sequence[Item], direction: Direction, *lists: list[Event]
 ) -> list[Item]:
-    """Removes the notes of the gaps among items from lists of events: the layer that takes the items reports
-    its gaps itself. Gaps whose notes were already returned to the caller come back as `noted`.
+    """Removes the notes of the gaps in `items` from lists of events, because the layer that takes the items
+    reports its gaps itself. Returns the items; gaps whose notes the caller already has are marked as `noted`.
     """
     gaps = {item.offset for item in items if isinstance(item, Gap)}
     if not gaps:
@@ -117,7 +117,7 @@ def _is_of_gap(event: Event, direction: Direction, offsets: Container[int]) -> b
 
 @dataclass(slots=True)
 class RolesSwapped:
-    """Events that show that the responder opened the connection. They have the new directions."""
+    """Events that show that originator and responder must be exchanged. They have the new directions."""
 
     events: list[Event]
 

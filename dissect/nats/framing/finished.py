@@ -1,7 +1,7 @@
 """The framing of a connection whose bytes have all been read, while late packets may still belong to it.
 
-A connection lingers for a minute after both FINs, and a busy server closes thousands in that time. Decoders,
-buffers and the evidence for its kind are some kilobytes, of which nothing is needed any more.
+A connection lingers for a minute after both FINs, and a busy server closes thousands in that time. The
+decoders, buffers and evidence of each take some kilobytes and are no longer needed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ORIGINATOR = Direction.ORIGINATOR
 
 @dataclass(slots=True, eq=False)
 class FinishedFraming:
-    """The facts that `ConnectionFraming` knew at its end, and its last events, which `finish` returns."""
+    """The facts that a `ConnectionFraming` knew at its end, and its last events, which `finish` returns."""
 
     verdict: Verdict
     handshake: bool
@@ -47,8 +47,8 @@ class FinishedFraming:
         return []
 
     def without_counts(self) -> FinishedFraming:
-        """The same facts, after the row of the session was made of the byte counts: one object for all
-        connections of which as much is known."""
+        """The same facts without the byte counts, which are not needed once the row of the session was made.
+        Connections with the same facts share one object."""
         if self.last or self.stack.has_layers:
             return self
         names = self.account, self.transport, self.compression, self.protocol
@@ -62,7 +62,7 @@ class FinishedFraming:
         return self.counts[direction is not _ORIGINATOR]
 
     def feed(self, direction: Direction, items: Sequence[Item]) -> list[Event] | RolesSwapped:
-        """The notes of what late packets show; no bytes can come."""
+        """The notes of oddities that late packets show. No more bytes can come."""
         return [note_of_oddity(direction, item) for item in items if isinstance(item, Oddity)]
 
     def finish(self) -> list[Event] | RolesSwapped:
@@ -72,7 +72,7 @@ class FinishedFraming:
 
 
 def finished(framing: ConnectionFraming) -> FinishedFraming:
-    """Finishes the framing of a NATS connection. `framing` is of no use afterwards."""
+    """Finishes the framing of a NATS connection. `framing` must not be used afterwards."""
     waiting = framing.waiting
     last = framing.finish()
     return FinishedFraming(

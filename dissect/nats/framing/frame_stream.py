@@ -3,7 +3,7 @@
 `state.STREAM` lists the states and their transitions. A gap inside a body of known length does not end
 FRAMING; a gap that contains a control line, or bytes that are not a frame, does. Each byte is counted in one
 field of `counts`. A fact about the connection (a `Discovery`) is returned before the following bytes are
-read, because it may change how to parse them. The caller handles it, and calls `proceed` for the rest.
+read, because it may change how they are parsed. The caller handles it, and calls `proceed` for the rest.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _new = object.__new__
 
 
 class FrameStream:
-    """The bytes of one sender. `context`, set by the connection with `set_kind`, is how to parse them.
-    `decoder` is set while the stream is FRAMING, `resync` while it is SEEKING."""
+    """Reads the bytes of one sender. `context` determines how they are parsed; the connection sets it with
+    `set_kind`. `decoder` is set while the stream is FRAMING, `resync` while it is SEEKING."""
 
     def __init__(self, direction: Direction, quota: Quota, payloads: bool) -> None:
         self.direction = direction
@@ -44,7 +44,7 @@ class FrameStream:
         self.from_start = False  # whether frames were read from its first byte on
         self.layer: Layer | None = None  # the layer that made the stream opaque
         self.end = 0  # offset after the last item
-        self.ts_ns = 0  # the latest time of its packets: a frame needs all bytes before its end
+        self.ts_ns = 0  # latest time of a packet so far: a frame needs all bytes before its end
         self.decoder: Decoder | None = None
         self.resync: Resynchronizer | None = Resynchronizer(quota)
         self._quota = quota
@@ -53,7 +53,7 @@ class FrameStream:
         self._is_nats = False
         self._confirmed = False  # whether the kind is confirmed
         self._kindless = True  # whether the kind is unknown
-        # Items to read, the next one last. An empty list has a tenth of the size of an empty deque.
+        # Items to read, the next one last. An empty list takes a tenth of the memory of an empty deque.
         self._pending: list[Chunk | Gap] = []
         self._proof: Chain | None = None  # the proven frames at which reading resumes
         self._between = True  # whether the next byte begins a frame
@@ -65,15 +65,15 @@ class FrameStream:
         self._first: Chunk | Gap | None = None  # the packet in which the frame in progress begins
 
     def swap_roles(self, named: bool) -> None:
-        """Makes the stream that of the other side. Its direction stays if rows have already `named` it."""
+        """Gives the stream the other role. Its direction does not change if rows have already `named` it."""
         sender = Role.SERVER if self.context.sender is Role.CLIENT else Role.CLIENT
         self.context = self.context.replace(sender=sender)
         if not named:
             self.direction = self.direction.other
 
     def set_kind(self, kind: Kind | None, dedicated: bool, lnocu: bool, confirmed: bool) -> None:
-        """Sets how to parse control lines from here on. Unless `confirmed`, a line that does not fit is no
-        error but shows another kind."""
+        """Sets how control lines are parsed from here on. Unless `confirmed`, a line that does not fit is not
+        an error, but shows that the kind is another one."""
         self.context = Context(self.context.sender, kind, dedicated, lnocu)
         self._confirmed = confirmed
         self._kindless = kind is None
@@ -92,7 +92,7 @@ class FrameStream:
             self.resync.contexts = contexts
 
     def start(self) -> None:
-        """Reads held and later bytes from the first byte of the stream, where a frame begins."""
+        """Starts to read frames at the first byte of the stream, with the held bytes."""
         if self.state is not StreamState.SEEKING or self.resync is None:
             return
         buffer = self.resync.buffer
@@ -113,7 +113,8 @@ class FrameStream:
         self.layer = layer
 
     def withdraw(self, out: list[Event], joins: bool) -> list[Item]:
-        """Returns the items with which a layer begins; if it `joins` the layer later, they are skipped."""
+        """Removes and returns the unread items, for a layer. If it `joins` a layer late, held ones are
+        skipped."""
         if self.resync:
             start = self.end if joins else self.resync.buffer.start
             self._note_skipped(self.resync, self.resync.latest, start, out)
@@ -128,7 +129,7 @@ class FrameStream:
         return items
 
     def __getstate__(self) -> dict[str, object]:
-        """Only the position of the packet in which the current frame begins is needed later."""
+        """Leaves out the bytes of the packet in which the frame in progress begins."""
         first = None if self._between else self._first
         if isinstance(first, Chunk):
             first = replace(first, offset=0, data=b"")
@@ -141,8 +142,8 @@ class FrameStream:
         return self.decoder.offset == self.end == offset
 
     def advance(self, end: int, frames: int, ts_ns: int) -> None:
-        """As `feed`, for whole frames up to `end` that were read elsewhere; none is an INFO or a
-        CONNECT."""
+        """Replaces `feed` for whole frames up to `end` that were read elsewhere. None of them may be an INFO
+        or a CONNECT."""
         assert self.decoder
         self.decoder.pass_over(end - self.decoder.offset)
         self.end, self._between = end, True
@@ -155,7 +156,7 @@ class FrameStream:
         return self.state is StreamState.OPAQUE
 
     def count_opaque(self, size: int) -> None:
-        """As `feed`, for opaque bytes."""
+        """Replaces `feed` for opaque bytes."""
         self.end += size
         self.counts.skipped += size
         self.counts.opaque += size
@@ -166,7 +167,7 @@ class FrameStream:
         decoder = self.decoder
         if decoder is None or item.__class__ is not Chunk:
             return self._take_rare(item, out)
-        # The path of nearly all bytes.
+        # Nearly all bytes take this path.
         data = item.data
         if self._between:
             if data[:1] not in FIRST_BYTES:
@@ -237,7 +238,7 @@ class FrameStream:
         self.state = next_state(STREAM, self.state, event)
 
     def _take_rare(self, item: Item, out: list[Event]) -> Discovery | None:
-        """As `feed`, for items that are not chunks, and for streams that are not FRAMING."""
+        """`feed` for items that are not chunks, and for streams that are not FRAMING."""
         if isinstance(item, Oddity):
             out.append(note_of_oddity(self.direction, item))
             return None
@@ -316,7 +317,7 @@ class FrameStream:
         return found
 
     def _fail(self, error: ProtocolError, item: Chunk, decoder: Decoder, out: list[Event]) -> None:
-        """Handles bytes at `decoder.offset` that are not a frame, or no frame of the known kind."""
+        """Handles bytes at `decoder.offset` that are not a frame, or not a frame of the known kind."""
         start = decoder.offset
         held = self._recent if self._kindless else [item]
         chunks = [rest_of(chunk, start) for chunk in held if chunk.offset + len(chunk.data) > start]
@@ -333,7 +334,7 @@ class FrameStream:
         chunks: list[Chunk],
         missing: int = 0,
     ) -> None:
-        """Ends framing at `decoder.offset`; a frame is searched from `resume` on, in `chunks` first. The
+        """Ends framing at `decoder.offset`, and searches for a frame from `resume` on, first in `chunks`. The
         bytes in between are skipped, except for the `missing` bytes that were not captured."""
         start = decoder.offset
         self._close(decoder)
@@ -385,7 +386,7 @@ class FrameStream:
         self.decoder = None
 
     def _leave(self, resync: Resynchronizer, start: int) -> None:
-        """Ends the search: the held bytes from `start` on are read."""
+        """Ends the search. The held bytes from `start` on are read next."""
         self._pending.extend(reversed(resync.release(start)))
         self.counts.skipped += resync.buffer.skipped
         self.counts.missing += resync.buffer.missing

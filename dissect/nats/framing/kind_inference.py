@@ -16,7 +16,7 @@ from .resync.chain import Chain
 _INTEREST = {"RS+", "RS-", "A+", "A-"}
 _TRAFFIC = {"RMSG", "HMSG"}
 _LEAFNODE = {"LS+", "LS-", "LMSG"}
-# Shared: an empty set of its own is 216 bytes, for each of thousands of connections.
+# Shared, because an empty set takes 216 bytes, and there may be thousands of connections.
 _NO_OPERATIONS: frozenset[str] = frozenset()
 _GOSSIP = "nats-route://"
 
@@ -46,15 +46,16 @@ class Evidence:
 
     @property
     def is_conclusive(self) -> bool:
-        """Whether it determines the kind."""
+        """Whether the evidence determines the kind."""
         return bool(self.ops - UNSPECIFIC - {"INFO"})
 
     def likeliest(self, sender: Role, other: Evidence) -> Context:
-        """The likeliest context of this side as `sender`, by the evidence of both sides, its own first.
+        """The likeliest context of this side as `sender`. The evidence of this side counts first, then that
+        of the other side.
 
-        An account with a dot in it is more likely the subject of a route without account names. If only
-        HMSG was seen, which all kinds have, a leafnode is not assumed: its context parses the lines of a
-        route as well, but not the other way round, so only the other mistake would be noticed.
+        An account name with a dot in it is more likely the subject on a route without account names. If only
+        HMSG was seen, which all kinds have, a leafnode is not assumed: the context of a leafnode also parses
+        the lines of a route, so the mistake would not be noticed. The opposite mistake would be.
         """
         own = tuple(context for context in self.contexts if context.sender is sender)
         own = own or tuple(context for context in self._newest if context.sender is sender)
@@ -68,9 +69,9 @@ class Evidence:
 
 
 def sends_messages(one: Evidence, other: Evidence) -> Evidence | None:
-    """Which of the two sides sends the messages of a gateway, if this is one: messages flow in one
-    direction, and interest in the other. A route looks like that only for a short time; then the first
-    different frame shows it."""
+    """The side that sends the messages, if the connection looks like a gateway: messages flow in one
+    direction, and interest in the other. A route may look like a gateway for a short time, until the first
+    frame that does not fit."""
     for sender, receiver in ((one, other), (other, one)):
         if (
             sender.ops & _TRAFFIC
@@ -84,8 +85,8 @@ def sends_messages(one: Evidence, other: Evidence) -> Evidence | None:
 
 
 def kind_of_news(info: ServerInfo) -> Kind | None:
-    """The kind of connection of an INFO that need not be its sender's first. Routes carry updates about
-    other servers and gateways (server/route.go, gateway.go: processGatewayInfo)."""
+    """The kind of connection that an INFO shows, even if it is not its sender's first. Routes carry updates
+    about other servers and gateways (server/route.go, gateway.go: processGatewayInfo)."""
     if info.gateway_cmd:
         is_gossip = info.gateway_cmd == 1 and info.server_id.startswith("GW")
         return Kind.ROUTE if is_gossip else Kind.GATEWAY

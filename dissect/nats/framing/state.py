@@ -4,9 +4,9 @@ A stream (one direction) is in one state at a time:
 
     SEEKING --STARTS--> STARTING --CHUNK--> FRAMING --LOSS--> SEEKING --PROVEN--> FRAMING
 
-and a layer that cannot be decoded makes it OPAQUE until the end. A connection is UNDECIDED until it proves to
+A layer that cannot be decoded makes it OPAQUE until the end. A connection is UNDECIDED until it proves to
 carry NATS or something else. Its kind (client, route, ...) is inferred from operations until INFO or CONNECT
-confirms it; a route is complete when both servers' INFO have shown how its lines are written.
+confirms it; a route is complete when the INFOs of both servers have shown how its lines are written.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class StreamEvent(Enum):
 
     STARTS = auto()  # the first bytes show that the stream begins with a frame
     CHUNK = auto()  # the first chunk of a stream that begins with a frame
-    PROVEN = auto()  # frames in a row prove where a frame begins
+    PROVEN = auto()  # consecutive frames prove where a frame begins
     LOSS = auto()  # a gap swallowed a control line, or bytes are not a frame
     LAYER = auto()  # a layer begins that cannot be decoded
     END = auto()
@@ -108,7 +108,7 @@ KIND: Mapping[KindState, Mapping[KindEvent, KindState]] = {
     KindState.CONFIRMED: {
         # The operations of a confirmed route still show whether its lines name accounts.
         KindEvent.INFER: KindState.CONFIRMED,
-        # CONNECT is stronger than the INFO before it.
+        # CONNECT counts more than the INFO before it.
         KindEvent.CONFIRM: KindState.CONFIRMED,
         KindEvent.COMPLETE: KindState.COMPLETE,
     },

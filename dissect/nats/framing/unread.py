@@ -1,6 +1,6 @@
-"""The items that the layers of a connection have made of a packet, and that its streams have not read yet.
+"""The items that the layers of a connection made from one packet, and that its streams have not read yet.
 
-A layer may begin in the middle of what one packet completes: it takes those that come after its beginning.
+A layer may begin in the middle of these items. It then takes the items after its beginning.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class Unread:
     """Returns items one by one, unless a layer withdraws them first."""
 
     def __init__(self) -> None:
-        self._lists: list[list[tuple[FrameStream, Item]]] = []  # reading one may make another
+        self._lists: list[list[tuple[FrameStream, Item]]] = []  # reading one may create another
 
     def each(self, items: Sequence[tuple[FrameStream, Item]]) -> Iterator[tuple[FrameStream, Item]]:
         """The items in order, each with its stream."""
@@ -26,7 +26,7 @@ class Unread:
         self._lists.pop()
 
     def withdraw(self, stream: FrameStream) -> list[Item]:
-        """Takes away the items of a stream, and returns them in order."""
+        """Removes the unread items of a stream, and returns them in order."""
         found: list[Item] = []
         for left in reversed(self._lists):
             found += [item for owner, item in reversed(left) if owner is stream]

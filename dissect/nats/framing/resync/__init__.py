@@ -1,1 +1,1 @@
-"""Where to read on after a gap: the next position that is proven to begin a frame."""
+"""Finds where to continue after a gap: the next position where a frame provably begins."""

@@ -1,7 +1,7 @@
 """Holds the bytes of one direction, by stream offset, until the beginning of a frame is found.
 
-They are stored twice: as items, to be read later, and joined into runs without gaps, to be searched.
-Reading a position or a byte costs at most a bisection.
+The bytes are stored twice: as items, to be read later, and joined into runs without gaps, to be searched.
+Finding a position or a byte costs at most a bisection.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...types import Chunk, Gap
 
 Held = Chunk | Gap
 
-_ITEM_BYTES = 400  # of memory for an item and its traces, besides the bytes: tiny chunks cost that
+_ITEM_BYTES = 400  # memory of an item in addition to its bytes, which matters for tiny chunks
 
 
 @dataclass(slots=True)
@@ -42,17 +42,17 @@ class ResyncBuffer:
         self.items: deque[Held] = deque()
         self.runs: list[Run] = []
         self.starts: set[int] = set()  # offsets where a chunk begins
-        self.ends: set[int] = set()  # offsets where one ends
+        self.ends: set[int] = set()  # offsets where a chunk ends
         self.end = 0  # offset after the last item
         self.held_bytes = 0
         self.largest = 0  # size of the largest chunk that was ever in it
-        self.last = 0  # size of the last item, if that is a chunk
+        self.last = 0  # size of the last item if it is a chunk, else 0
         self.skipped = 0
         self.missing = 0
 
     @property
     def cost_bytes(self) -> int:
-        """The approximate memory: bytes are stored twice."""
+        """The approximate memory use. Bytes are stored twice."""
         return 2 * self.held_bytes + _ITEM_BYTES * len(self.items)
 
     @property
@@ -84,7 +84,7 @@ class ResyncBuffer:
         runs = self.runs
         if not runs:
             return None
-        run = runs[-1]  # mostly the only one
+        run = runs[-1]  # usually the only one
         if offset < run.start:
             at = bisect_right(runs, offset, key=_start) - 1
             if at < 0:
@@ -105,7 +105,7 @@ class ResyncBuffer:
         return run.end == self.end
 
     def ends_line(self, offset: int) -> bool:
-        """Whether CR LF is before `offset`, as far as those two bytes were captured."""
+        """Whether CR LF is before `offset`. A byte that was not captured counts as right."""
         run = self.run_at(offset - 1)
         if run and offset - run.start >= 2:
             at = offset - run.start
@@ -121,7 +121,7 @@ class ResyncBuffer:
         return self.skipped + sum(min(len(c.data), max(0, offset - c.offset)) for c in chunks)
 
     def drop(self, offset: int) -> None:
-        """Drops the items that lie before `offset` as a whole."""
+        """Drops the items that end at or before `offset`."""
         items = self.items
         while items:
             item = items[0]
@@ -147,8 +147,8 @@ class ResyncBuffer:
             self.runs[0].start = start
 
     def rest(self, offset: int) -> list[Held]:
-        """The items from `offset` on, a position inside a chunk or at the end; everything before it is
-        dropped."""
+        """Drops everything before `offset`, a position inside a chunk or at the end; returns the items from
+        there on."""
         self.drop(offset)
         if self.items and self.items[0].offset < offset:
             first = self.items.popleft()

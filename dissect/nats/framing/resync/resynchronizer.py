@@ -1,27 +1,31 @@
-"""Finds the next proven beginning of a frame in a stream: after a gap, after bytes that are not a frame, or
-in a capture that began late.
+"""Finds the next position in a stream where a frame provably begins: after a gap, after bytes that are not a
+frame, or in a capture that began late.
 
-A candidate is a position after a line end, or at the start of a packet, where an operation begins. From
-there, frames must follow each other without a break to the end of the available bytes, and all of them must
-fit the sender and the kind. That refutes nearly every look-alike inside a payload, because sooner or later
-a payload continues with something else. A refuted candidate stays refuted: each line is parsed once and
-each byte searched once, so that time is linear whatever the bytes are. The earliest candidate that is not
-refuted comes first, because a later one may lie in its payload.
+A candidate is a position where an operation begins: after a line end, or at the first byte of the search or
+after a gap. From there, frames must follow each other without a break to the end of the available bytes, and
+all of them must fit the sender and the kind. This refutes nearly every look-alike inside a payload, because
+sooner or later the payload continues with something else. A refuted candidate stays refuted: each line is
+parsed once and each byte is searched once, so that the time is linear whatever the bytes are. The earliest
+candidate that is not refuted is tried first, because a later one may be in its payload.
 
 These numbers of consecutive frames are accepted as proof:
-- two, if they begin with a packet and end with one;
-- three, if they end with a short packet (the sender has flushed), or with two packets in a row, or cover
-  many bytes, or if the bytes end there or a gap follows;
-- if the stream is known to be NATS: two, if they end with two packets in a row, or with one before a gap or
-  the end, or before an operation whose line a gap cuts; and one before a gap or the end, if it begins with a
-  packet, because a snap length leaves no more. So are frames that fill packets, even if the next one is
-  refuted: without it they would have been the end. Both also hold for frames at the end of a chain whose
-  first frames are not proven; these are not read.
+- two, if the first begins where a packet begins and the last ends where a packet ends;
+- three, if the last ends with a short packet (the sender has flushed), or if two packets in a row end with a
+  frame, or if the frames cover many bytes, or if a gap or the end of the bytes follows;
+- if the stream is known to be NATS: two, if two packets in a row end with a frame, or if the last frame ends
+  with a packet before a gap or the end of the bytes, or if a gap cuts the next line after its operation;
+- if the stream is known to be NATS: one before a gap or the end of the bytes, if it begins with a packet,
+  because a snap length leaves no more;
+- if the stream is known to be NATS: frames that fill packets, even if the next frame is refuted, because they
+  would be accepted if the bytes ended before it.
 
-A whole frame in the middle of a packet that a gap cuts soon after is therefore not always found. Less proof
-would invent frames: payloads quote a message and the line after it, and a gap can hide that the text goes on.
+The last two rules also apply to the frames at the end of a chain whose first frames are not proven. The first
+frames are then not read.
 
-As long as the connection is not known to carry NATS, refuted bytes are kept while there is room: they are
+So a whole frame in the middle of a packet is not always found if a gap follows soon. Less proof would invent
+frames: a payload may quote a message and the line after it, and a gap may hide that the text goes on.
+
+As long as the connection is not known to carry NATS, refuted bytes are kept while there is room. They are
 searched again when the connection has proven itself elsewhere.
 """
 
@@ -39,15 +43,15 @@ from .chain import Chain
 
 _FAR = 256 << 10
 _LINE_BYTES = 1 << 20
-_HELD_BYTES = 3 << 20  # of memory: a body of the default max_payload fits
+_HELD_BYTES = 3 << 20  # of memory: enough for a body of the default max_payload
 _HELD_AT_LEAST = 32 << 10
 _KEPT_BYTES = 32 << 10  # while it is not known whether this is NATS
 _VISITED = 1 << 14
 
 
 class Quota:
-    """Limits the bytes that all resynchronizers of a capture hold. Above `limit_bytes` each holds only a
-    little."""
+    """Limits the memory of all resynchronizers of a capture. Above `limit_bytes` in total, each may hold only
+    `_HELD_AT_LEAST` bytes."""
 
     def __init__(self, limit_bytes: int = 64 << 20) -> None:
         self.limit_bytes = limit_bytes
@@ -57,13 +61,13 @@ class Quota:
 class _State(Enum):
     WAITING = auto()  # for more bytes
     CUT = auto()  # a gap hides the next control line
-    BEGUN = auto()  # a gap cuts that line after its operation
+    BEGUN = auto()  # a gap cuts the next control line after its operation
     BROKEN = auto()  # refuted
 
 
 class Loss(NamedTuple):
-    """Where framing ended: the item, the offset from which no frame was read, and the number of captured
-    bytes from there that the resynchronizer does not get."""
+    """Where framing ended: the item, the offset from which on no frame was read, and the number of captured
+    bytes from there on that the resynchronizer does not get."""
 
     item: Held
     offset: int
@@ -74,8 +78,9 @@ class Resynchronizer:
     """Takes items with `push` until it reports that the beginning of a frame is proven; `chain` is the
     proof.
 
-    `contexts` are those in which the stream may be parsed. Unless it `is_nats`, the frames must contain an
-    operation that no other protocol has. While it is `muted`, items are held but not searched.
+    `contexts` has the contexts in which the stream may be parsed. Unless the stream `is_nats`, the frames
+    must contain an operation that no other protocol has. While `muted` is set, items are held but not
+    searched.
     """
 
     def __init__(
@@ -95,8 +100,8 @@ class Resynchronizer:
         self._begin = after.offset if after else -1
         self._quota = quota
         self._charged = 0
-        self._least = 0  # no candidate before here
-        self._cursor = 0  # no unrefuted candidate before here
+        self._least = 0  # there is no candidate before this offset
+        self._cursor = 0  # all candidates before this offset are refuted
         self._visited: set[int] = set()
         self._visited_most = _VISITED
 
@@ -106,7 +111,7 @@ class Resynchronizer:
         return self._after is None
 
     def push(self, item: Held) -> bool:
-        """Adds the next item; returns whether the beginning of a frame is proven now."""
+        """Adds the next item; returns whether the beginning of a frame is now proven."""
         if not self.buffer.items and not self.buffer.runs:
             self._cursor = max(self._cursor, item.offset)
             if self._begin < 0:
@@ -131,7 +136,8 @@ class Resynchronizer:
 
     @property
     def whole_ops(self) -> set[str]:
-        """The operations of all pushed bytes, if whole frames that are not proven yet fill them."""
+        """The operations of the frames that are not proven yet, if whole frames fill all pushed bytes; else
+        empty."""
         buffer, chain = self.buffer, self.chain
         if not chain or buffer.skipped or buffer.missing:
             return set()
@@ -139,7 +145,8 @@ class Resynchronizer:
 
     @property
     def last_ops(self) -> set[str]:
-        """The operations of frames that are not proven yet, reach the end, and can only be NATS."""
+        """The operations of the frames that are not proven yet, if there are at least two, they reach the
+        end, and they can only be NATS; else empty."""
         chain = self.chain
         if not chain or chain.next != self.buffer.end or not chain.specific:
             return set()
@@ -154,7 +161,7 @@ class Resynchronizer:
         self._least = self._cursor = offset + 1
 
     def narrow(self, contexts: tuple[Context, ...]) -> None:
-        """Sets that the stream is NATS, in one of these contexts: held bytes are searched again."""
+        """Sets that the stream is NATS, in one of these contexts. Held bytes will be searched again."""
         self.is_nats = True
         self.muted = False
         self.contexts = contexts
@@ -163,12 +170,12 @@ class Resynchronizer:
         self._cursor = max(self._least, self.buffer.start)
 
     def release(self, offset: int) -> list[Held]:
-        """The held items from `offset` on. The resynchronizer is done and returns its quota."""
+        """Returns the held items from `offset` on. The resynchronizer gives back its quota and is done."""
         self._charge(0)
         return self.buffer.rest(offset)
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        """Uses the quota of the process that continues the search."""
+        """Charges the quota of the process that continues the search."""
         self.__dict__.update(state)
         self._quota.used_bytes += self._charged
 
@@ -177,7 +184,8 @@ class Resynchronizer:
         self._charged = held
 
     def _follow(self, final: bool) -> bool:
-        """Follows the first candidate, and the next one whenever it is refuted."""
+        """Follows the first candidate, and the next one whenever a candidate is refuted. Returns whether one
+        is proven."""
         while True:
             if self.chain is None:
                 start = self._candidate()
@@ -326,8 +334,9 @@ class Resynchronizer:
 
 
 def answer_each_other(one: Resynchronizer | None, other: Resynchronizer | None) -> bool:
-    """Whether two directions together prove at their end that they are NATS: either both have only PINGs
-    and PONGs, or one has only PONGs and there is a PING among the last frames of the other."""
+    """Whether two directions together prove at their end that they are NATS: either both have only PINGs and
+    PONGs, or one has only PONGs (or only PINGs) and there is a PING (or a PONG) among the last frames of the
+    other."""
     if one is None or other is None:
         return False
     for asking, answering in ((one, other), (other, one)):
