@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ._checks import check_call, check_count, check_seconds, check_text
 from ._engine.connection import Connection
-from ._engine.outbound_buffer import LARGE, RequestChunks
+from ._engine.encoding import LARGE
+from ._engine.outbound_buffer import RequestChunks
 from ._engine.reply_stream import ReplyStream, StreamHost
 from ._engine.request_window import Ask, RequestWindow
 from ._late import late_import

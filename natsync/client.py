@@ -19,7 +19,7 @@ from ._engine.connection import Connection, Stats, Status
 from ._engine.encoding import SIZE_LINES
 from ._engine.forks import Inherited
 from ._engine.nuid import nuid
-from ._engine.outbound_buffer import LARGE, Chunks
+from ._engine.outbound_buffer import Chunks
 from ._engine.pending_queue import Overflow, read_overflow
 from ._engine.sink import SubscriptionHost, SubscriptionSink
 from ._finalizers import before_exit
@@ -78,11 +78,11 @@ class Client(Requests):
         return connection
 
     def rebind(self) -> None:
-        """Called after methods of this client were replaced: subscriptions use the new ones."""
+        """Called after methods of this client were replaced: messages and subscriptions use the new ones."""
         self._adopt(self._connection)
 
     def inherit(self) -> None:
-        """Called after a fork in the child: the next call makes a connection of its own."""
+        """Called in the child after a fork: its next call opens a new connection."""
         inherited = Inherited(self._connection, lambda parents: self._adopt(self._renew(parents)))
         self._connection = cast(Connection, inherited)
         self._mux = self._futures = None
@@ -96,14 +96,14 @@ class Client(Requests):
         reply: str | None = None,
         headers: HeadersLike | None = None,
     ) -> None:
-        """Sends `data` to all subscribers of `subject`; or a `Msg`, with all that it holds.
+        """Sends `data` to all subscribers of `subject`; or sends a complete `Msg`.
 
         Returns before the message is written: `flush` waits until the server has it. While there is no
         connection, the message is kept for the next one. `headers` map names to a value or a list of
         values.
 
-        Blocks only while the write buffer is full, because the server reads too slowly: raises
-        OutboundBufferLimitError after `write_timeout`. Raises MaxPayloadError, MaxControlLineError,
+        Blocks only while the write buffer is full because the server reads too slowly, and then raises
+        OutboundBufferLimitError after `write_timeout`. Also raises MaxPayloadError, MaxControlLineError,
         ConnectionClosedError, HeadersNotSupportedError, and ProtocolError for an invalid subject or header.
         """
         encoder = self._router.encoder
@@ -115,19 +115,14 @@ class Client(Requests):
             else:
                 recall = encoder.recall
                 to = recall(subject) or encoder.wire_subject(subject, size)
-            put = self._put  # CPython 3.11 takes longer for `self._put(...)`
+            put = self._put  # faster than `self._put(...)` on CPython 3.11
             if size < encoder.small:
                 wire = b"".join((b"PUB ", to, SIZE_LINES[size], data, b"\r\n"))
                 put(wire, len(wire))
                 return
             if size <= encoder.max_payload:
-                line_end = b" %d\r\n" % size
-                if size < LARGE:
-                    wire = b"".join((b"PUB ", to, line_end, data, b"\r\n"))
-                    put(wire, len(wire))
-                else:
-                    head = b"".join((b"PUB ", to, line_end))
-                    put(Chunks((head, data, b"\r\n")), len(head) + size + 2)
+                head = b"PUB %b %d\r\n" % (to, size)
+                put(Chunks((head, data, b"\r\n")), len(head) + size + 2)
                 return
         if isinstance(subject, Msg):
             subject, data, reply, headers = message_parts(subject, data, reply, headers)
@@ -135,10 +130,10 @@ class Client(Requests):
         self._put(wire, len(wire))
 
     def respond(self, msg: Msg, data: Data = b"", *, headers: HeadersLike | None = None) -> None:
-        """Publishes `data` to the reply subject of a message that was received: as `msg.respond`, but on
-        this client. A subject that a server sent is not checked again.
+        """Publishes `data` to the reply subject of a received message, like `msg.respond`, but on this
+        client. The reply subject is not checked, since it came from a server.
 
-        Raises MsgNoReplyError, MsgNotBoundError for a message that the program has made, and the errors of
+        Raises MsgNoReplyError, MsgNotBoundError for a message that the program made, and the errors of
         `publish`.
         """
         wire = self._router.encoder.response(wire_reply(msg), data, headers)
@@ -156,8 +151,8 @@ class Client(Requests):
         """Publishes as `publish` does, and returns when the server has processed the message.
 
         Raises PermissionsViolationError if the server refuses the message, FlushTimeoutError if it does
-        not answer within `timeout` seconds, ConnectionReconnectingError if there is no connection or it
-        is lost; the message is not sent again then.
+        not answer within `timeout` seconds, and ConnectionReconnectingError if there is no connection or it
+        is lost; in that case the message is not sent again.
         """
         seconds = wait_time(timeout)
         wire = self._router.encoder.message(subject, data, reply, headers)
@@ -181,20 +176,22 @@ class Client(Requests):
         """Subscribes to `subject`, in which `*` stands for one token and a last `>` for one or more.
 
         The server delivers each message to one of the subscriptions with the same `queue`. The subscription
-        ends after `max_msgs` messages. Messages that this client publishes later reach it.
+        ends after `max_msgs` messages. It also receives messages that this client publishes after the call,
+        unless the option `echo` is off.
 
         Without a `handler`, the program takes messages with `next_msg` or iteration. With one, a thread of
         the client calls it with each message in order; or `workers` threads do so, in any order; or an
         `executor` does, with at most `workers` messages at a time. A handler that raises is reported to
         `on_error` and the connection goes on.
 
-        `overflow` says what happens to messages over a pending limit (below 0: no limit): by default they
-        are dropped, counted, and reported as SlowConsumerError.
+        `overflow` decides what happens to messages beyond a pending limit (below 0: no limit): by default,
+        they are dropped, counted, and reported as SlowConsumerError.
 
         `on_close(error)` is called on the callback thread with the reason why the subscription has ended.
         `on_outage(error)` is called when the connection is lost, and `on_outage(None)` when the
-        subscription is sent to the next server: in order with the messages, by the thread that takes
-        them. Without a handler that is inside `next_msg` or iteration, which raise what it raises.
+        subscription is sent to the next server. The thread that takes messages makes both calls, in order
+        with the messages. Without a handler, it makes them inside `next_msg` or iteration, which raise
+        what `on_outage` raises.
 
         Raises ProtocolError for an invalid subject, MaxControlLineError, OptionError,
         ConnectionDrainingError, ConnectionClosedError.
@@ -210,7 +207,7 @@ class Client(Requests):
             raise OptionError("workers" if executor is None else "executor", "needs a handler")
         check_call(executor=getattr(executor, "submit", executor))
         post = self._connection.dispatcher.post
-        connection = self._connection  # after the line above: a forked child has another one then
+        connection = self._connection  # after the line above, which replaces it in a forked child
         sink = SubscriptionSink(
             subject,
             queue,
@@ -227,10 +224,10 @@ class Client(Requests):
         if handler:
             try:
                 connection.dispatcher.handle(sink, handler, workers, executor)
-            except RuntimeError as error:  # the system gives no more threads
+            except RuntimeError as error:  # the system is out of threads
                 sub.unsubscribe()
                 raise HandlerError(subject) from error
-            except BaseException:  # an interrupt: nobody would know of it
+            except BaseException:  # such as an interrupt: the caller would not know of the subscription
                 sub.unsubscribe()
                 raise
         return sub
@@ -247,11 +244,11 @@ class Client(Requests):
         """Returns a JetStream context for this account, for another `domain`, or for an API imported under
         `prefix`.
 
-        `timeout` applies to each of its calls that has no timeout of its own; None waits for ever.
-        `publish_async` leaves up to `publish_window` messages without acknowledgement, and waits
+        `timeout` applies to each call of the context that is given no timeout; None waits for ever.
+        `publish_async` allows up to `publish_window` messages without acknowledgement, and waits up to
         `publish_stall` seconds for room.
         """
-        with late_import:  # it doubles what `import natsync` would take
+        with late_import:  # it would double the time of `import natsync`
             from .jetstream import JetStream
 
         return JetStream(
@@ -266,24 +263,24 @@ class Client(Requests):
     def flush(self, timeout: float | None = FLUSH_TIMEOUT) -> None:
         """Returns when the server has processed everything that this client sent before.
 
-        Raises FlushTimeoutError after `timeout` seconds, ConnectionReconnectingError,
-        ConnectionClosedError; then the server may have processed it or not.
+        Raises FlushTimeoutError after `timeout` seconds, ConnectionReconnectingError, or
+        ConnectionClosedError; in each case the server may still have processed everything.
         """
         self._connection.flush(wait_time(timeout))
 
     def rtt(self, timeout: float | None = FLUSH_TIMEOUT) -> float:
-        """Measures the round trip to the server, in seconds, by a `flush`."""
+        """Measures the round-trip time to the server with a `flush`; returns it in seconds."""
         start = monotonic()
         self.flush(timeout)
         return monotonic() - start
 
     def start_thread(self, name: str, body: Callable[[], None], *, drained: bool = False) -> Thread:
-        """Runs `body` on a daemon thread of this client, which it returns: `close` joins it, as it does the
-        threads of handlers, and `drain` called by it does not wait for it. `body` ends when the calls of
-        this client raise that it is closed. Raises RuntimeError where the system gives no more threads.
+        """Runs `body` on a new daemon thread of this client, and returns the thread. `close` joins it, as it
+        joins the threads of handlers; a `drain` that `body` calls does not wait for it. `body` must end when
+        calls of this client raise that it is closed. Raises RuntimeError if the system is out of threads.
 
-        With `drained`, it takes messages of subscriptions and ends after the last one: `drain` waits
-        for that before it closes the connection.
+        With `drained`, `body` takes messages of subscriptions and ends after the last one: `drain` waits
+        for its end before it closes the connection.
         """
         return self._connection.dispatcher.start(name, body, drained)
 
@@ -300,26 +297,26 @@ class Client(Requests):
         self._connection.close(wait_time(timeout))
 
     def drain(self, timeout: float | None = DRAIN_TIMEOUT) -> None:
-        """Ends the connection in order: unsubscribes, waits until all messages that have arrived are
-        handled, sends what was published, and closes.
+        """Unsubscribes, waits until all messages that have arrived are handled, sends what was published,
+        and closes the connection.
 
         Handlers may publish meanwhile; `subscribe` raises ConnectionDrainingError. Raises
-        DrainTimeoutError after `timeout` seconds, with what was not handled, and FlushTimeoutError if the
-        server has not confirmed what was published; the connection is closed then. Messages that only
-        the calling thread takes stay pending and can be taken after the call.
-        Called by a handler, it does not wait for that handler.
+        DrainTimeoutError after `timeout` seconds, with the number of unhandled messages by subject, and
+        FlushTimeoutError if the server has not confirmed what was published; the connection is closed in
+        both cases. Messages that only the calling thread takes stay pending and can be taken after the
+        call. A handler may call `drain`, which does not wait for that handler.
         """
         self._connection.drain(wait_time(timeout))
 
     def wait_connected(self, timeout: float | None = None) -> bool:
         """Waits for a connection and returns whether there is one within `timeout` seconds.
 
-        Raises the error that ended the client, if there will be none.
+        If there will never be one, raises the error that ended the client.
         """
         return self._connection.wait_connected(wait_time(timeout))
 
     def reconnect(self) -> None:
-        """Drops the connection and makes another one, as after a loss. Returns at once: `wait_connected`
+        """Drops the connection and opens a new one, as after a loss. Returns at once; `wait_connected`
         waits for the new connection.
 
         Raises ConnectionClosedError, OptionError if the option `reconnect` is off.
@@ -342,7 +339,7 @@ class Client(Requests):
         return [str(server) for server in self._connection.pool.servers]
 
     def set_server_pool(self, servers: str | Iterable[str]) -> None:
-        """Replaces all known servers by these URLs, from the next attempt to connect on.
+        """Replaces all known servers by `servers`, from the next attempt to connect on.
 
         The current connection stays; `reconnect` leaves it for one of the new servers.
         """
@@ -350,7 +347,7 @@ class Client(Requests):
 
     @property
     def server_info(self) -> ServerInfo:
-        """What the server says about itself: its name, version, limits, and the id of this client."""
+        """The server's description of itself: its name, version, limits, and the id of this client."""
         return self._connection.info
 
     @property

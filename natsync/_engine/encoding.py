@@ -15,7 +15,7 @@ from ..message import Data
 from ..options import MAX_CONTROL_LINE
 from ..protocol import ServerInfo, are_plain, check_publish
 
-__all__ = ["SIZE_LINES", "SMALL", "MessageEncoder"]
+__all__ = ["LARGE", "SIZE_LINES", "MessageEncoder"]
 
 _SUBJECTS = 1024
 """How many subjects are kept, 250 KB of them. A message to another one takes 0.3 us more. Of 20,000 that were
@@ -40,9 +40,12 @@ _START = _LINE - _TOKEN
 """No request that begins with so many bytes is too long."""
 _EMPTY = b"0\r\n\r\n"
 """The end of a message without payload."""
-SMALL = 512
-SIZE_LINES = [b" %d\r\n" % size for size in range(SMALL)]
-"""The end of a PUB line for each size of a small payload: formatting it takes 0.1 us (CPython 3.11)."""
+LARGE = 4096
+"""Payloads of this size or more are not copied here, but sent as `Chunks`. With 512 a message of 1 KiB takes
+1.2 times as much CPU time, with 20,000 one of 16 KiB (CPython 3.11)."""
+SIZE_LINES = [b" %d\r\n" % size for size in range(LARGE)]
+"""The end of a PUB line for each size of a payload that is not large: 200 KB of them, made in 0.4 ms.
+Formatting one takes 0.1 us (CPython 3.11)."""
 
 _join_request = bytearray().join  # makes a bytearray
 
@@ -68,7 +71,7 @@ class MessageEncoder:
 
     def __init__(self, info: ServerInfo) -> None:
         self.max_payload = info.max_payload
-        self.small = min(SMALL, info.max_payload + 1)  # smaller payloads have their SIZE_LINES
+        self.small = min(LARGE, info.max_payload + 1)  # smaller payloads have their SIZE_LINES
         self.subjects: dict[str, bytes] = {}
         self.recall: Callable[[str], bytes | None] = self.subjects.get
         self._headers = info.headers
@@ -107,7 +110,7 @@ class MessageEncoder:
         if headers or data.__class__ is not bytes or len(data) > self.max_payload:
             return bytearray(self._encode(start[len(_PUB) :] + token, data, headers))
         size = len(data)
-        line_end = SIZE_LINES[size] if size < SMALL else b" %d\r\n" % size
+        line_end = SIZE_LINES[size] if size < LARGE else b" %d\r\n" % size
         return _join_request((start, token, line_end, data, b"\r\n"))
 
     def large_request(
@@ -151,7 +154,7 @@ class MessageEncoder:
             return b"".join((b"HPUB ", to, sizes, block, data, b"\r\n"))
         if size > self.max_payload:
             raise MaxPayloadError(size, self.max_payload)
-        line_end = SIZE_LINES[size] if size < SMALL else b" %d\r\n" % size
+        line_end = SIZE_LINES[size] if size < LARGE else b" %d\r\n" % size
         if len(to) > _LINE:
             _check_line(to, line_end)
         return b"".join((b"PUB ", to, line_end, data, b"\r\n"))

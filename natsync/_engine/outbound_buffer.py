@@ -30,7 +30,6 @@ __all__ = [
     "Flush",
     "SubscriptionOps",
     "Item",
-    "LARGE",
     "MUCH",
     "OutboundBuffer",
     "Chunks",
@@ -39,10 +38,6 @@ __all__ = [
 ]
 
 _CLOSED = -1  # no size is below it
-LARGE = 4096
-"""Payloads of this size or more go in `Chunks`. With 512 a message of 1 KiB takes 1.2 times as much CPU time,
-with 20,000 one of 16 KiB (CPython 3.11)."""
-
 MUCH = 256 << 10
 """This many bytes are worth a system call of their own. With 64 KiB or 1 MiB the CPU time is the same."""
 

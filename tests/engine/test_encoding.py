@@ -39,10 +39,10 @@ def test_a_message_is_what_the_codec_writes(
 
 def test_what_the_caller_puts_together_is_a_message() -> None:
     encoder = MessageEncoder(INFO)
-    for size in (77, encoding.SMALL - 1, encoding.SMALL):
+    for size in (77, encoding.LARGE - 1, encoding.LARGE):
         wire = encoder.message("a", b"x" * size, "r", None)
         to = encoder.wire_pair("a", "r")
-        line_end = encoding.SIZE_LINES[size] if size < encoding.SMALL else b" %d\r\n" % size
+        line_end = encoding.SIZE_LINES[size] if size < encoding.LARGE else b" %d\r\n" % size
         assert b"".join((b"PUB ", to, line_end, b"x" * size, b"\r\n")) == wire
 
 
