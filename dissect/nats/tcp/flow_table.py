@@ -9,10 +9,9 @@ sequence and acknowledgement numbers are both far from its own (see `strays`).
 
 A flow is closed when both sides have sent FIN, when one has and the other was never seen, or when one has
 sent RST near its current position (any other RST ends nothing, RFC 9293, 3.5.3). Late packets still belong to
-a closed flow, so it is over only `linger_ns` later, unless the sender of the RST continued. A flow is also
-over after `idle_ns` of silence, when there are too many flows, or when the capture ends. Both times are
-rounded up to whole seconds. A flow depends only on its own packets and on the times of others, so processes
-can share flows.
+it, so it is over `linger_ns` later, unless the sender of the RST continued. A flow is also over after
+`idle_ns` of silence, when there are too many flows, or when the capture ends. Both times are rounded up to a
+whole second. A flow depends only on its own packets and on the times of others, so processes can share flows.
 
 `ByteStream` reassembles one direction.
 """

@@ -252,7 +252,7 @@ class Stream:
         self._advance(items)
 
     def _is_probe(self, segment: Segment, end: int) -> bool:
-        """Whether a segment is a keep-alive: a repetition of the last byte, with arbitrary content (RFC 9293,
+        """Whether a segment is a keep-alive: a repetition of the last byte, with any content (RFC 9293,
         3.8.4). If the last byte is unknown, a zero byte that fills no gap is taken for a keep-alive.
         """
         if segment.length != 1 or segment.flags & _FIN:
