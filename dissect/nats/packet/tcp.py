@@ -75,7 +75,7 @@ class PacketParser:
     example, `PacketParser(lambda value: value % n == k)` parses shard k of n: every segment of a capture is
     in exactly one shard, and both directions of a flow are in the same shard. The addresses of the flow
     itself count, not those of a tunnel around it. Segments of other flows are counted in `other_shard`; each
-    costs one look-up, and the first one of each second gives a `Tick`. `passed_over` is the same in all
+    costs one look-up, and gives a `Tick` if it is the first of a second. `passed_over` is the same in all
     shards.
 
     `datagrams` has the fragmented datagrams to which the packet of the last `segment_of` belonged, the
