@@ -19,7 +19,7 @@ from ._engine.connection import Connection, Stats, Status
 from ._engine.encoding import SIZE_LINES
 from ._engine.forks import Inherited
 from ._engine.nuid import nuid
-from ._engine.outbound_buffer import LARGE, Chunks
+from ._engine.outbound_buffer import Chunks
 from ._engine.pending_queue import Overflow, read_overflow
 from ._engine.sink import SubscriptionHost, SubscriptionSink
 from ._finalizers import before_exit
@@ -121,13 +121,8 @@ class Client(Requests):
                 put(wire, len(wire))
                 return
             if size <= encoder.max_payload:
-                line_end = b" %d\r\n" % size
-                if size < LARGE:
-                    wire = b"".join((b"PUB ", to, line_end, data, b"\r\n"))
-                    put(wire, len(wire))
-                else:
-                    head = b"".join((b"PUB ", to, line_end))
-                    put(Chunks((head, data, b"\r\n")), len(head) + size + 2)
+                head = b"PUB %b %d\r\n" % (to, size)
+                put(Chunks((head, data, b"\r\n")), len(head) + size + 2)
                 return
         if isinstance(subject, Msg):
             subject, data, reply, headers = message_parts(subject, data, reply, headers)
@@ -232,7 +227,7 @@ class Client(Requests):
             except RuntimeError as error:  # the system is out of threads
                 sub.unsubscribe()
                 raise HandlerError(subject) from error
-            except BaseException:  # such as an interrupt: the caller would not know of the subscription
+            except BaseException:  # an interrupt: the caller would not know of `sub`
                 sub.unsubscribe()
                 raise
         return sub
