@@ -1,4 +1,4 @@
-"""Advisories of JetStream that report trouble. The subject alone tells which trouble it is (nats-server:
+"""JetStream advisories that report trouble. The subject alone shows which trouble it is (nats-server:
 server/jetstream_events.go)."""
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Sums over many frames of one sender, for frames whose order does not matter to their session.
 
 Order does not matter for plain frames: messages published without a reply subject, messages delivered under
-a subject that is not a reply subject, messages between servers, and +OK. A frame with an anomaly of its own
-is not plain. `Session.add_delta` checks whether their order matters in the present state of the session.
+a subject that is not a reply subject, messages between servers, and +OK. A frame that has an anomaly is not
+plain. `Session.add_delta` checks whether the order matters in the current state of the session.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ _ADDERS: dict[type[Frame], Callable[..., None]] = {
 
 
 def is_plain(batch: Batch, reply_subjects: Container[bytes]) -> bool:
-    """Whether all frames of a batch are plain. `reply_subjects` are those of earlier requests."""
+    """Whether all frames of a batch are plain. `reply_subjects` has the reply subjects of earlier
+    requests."""
     test_of = _TESTS.get
     for frame in batch.frames:
         test = test_of(frame.__class__)

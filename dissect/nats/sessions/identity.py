@@ -18,7 +18,7 @@ _GOSSIP = "nats-route://"
 class Identity:
     """The peers of a session as their INFO and CONNECT describe them. A later INFO of a server updates
     its first one. `infos` has the INFO of each sender, `connect` is the last CONNECT, and `token` has the
-    claims of its JWT. `account`, `urls` and `lame_duck_ns` come from INFO; the latter is the time of the
+    claims of its JWT. `account`, `urls` and `lame_duck_ns` come from INFO; `lame_duck_ns` is the time of the
     first INFO that announces lame duck mode."""
 
     def __init__(self) -> None:
@@ -51,8 +51,8 @@ class Identity:
 
 
 def _is_gossip(info: ServerInfo) -> bool:
-    """Whether an INFO describes another server or is a gateway command: only a server's first INFO has a
-    nonce."""
+    """Whether an INFO describes another server or is a gateway command. It does not describe another server
+    if it has a nonce, which only a server's first INFO has."""
     return bool(info.gateway_cmd) or (info.ip.startswith(_GOSSIP) and not info.nonce)
 
 

@@ -32,8 +32,8 @@ _Key = tuple[bytes, bytes, bytes, bytes]  # account, origin, subject, queue
 
 
 class Interest:
-    """The interest of one endpoint. `emit` is called once for each interest, when it has ended. `opened` and
-    `on_forgotten` are those of `Subscriptions`."""
+    """The interest of one endpoint. `emit` is called once for each interest, when it has ended or is
+    forgotten. `opened` and `on_forgotten` are as in `Subscriptions`."""
 
     def __init__(self, quota: EntryQuota, emit: Emit, on_forgotten: OnForgotten) -> None:
         self.opened = 0
@@ -130,7 +130,7 @@ class Interest:
                 yield found
 
     def _has_room(self) -> bool:
-        """Acquires an entry of the quota. If none is left, the older half of this endpoint is forgotten."""
+        """Acquires an entry of the quota. If none is left, the older half of this interest is forgotten."""
         if self._quota.acquire(1):
             return True
         oldest = list(islice(self._subs.items(), (len(self._subs) + 1) // 2))

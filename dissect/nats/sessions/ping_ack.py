@@ -18,14 +18,14 @@ class Pings:
         self._open: list[int] = []
 
     def ping(self, ts_ns: int) -> None:
-        """This endpoint sent a PING."""
+        """Adds a PING that this endpoint sent."""
         self.sent += 1
         if len(self._open) == _PINGS:
             del self._open[0]
         self._open.append(ts_ns)
 
     def pong(self, ts_ns: int) -> None:
-        """The other endpoint sent a PONG."""
+        """Adds a PONG that the other endpoint sent."""
         self.answered += 1
         if self._open:
             rtt_ns = max(0, ts_ns - self._open.pop(0))

@@ -41,7 +41,7 @@ _NEXT = b".CONSUMER.MSG.NEXT."
 ACK = b"$JS.ACK."
 
 
-# JetStream's error responses have some hundred bytes. A larger payload is not an error.
+# JetStream's error responses have a few hundred bytes. A larger payload is not an error.
 _ERROR_BYTES = 16 << 10
 _ERROR_HEAD = 512
 _API_TYPE = "io.nats.jetstream.api."
@@ -95,7 +95,7 @@ def _api_outcome(payload: bytes) -> tuple[str, int | None]:
 
 
 class Requests:
-    """Counts requests and replies; with `rows` it also makes a record of each request."""
+    """Counts requests and replies, and makes a record of each request if `rows` is given."""
 
     def __init__(self, quota: EntryQuota, rows: RequestRows | None = None) -> None:
         self.sent = 0
@@ -110,7 +110,7 @@ class Requests:
         self._pulls: dict[bytes, bytes] = {}  # stream and consumer -> reply subject
 
     def send(self, message: Pub | HPub, ts_ns: int, size: int) -> None:
-        """The client sent a request."""
+        """Adds a request that the client sent."""
         self.sent += 1
         newer = self._newer
         if len(newer) >= self._room:
@@ -122,14 +122,14 @@ class Requests:
             self._rows.sent(message, ts_ns, size)
 
     def expects_none_of(self, subjects: Collection[bytes]) -> bool:
-        """Whether no request expects a reply under these subjects. Deliveries of JetStream can be replies
-        under other subjects: they must not be among these messages."""
+        """Whether no request expects a reply under these subjects. This is no test of JetStream deliveries,
+        which can be replies under other subjects."""
         if not self.sent:
             return True
         return self._newer.keys().isdisjoint(subjects) and self._older.keys().isdisjoint(subjects)
 
     def receive(self, message: Msg | HMsg, ts_ns: int, size: int, sub: Subscription) -> None:
-        """The client received a message through `sub`, which may be a reply."""
+        """Adds a message that the client received through `sub`. It may be a reply."""
         asked = message.subject
         generation = self._newer
         sid = generation.get(asked)
@@ -159,7 +159,7 @@ class Requests:
             self._rows.answered(asked, ts_ns, size, status, 0 if nobody else 1, outcome)
 
     def refuse(self, text: bytes) -> None:
-        """The server sent an -ERR, which may refuse a request."""
+        """Adds an -ERR of the server, which may refuse a request."""
         violation = read_violation(text) if self._rows else None
         if self._rows and violation and violation.operation == "publish":
             self._rows.refuse(text_of(violation.subject))
@@ -180,8 +180,8 @@ class Requests:
         self._newer, self._older = {}, {}
 
     def _more_room(self) -> dict[bytes, bytes]:
-        """The newer requests, with room for one more. If the quota leaves no room, the older requests are
-        settled."""
+        """The newer requests, with room for one more. If the room cannot grow, the older requests are
+        settled, and the newer ones become the older ones."""
         if self._room < _OPEN and self._quota.acquire(2 * _STEP):
             self._room += _STEP
         else:

@@ -1,9 +1,9 @@
 """One session: counts the frames of both endpoints, and stores the facts from which its row is made.
 
 `add` runs for every batch of frames, so it only looks up and counts each frame; `_ACTIONS` has the functions
-for what else an operation changes. Subscriptions are always followed, because a SUB may reuse the sid of an
-open one, which is an anomaly of its frame. Requests are followed only if a requested table shows or counts
-them. Rows of subscriptions and requests are made only if their tables are requested.
+for everything else that an operation changes. Subscriptions are always tracked, because a SUB may reuse the
+sid of an open one, which is an anomaly of its frame. Requests are tracked only if a requested table shows or
+counts them. Rows of subscriptions and requests are made only if their tables are requested.
 
 To count something new per message, change three places: an action here, `SessionDelta` (the sums over many
 messages, which Spark's stages pass on instead of messages), and `Session.add_delta`, which applies the sums.
@@ -126,9 +126,9 @@ class Session:
         return {name: value for name, value in self.__dict__.items() if name != "_batch"}
 
     def add_delta(self, direction: Direction, delta: SessionDelta) -> bool:
-        """Adds the sums over many batches of one sender. Returns False, and changes nothing, unless it is
-        certain that the order of their frames does not matter, neither among themselves nor relative to
-        frames that the other endpoint sent in between."""
+        """Adds the sums over many batches of one sender. Returns False and changes nothing if the order of
+        their frames may matter, among themselves or relative to frames that the other endpoint sent in
+        between."""
         sender = self.originator if direction is _ORIGINATOR else self.responder
         if delta.largest > self._max_payload or not self.requests.expects_none_of(delta.subjects):
             return False
@@ -148,7 +148,7 @@ class Session:
         return True
 
     def note(self, note: Note) -> None:
-        """Counts an anomaly that framing found. After missing frames, PINGs and PONGs no longer pair."""
+        """Counts an anomaly that framing found. Frames may be missing, so open PINGs are forgotten."""
         self.anomalies[note.anomaly.value] += 1
         self._has_gaps = True
         self.originator.pings.reset()
@@ -162,7 +162,7 @@ class Session:
             endpoint.interest.recharge()
 
     def finish(self, ended_ns: int | None, handshake: bool) -> None:
-        """Ends the session. `ended_ns` is when the connection ended, None if that was not captured;
+        """Ends the session. `ended_ns` is the time when the connection ended, None if that was not captured;
         `handshake` is whether its beginning was captured."""
         if self._is_over:
             return

@@ -2,8 +2,8 @@
 
 A subscription ends by UNSUB, by its last message (the maximum of an UNSUB counts all messages since the SUB),
 by an -ERR that refuses it, or with its session. Messages that were in flight when it ended still count. A
-message for a sid whose SUB was not captured opens a subscription with an unknown subject. On routes of 1.x
-servers, both endpoints send SUB.
+message for a sid whose SUB was not captured opens a subscription with an unknown subject. On routes between
+1.x servers, both endpoints send SUB.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ..schema.records import SubscriptionRecord, text_of
 from ..types import Direction
 from .quota import EntryQuota
 
-# How many ended subscriptions may still receive messages, and for how long.
+# The number of ended subscriptions that may still receive messages, and for how long each may.
 _ENDING = 1024
 _ENDING_NS = 10 * 10**9
-# An -ERR that refuses a subscription without its sid can only mean one of this many latest subscriptions.
+# An -ERR that refuses a subscription without naming its sid can only mean one of this many latest ones.
 _RECENT = 256
 
 
@@ -61,15 +61,15 @@ class Subscription:
 
 
 class _Recent:
-    """The latest subscriptions of an endpoint, one of which an -ERR may refuse. No -ERR searches all of them
-    again, because a hostile capture may have an -ERR every 24 bytes."""
+    """The latest subscriptions of an endpoint, one of which an -ERR may refuse. Searches are short, because a
+    hostile capture may have an -ERR every 24 bytes."""
 
     __slots__ = ("_subs", "_by_name", "_passed")
 
     def __init__(self) -> None:
         self._subs: list[Subscription] = []
         self._by_name: dict[tuple[bytes, bytes], list[Subscription]] = {}
-        # This many at the beginning are valid or closed, so that `invalid` need not look at them again.
+        # This many at the beginning are valid or closed, so `invalid` need not check them again.
         self._passed = 0
 
     def add(self, sub: Subscription) -> None:
@@ -122,8 +122,8 @@ OnForgotten = Callable[[int], None]
 
 class Subscriptions:
     """The subscriptions of one endpoint. `emit` is called once for each, when nothing more can change it.
-    `opened` counts all of them. `on_forgotten` is called with the number of subscriptions that were dropped
-    because the quota was used up."""
+    `opened` is the number of all subscriptions so far. `on_forgotten` is called with the number of
+    subscriptions that were dropped because the quota was used up."""
 
     def __init__(self, quota: EntryQuota, emit: Emit, on_forgotten: OnForgotten) -> None:
         self.by_sid: dict[bytes, Subscription] = {}
@@ -142,7 +142,7 @@ class Subscriptions:
         if known:
             if known.close is None:
                 if known.opened_ns is None and known.max_msgs is None:
-                    # Packets of the two directions were reordered: its first messages came before the SUB.
+                    # Packets of the two directions were reordered: the first messages came before the SUB.
                     known.subject, known.queue, known.opened_ns = frame.subject, frame.queue, ts_ns
                     self._recent.add(known)
                     return True
@@ -166,8 +166,8 @@ class Subscriptions:
         self.ended(sub, "auto" if frame.max_msgs else "unsub", ts_ns)
 
     def deliver(self, sums: Mapping[bytes, Sequence[int]]) -> bool:
-        """Adds messages and their bytes by sid, in the order of the first message of each sid. Returns False
-        and changes nothing if the order of these messages matters."""
+        """Adds numbers of messages and bytes by sid; sids are in the order of their first messages. Returns
+        False and changes nothing if the order of these messages may matter."""
         by_sid = self.by_sid
         if len(sums) - len(by_sid.keys() & sums.keys()) > self._quota.left:
             return False
@@ -186,7 +186,7 @@ class Subscriptions:
         return self._add(Subscription(sid))
 
     def ended(self, sub: Subscription, close: str, ts_ns: int) -> None:
-        """Ends a subscription that may still receive messages in flight."""
+        """Ends a subscription. It may still receive messages that are in flight."""
         sub.end(close, ts_ns)
         ending = self._ending
         ending.append(sub)
@@ -194,8 +194,8 @@ class Subscriptions:
             self._release(ending.pop(0))
 
     def refuse(self, text: bytes, ts_ns: int) -> None:
-        """Adds an -ERR, which may refuse one of the latest subscriptions. Only a permissions violation says
-        which."""
+        """Adds an -ERR, which may refuse one of the latest subscriptions. Only a permissions violation names
+        the subscription."""
         lower = text.lower()
         violation = read_violation(text)
         found: Subscription | None = None
@@ -215,7 +215,8 @@ class Subscriptions:
         self._quota.charge(len(self.by_sid))
 
     def finish(self, ts_ns: int | None) -> None:
-        """Ends all subscriptions. `ts_ns` is when the session ended; None if its end was not captured."""
+        """Ends all subscriptions. `ts_ns` is the time when the session ended; None if that was not
+        captured."""
         for sub in self.by_sid.values():
             if sub.close is None and ts_ns is not None:
                 sub.end("session", ts_ns)
@@ -253,7 +254,7 @@ class Subscriptions:
 
 
 def subscription_row(session: str, sender: Direction, sub: Subscription) -> SubscriptionRecord:
-    """The row of a subscription in its present state."""
+    """The row of a subscription in its current state."""
     return SubscriptionRecord(
         session=session,
         sid=text_of(sub.sid) or None,
