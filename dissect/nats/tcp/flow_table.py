@@ -312,8 +312,7 @@ class FlowTable:
             flow.midstream = side.direction is not opener
 
     def _reset(self, route: Route, segment: Segment) -> list[Delivery]:
-        """Handles a RST. Ignores its acknowledgement number, which may be anything, and its payload, which is
-        a diagnostic text."""
+        """Handles a RST. Its acknowledgement number may be anything, and its payload is a diagnostic text."""
         flow, side, _ = route
         stream = side.stream
         if stream.near(segment.seq):

@@ -253,7 +253,7 @@ class Stream:
 
     def _is_probe(self, segment: Segment, end: int) -> bool:
         """Whether a segment is a keep-alive: a repetition of the last byte, with any content (RFC 9293,
-        3.8.4). If the last byte is unknown, a zero byte that fills no gap is taken for a keep-alive.
+        3.8.4). If the last byte is unknown, a zero byte that fills no gap counts as a keep-alive.
         """
         if segment.length != 1 or segment.flags & _FIN:
             return False
