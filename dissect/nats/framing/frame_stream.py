@@ -113,8 +113,7 @@ class FrameStream:
         self.layer = layer
 
     def withdraw(self, out: list[Event], joins: bool) -> list[Item]:
-        """Removes and returns the unread items, for a layer. If it `joins` a layer late, held ones are
-        skipped."""
+        """Removes and returns the unread items, for a layer. If it `joins` late, held items are skipped."""
         if self.resync:
             start = self.end if joins else self.resync.buffer.start
             self._note_skipped(self.resync, self.resync.latest, start, out)
