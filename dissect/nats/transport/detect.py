@@ -1,8 +1,9 @@
-"""Tells from first bytes what a connection carries, before any decoder is asked; ports prove nothing.
+"""Finds out from the first bytes what a connection carries, before anything is decoded; ports prove nothing.
 
 A server greets with INFO on every kind of connection; only a route's CONNECT may come earlier
-(server/route.go: createRoute). So a responder that begins with anything else, in no known layer, speaks no
-NATS. What an originator sends before the greeting, as a browser on the wrong port does, decides nothing.
+(server/route.go: createRoute). So a responder that begins with anything else, and not with a known layer,
+does not speak NATS. Bytes that an originator sends before the greeting, like a browser on the wrong port,
+prove nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ START_BYTES = len(b"CONNECT ")
 CANDIDATE = re.compile(rb"\n(?=%s)" % START.pattern)
 """The line end before a frame."""
 FIRST_BYTES = frozenset(bytes([byte]) for byte in b"PHMSURLAIC+-phmsurlaic")
-"""The bytes that an operation may begin with; operations are not case-sensitive (server/parser.go: parse)."""
+"""The bytes with which an operation may begin; operations are not case-sensitive (server/parser.go:
+parse)."""
 
 _INFO = re.compile(rb"INFO[ \t]*\{", re.IGNORECASE)
 _CONNECT = re.compile(rb"CONNECT[ \t]*\{", re.IGNORECASE)
@@ -32,10 +34,11 @@ _HTTP = re.compile(
     rb"(?:[A-Z]{3,7} [^ \r\n]{1,8000} HTTP/1\.[01]\r\n|HTTP/1\.[01] [1-5][0-9][0-9][ \r])"
 )
 
-# How much may go by before a connection that does not prove to carry NATS is taken for something else.
+# A connection that has not proven to carry NATS after this much (bytes, and `_ITEM_BYTES` for each item) is
+# taken for something else. More is allowed if the first bytes were not captured.
 _FRESH_BYTES = 64 << 10
 _MIDSTREAM_BYTES = 4 << 20
-_ITEM_BYTES = 400  # of memory that a held packet or gap takes besides its bytes
+_ITEM_BYTES = 400  # memory of a held packet or gap in addition to its bytes
 
 
 class Verdict(Enum):
@@ -56,9 +59,9 @@ class Detection(Enum):
 
 
 def detect(originator: bytes, responder: bytes, midstream: bool) -> Detection:
-    """Judges by the first bytes of both sides (empty: none seen, or not the first).
+    """Judges a connection by the first bytes of both sides (empty: none were seen, or not the first ones).
 
-    With `midstream` the originator is only the side that was seen first.
+    With `midstream`, the originator is a guess: the side that was seen first.
     """
     if _INFO.match(responder) or _CONNECT.match(originator):
         return Detection.NATS
@@ -91,18 +94,18 @@ _NO_LAYER: frozenset[str] = frozenset()
 
 
 class FirstBytes:
-    """The first bytes of both directions, as the top of the stack has them."""
+    """The first bytes of both directions, in the plaintext of the top layer of the stack."""
 
     def __init__(self, midstream: bool) -> None:
         self._midstream = midstream
         self._heads = {Direction.ORIGINATOR: b"", Direction.RESPONDER: b""}
-        self._headless = _NO_DIRECTION  # a gap was there first
-        self._names: dict[str, None] = {}  # layers in which packets begin
+        self._headless = _NO_DIRECTION  # directions with a gap
+        self._names: dict[str, None] = {}  # layers with which packets begin
         self._begun = _NO_LAYER  # layers that took bytes
         self._seen_bytes = 0
 
     def add(self, direction: Direction, item: Item) -> bool:
-        """Takes the next item; whether the first bytes are known better now."""
+        """Takes the next item; returns whether it adds to the first bytes."""
         self._seen_bytes += _ITEM_BYTES
         if isinstance(item, Gap):
             self._headless |= {direction}
@@ -123,7 +126,7 @@ class FirstBytes:
         return self._heads[direction]
 
     def joined_late(self, direction: Direction) -> bool:
-        """Whether the capture has not the first byte of a direction."""
+        """Whether first bytes of a direction may be missing in the capture."""
         return self._midstream or direction in self._headless
 
     @property
@@ -137,32 +140,32 @@ class FirstBytes:
         return detect(*self._both, self._midstream)
 
     def layer(self) -> Detected | Undecided | None:
-        """The layer that they begin, except for those that took bytes already."""
+        """The layer with which the connection begins, except for layers that already took bytes."""
         return first_layer(Heads(*self._both, self._midstream), self._begun)
 
     def late_layer(self, direction: Direction, chunk: Chunk) -> Detected | Undecided | None:
-        """The layer that the first chunk of a direction begins, when it is no question any more whether the
-        connection carries NATS."""
+        """The layer with which the first chunk of a direction begins, when the connection is already known to
+        carry NATS."""
         heads = Heads(b"", chunk.data, self._midstream)
         if direction is Direction.ORIGINATOR:
             heads = Heads(chunk.data, b"", self._midstream)
         return first_layer(heads, self._begun)
 
     def protocol(self) -> str:
-        """The first layer of a connection that shows no NATS, as far as it is known; else `other`."""
+        """The name of the first layer of a connection that shows no NATS; `other` if no layer is known."""
         found = first_layer(Heads(*self._both, self._midstream, True), self._begun)
         if isinstance(found, Detected):
             return found.layer.name
         return next(iter(self._names), "other")
 
     def restart(self, direction: Direction, layer: Layer) -> None:
-        """A layer took the bytes of a direction: its plaintext begins now."""
+        """Starts again with the plaintext of a layer that took the bytes of a direction."""
         self._begun |= {layer.name}
         self._heads[direction] = b""
         self._headless -= {direction}
 
     def clear(self) -> None:
-        """Frees the memory of what was seen so far: it decides nothing any more."""
+        """Frees the memory of the first bytes, when they are no longer needed."""
         self._heads = {direction: b"" for direction in Direction}
 
     def swap_roles(self) -> None:

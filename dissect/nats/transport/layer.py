@@ -20,9 +20,9 @@ from ..types import Chunk, Direction, Item
 
 @dataclass(slots=True)
 class LayerBytes:
-    """Where the bytes of one direction went in one layer. The sums close: `span` is what the layer below
-    sent. `carried` bytes became plaintext, `overhead` belongs to the layer itself (headers, handshakes),
-    `skipped` was captured but not decoded, `missing` was not captured."""
+    """The byte counts of one direction in one layer. `carried` bytes became plaintext, `overhead` belongs to
+    the layer itself (headers, handshakes), `skipped` was captured but not decoded, `missing` was not
+    captured. They add up to `span`, the number of bytes that the layer below sent."""
 
     carried: int = 0
     overhead: int = 0
@@ -31,7 +31,7 @@ class LayerBytes:
 
     @property
     def span(self) -> int:
-        """The number of bytes that the layer below sent, complete when the transform was finished."""
+        """The number of bytes that the layer below sent; complete once the transform is finished."""
         return self.carried + self.overhead + self.skipped + self.missing
 
 
@@ -48,7 +48,7 @@ class Transform(Protocol):
     Chunks that come out keep the time, packet and capture of the chunk that completed them. Their offsets
     count plaintext, ascend without overlap, and begin at or after the offset of the first item that came in,
     because a layer may begin in the middle of a stream. A `Gap` in the input becomes a gap, or skipped bytes,
-    or both in the output; an `Oddity` is handed on.
+    or both in the output; an `Oddity` is passed on.
     """
 
     counts: LayerBytes
@@ -57,49 +57,50 @@ class Transform(Protocol):
         """Returns the plaintext that `item` completes."""
 
     def resume(self) -> list[Item]:
-        """Returns plaintext that had to wait for the other direction, such as for a key. Called after each
-        item that the other direction was fed."""
+        """Returns plaintext that had to wait for the other direction, for example for a key. Called after
+        each item of the other direction."""
 
     def finish(self) -> list[Item]:
-        """Returns what is left when the connection is over."""
+        """Returns the remaining items when the connection is over."""
 
     @property
     def done(self) -> bool:
-        """Whether the layer is over and hands on everything as it is, at the same offsets: the stack drops
+        """Whether the layer is over and passes on everything unchanged, at the same offsets. The stack drops
         a transform that is done."""
 
     @property
     def opaque(self) -> bool:
-        """Whether neither the rest of the direction can be decoded nor anything be learned from it: the stack
-        drops the transform, and the rest is counted as opaque."""
+        """Whether the rest of the direction can neither be decoded nor show any more facts. The stack drops
+        such a transform, and the rest is counted as opaque."""
 
 
 @runtime_checkable
 class Learns(Protocol):
-    """A transform that learns facts about the connection, which rows show."""
+    """A transform that learns facts about the connection for rows."""
 
     @property
     def facts(self) -> Mapping[str, Value]:
-        """Values by columns of `sessions` and `flows`; None: not known."""
+        """Values by columns of `sessions` and `flows`; None: unknown."""
 
 
 @runtime_checkable
 class Compresses(Protocol):
-    """A transform that may compress as well as what its layer is there for, or begin a layer below itself."""
+    """A transform whose layer may also compress, or may begin another layer below itself."""
 
     @property
     def compression(self) -> str | None:
-        """How it does; None: it does not."""
+        """The name of the compression; None: not compressed."""
 
     @property
     def below(self) -> Mapping[str, LayerBytes]:
-        """Where the bytes went in a layer that began below this one in the middle of the connection."""
+        """The byte counts of a layer that began below this one in the middle of the connection, by its
+        name."""
 
 
 class Heads(NamedTuple):
-    """The first bytes of both directions; empty where none were seen, or not the first ones.
+    """The first bytes of both directions; empty if none were seen, or not the first ones.
 
-    With `midstream` the originator is only the side that was seen first. `final`: no more bytes come.
+    With `midstream`, the originator is a guess: the side that was seen first. `final`: no more bytes come.
     """
 
     originator: bytes
@@ -109,14 +110,14 @@ class Heads(NamedTuple):
 
 
 class LayerOptions(NamedTuple):
-    """What layers may use beside the bytes: the secrets of the dissection, for TLS."""
+    """What layers may use in addition to the bytes: the secrets of the dissection, for TLS."""
 
     key_logs: KeyLogs = KeyLogs()
 
 
 class Detected(NamedTuple):
-    """A layer that the first bytes show. `carries_nats` and `kind` are what is known of its content without
-    decoding it."""
+    """A layer that the first bytes show. `carries_nats` and `kind` tell what is known about its content
+    without decoding it."""
 
     layer: Layer
     carries_nats: bool = False
@@ -124,7 +125,7 @@ class Detected(NamedTuple):
 
 
 class Undecided(Enum):
-    """The first bytes may be those of a layer: more of them are needed."""
+    """The first bytes may belong to a layer, but more of them are needed to tell."""
 
     WAIT = auto()
 
@@ -138,7 +139,7 @@ class Column(Enum):
 
 
 def begins_nothing(heads: Heads) -> None:
-    """For layers that no connection begins with."""
+    """The `begins` function of a layer with which no connection begins."""
 
 
 def _never(data: bytes, frames: int = 0) -> bool:
@@ -149,11 +150,12 @@ def _never(data: bytes, frames: int = 0) -> bool:
 class Layer:
     """How to detect a layer, and how to decode it.
 
-    - `begins(heads)`: whether the connection begins with the layer;
-    - `replaces(data, frames)`: whether `data`, after `frames` whole frames, is the layer instead of a frame.
-      Asked where a frame must begin, if the first byte begins no operation;
-    - `resumes(packet)`: whether a packet in the middle of the stream surely begins in the layer. If the layer
-      `implies_nats`, that proves NATS as well; if it `decrypts`, its plaintext may, where there are secrets;
+    - `begins(heads)`: whether the connection begins with the layer.
+    - `replaces(data, frames)`: whether `data`, after `frames` whole frames, begins the layer instead of a
+      frame. Called where a frame must begin, if no operation begins with the first byte.
+    - `resumes(packet)`: whether a packet in the middle of the stream certainly begins with a unit of the
+      layer. If the layer `implies_nats`, this also proves NATS; if it `decrypts`, its plaintext may prove
+      NATS when there are secrets.
     - `transforms(options)`: a new transform for each direction that the layer changes. None: the layer is
       known, but cannot be decoded, and its bytes are counted as opaque.
     """

@@ -1,4 +1,4 @@
-"""The output of a transform: chunks at offsets of their own, gaps, and a note of all that was skipped."""
+"""The output of a transform: chunks whose offsets count plaintext, gaps, and notes of skipped bytes."""
 
 from __future__ import annotations
 
@@ -6,33 +6,34 @@ from ..schema.anomalies import Anomaly
 from ..types import Chunk, Gap, Item, Oddity
 from .layer import LayerBytes
 
-# Pieces that one item of the layer below completes become one chunk, up to so many bytes: to read a chunk of
-# one byte takes as long as a large one. Larger pieces are not copied again.
+# Pieces that one item of the layer below completes are joined to chunks of up to this many bytes, because
+# reading a chunk of one byte takes as long as reading a large one. Larger pieces are not copied again.
 _JOINED_BYTES = 1 << 14
 
 
 class Plaintext:
-    """The plaintext of one direction of a layer. `take` an item first; then say what became of it.
+    """Collects the plaintext of one direction of a layer. `take` an item first, then report what became of
+    it.
 
-    Offsets begin at that of the first item. How long the plaintext of missing bytes was is not always known:
-    then its gap is as long as the bytes are that are missing below.
+    Offsets begin at the offset of the first item. If the length of missing plaintext is unknown, its gap is
+    as long as the missing bytes of the layer below.
     """
 
     def __init__(self) -> None:
         self.counts = LayerBytes()
         self.offset = -1
-        """Of the next byte."""
+        """The offset of the next byte."""
 
         self._out: list[Item] = []
         self._pieces: list[bytes] = []  # of the latest item, not in `_out` yet
         self._piece_bytes = 0
         self._latest: Chunk | Gap | None = None
-        self._skipped = 0  # bytes, not noted yet
+        self._skipped = 0  # skipped bytes that are not noted yet
         self._has_begun = False  # whether there was any plaintext
-        self._is_interrupted = False  # whether a gap was handed on after the latest byte
+        self._is_interrupted = False  # whether there is a gap after the latest byte
 
     def take(self, item: Chunk | Gap) -> None:
-        """Begins with the next item of the layer below: its place is that of what it completes."""
+        """Begins with the next item of the layer below. What it completes gets its time and packet."""
         if self._pieces:
             self._join()
         self._latest = item
@@ -42,14 +43,14 @@ class Plaintext:
             self.counts.missing += item.length
 
     def hand_on(self) -> list[Item]:
-        """Returns what was made since the last call."""
+        """Returns the items made since the last call."""
         if self._pieces:
             self._join()
         out, self._out = self._out, []
         return out
 
     def carry(self, data: bytes, size: int) -> None:
-        """`size` bytes of the layer below became `data`."""
+        """Adds the plaintext `data`, which `size` bytes of the layer below became."""
         self.counts.carried += size
         if not data:
             return
@@ -68,11 +69,11 @@ class Plaintext:
         return self._latest
 
     def count_overhead(self, size: int) -> None:
-        """`size` bytes belong to the layer itself."""
+        """Counts `size` bytes that belong to the layer itself."""
         self.counts.overhead += size
 
     def lose(self, length: int) -> None:
-        """Hands on a gap of `length` bytes: that many are missing below, or became no plaintext."""
+        """Adds a gap of `length` bytes, which are missing below or became no plaintext."""
         item = self._latest
         assert item
         if self._pieces:
@@ -86,12 +87,14 @@ class Plaintext:
         self._is_interrupted = True
 
     def skip(self, size: int) -> None:
-        """`size` captured bytes are not decoded. A note says so before the next plaintext."""
+        """Counts `size` captured bytes that are not decoded. A note reports them before the next
+        plaintext."""
         self.counts.skipped += size
         self._skipped += size
 
     def hide(self, size: int) -> None:
-        """`size` captured bytes are encrypted, and nobody expects to read them: no note says so."""
+        """Counts `size` captured bytes that stay encrypted. No note reports them, because this is
+        expected."""
         self.counts.skipped += size
 
     @property
@@ -107,13 +110,13 @@ class Plaintext:
         self._out.append(self._oddity(anomaly, 0, text))
 
     def pass_on(self, oddity: Oddity) -> None:
-        """Hands on what a layer below has reported."""
+        """Passes on an oddity that a layer below has reported."""
         if self._pieces:
             self._join()
         self._out.append(oddity)
 
     def finish(self) -> list[Item]:
-        """Returns what is left."""
+        """Returns the remaining items."""
         if self._skipped:
             self._note_skipped(gap=False)
         return self.hand_on()

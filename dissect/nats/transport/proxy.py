@@ -1,7 +1,7 @@
 """The PROXY protocol header that a load balancer may put before the originator's first byte.
 
 Versions 1 and 2 (https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt), as the server accepts them
-(server/client_proxyproto.go, since 2.12.2). A malformed header is handed on like any other bytes, so that
+(server/client_proxyproto.go, since 2.12.2). A malformed header is passed on like any other bytes, so that
 framing reports an error where a frame should be.
 """
 
@@ -24,19 +24,19 @@ _ADDRESS_BYTES = {0x11: 4, 0x21: 16}
 
 
 class ProxyHeader(NamedTuple):
-    """The length in bytes, and the `ip:port` of the client; None if the proxy speaks for itself."""
+    """The size of a header in bytes, and the `ip:port` of the client; None if the header names no client."""
 
     size: int
     source: str | None
 
 
 def _may_be_proxy(data: bytes | bytearray) -> bool:
-    """Whether the first bytes of a stream agree with a header, as far as they go."""
+    """Whether the first bytes of a stream may begin a header."""
     return any(data[: len(start)] == start[: len(data)] for start in (_V1, _V2))
 
 
 def proxy_header(data: bytes) -> ProxyHeader | None:
-    """Returns the header that `data` begins with; None if there is none, or not all of it."""
+    """The header with which `data` begins; None if there is none, or if it is incomplete or malformed."""
     if data.startswith(_V1):
         end = data.find(b"\r\n", 0, _V1_BYTES)
         return _text(data[:end]) if end > 0 else None
@@ -46,7 +46,7 @@ def proxy_header(data: bytes) -> ProxyHeader | None:
 
 
 def is_partial(data: bytes | bytearray) -> bool:
-    """Whether `data` is the beginning of a header that more bytes may complete."""
+    """Whether `data` is the beginning of a header that is not complete yet."""
     if not data or not _may_be_proxy(data):
         return False
     if data.startswith(_V1):
@@ -57,8 +57,8 @@ def is_partial(data: bytes | bytearray) -> bool:
 
 
 class ProxyTransform:
-    """Takes the header off the originator's stream. What follows keeps its offsets, so that the transform is
-    done after the header.
+    """Removes the header from the originator's stream. The bytes after it keep their offsets, so the
+    transform is done after the header.
     """
 
     opaque = False
@@ -66,7 +66,7 @@ class ProxyTransform:
     def __init__(self) -> None:
         self.counts = LayerBytes()
         self.facts: dict[str, Value] = {}
-        """`proxied_for`: the `ip:port` of the client that the proxy speaks for."""
+        """`proxied_for`: the `ip:port` of the client for which the proxy speaks."""
 
         self.done = False
         self._head = bytearray()
@@ -90,11 +90,11 @@ class ProxyTransform:
         return self.finish()
 
     def resume(self) -> list[Item]:
-        """The header waits for nobody."""
+        """Returns nothing: the header does not depend on the other direction."""
         return []
 
     def finish(self) -> list[Item]:
-        """Hands on what is held: it is not a header, or comes after one."""
+        """Passes on the held bytes: they are not a header, or come after it."""
         self.done = True
         held, self._held = self._held, []
         return list(held)

@@ -1,4 +1,4 @@
-"""The layers that are known, in the order in which they are looked for."""
+"""The known layers, in the order in which they are tried."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LAYERS: list[Layer] = [proxy.LAYER, http_refusal.LAYER, websocket.LAYER, s2.LAYE
 
 
 def first_layer(heads: Heads, begun: Collection[str] = ()) -> Detected | Undecided | None:
-    """The layer that a connection begins with, except for those that have `begun` before. None: none of those
-    known."""
+    """The known layer with which a connection begins, except for those that have already `begun`. None: there
+    is none."""
     waits = None
     for layer in LAYERS:
         if layer.name in begun:
@@ -29,10 +29,10 @@ def first_layer(heads: Heads, begun: Collection[str] = ()) -> Detected | Undecid
 
 
 def next_layer(data: bytes, frames: int) -> Layer | None:
-    """The layer that begins with `data` where a frame should begin; `frames` came before."""
+    """The layer that begins with `data` where a frame should begin, after `frames` frames."""
     return next((layer for layer in LAYERS if layer.replaces(data, frames)), None)
 
 
 def layer_of(packet: bytes) -> Layer | None:
-    """The layer in which a packet in the middle of a stream begins, if that is sure."""
+    """The layer with which a packet in the middle of a stream certainly begins, if there is one."""
     return next((layer for layer in LAYERS if layer.resumes(packet)), None)

@@ -14,13 +14,13 @@ from .layer import Column, Compresses, Layer, LayerBytes, LayerOptions, Learns, 
 
 _Placed = tuple[Direction, Item]
 
-# A NATS connection has three at most: PROXY, TLS and WebSocket, or S2 and WebSocket.
+# A NATS connection has at most three: PROXY, and TLS and WebSocket, or S2 and WebSocket.
 MOST_LAYERS = 8
 
 
 class _Level:
-    """A layer of this connection. `running` transforms still change something, `transforms` has
-    all; `begun` are the directions whose bytes have come so far as to the layer."""
+    """One layer of this connection. `transforms` has all of its transforms, and `running` those that still
+    change something. `begun` has the directions in which the layer has begun."""
 
     def __init__(
         self, layer: Layer, options: LayerOptions, opaque: list[tuple[Direction, Layer]]
@@ -63,16 +63,16 @@ class _Level:
 class Stack:
     """Takes the items of both directions with `feed`, in the order of their packets; then `finish`.
 
-    It is true while a layer changes anything: `feed` may be left out otherwise.
+    A stack is true while a layer changes anything. While it is false, `feed` need not be called.
     """
 
     def __init__(self, options: LayerOptions = LayerOptions()) -> None:
         self._options = options
         self._levels: list[_Level] = []
-        self._opaque: list[tuple[Direction, Layer]] = []  # since they were asked for
+        self._opaque: list[tuple[Direction, Layer]] = []  # since the last `take_opaque`
 
     def __bool__(self) -> bool:
-        for level in self._levels:  # a plain loop: asked for every packet
+        for level in self._levels:  # a plain loop, because this runs for every packet
             if level.running:
                 return True
         return False
@@ -84,7 +84,7 @@ class Stack:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more layers are believed: hostile bytes may claim any number of them."""
+        """Whether no more layers are accepted: hostile bytes may claim any number of them."""
         return len(self._levels) >= MOST_LAYERS
 
     def decodes(self, layer: Layer) -> bool:
@@ -92,20 +92,22 @@ class Stack:
         return bool(layer.transforms and not self.is_full)
 
     def resumes(self, layer: Layer) -> bool:
-        """Whether a packet in the middle of a direction that resembles this layer begins in it: its packets
-        have a mark of their own, or the other direction has the layer."""
+        """Whether a packet in the middle of a direction that looks like this layer belongs to it: its packets
+        are unmistakable (`implies_nats`), or the connection already has the layer."""
         return layer.implies_nats or any(level.layer is layer for level in self._levels)
 
     def joins(self, layer: Layer) -> bool:
-        """Whether a packet that begins in this layer is decoded although nothing else shows that the
-        connection carries NATS: the layer shows it, or secrets will."""
+        """Whether a packet that begins with this layer is decoded although nothing else shows that the
+        connection carries NATS: the layer proves it, or the plaintext may prove it, because there are
+        secrets.
+        """
         return layer.implies_nats or layer.decrypts and self._options.key_logs.may_have_secrets
 
     def push(self, layer: Layer, directions: Sequence[Direction]) -> tuple[int, set[Direction]]:
         """Adds a layer for these directions: a new one on top, or the one that the other direction has pushed
         before. Returns its height, and the directions that it changes."""
         levels = self._levels
-        # Above all layers of these directions: one further down would get its own plaintext.
+        # Above all layers of these directions: a layer further down would get its own plaintext.
         free = 0
         for height, each in enumerate(levels, 1):
             if each.begun.intersection(directions):
@@ -136,8 +138,8 @@ class Stack:
         return found
 
     def finish(self) -> list[_Placed]:
-        """Returns the remaining items when the connection is over, and ends the layers. To be called again
-        where a layer is pushed afterwards."""
+        """Ends the layers when the connection is over; returns their remaining items. Must be called again if
+        a layer is pushed afterwards."""
         placed: list[_Placed] = []
         for height, level in enumerate(self._levels):
             for direction, transform in list(level.running.items()):
@@ -154,7 +156,7 @@ class Stack:
 
     @property
     def facts(self) -> dict[str, Value]:
-        """What the layers have learned about the connection, by columns of `sessions` and `flows`."""
+        """The facts that layers have learned about the connection, by columns of `sessions` and `flows`."""
         found: dict[str, Value] = {}
         for level in self._levels:
             for transform in level.transforms.values():
@@ -173,12 +175,12 @@ class Stack:
         return names
 
     def transforms(self, direction: Direction) -> list[Transform]:
-        """The transforms of one direction, the lowest first; also those that are done."""
+        """The transforms of one direction, the lowest first, including those that are done."""
         found = (level.transforms.get(direction) for level in self._levels)
         return [transform for transform in found if transform]
 
     def byte_counts(self, direction: Direction) -> dict[str, LayerBytes]:
-        """Where the bytes of one direction went in each layer, the lowest first."""
+        """The byte counts of one direction by layer, the lowest first."""
         found: dict[str, LayerBytes] = {}
         for level in self._levels:
             transform = level.transforms.get(direction) if direction in level.begun else None

@@ -1,9 +1,9 @@
 """S2 blocks and the checksum of their plaintext, as servers write them.
 
 S2 is an extension of Snappy (github.com/klauspost/compress/s2; google/snappy: framing_format.txt). With the
-extra `s2`, `numba` makes machine code that decodes blocks, once there are many, and `google-crc32c` computes
-the checksums; `pyarrow` decodes blocks until then. Python alone spends 250 ns on an element, a third of them
-to copy its bytes, and a fifth of all time on checksums.
+extra `s2`, `numba` compiles machine code that decodes blocks, once there are many, and `google-crc32c`
+computes the checksums. Until then, `pyarrow` decodes blocks. Pure Python spends 250 ns on an element, a third
+of this on copying its bytes, and a fifth of the total time on checksums.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .kernel import Kernel
 from .snappy import decompress, repeat_length
 
 MOST_PLAIN_BYTES = 4 << 20
-"""Of one block (klauspost/compress s2/reader.go); servers write at most 1 MiB."""
+"""The largest plaintext of one block (klauspost/compress s2/reader.go); servers write at most 1 MiB."""
 
 _POLYNOMIAL = 0x82F63B78  # CRC-32C, bits reversed
-# Found by search among the multiples of the polynomial: six terms, all but the first of which are so small
-# that a fold takes almost as many bits as its first exponent.
+# The exponents of a multiple of the polynomial, found by search. It has only six terms, and all exponents but
+# the first are so small that one fold removes almost as many bits as the first exponent.
 _FOLD, _FOLD_TO = 1285, (40, 38, 19, 8, 0)
 _MOST_TABLE_BITS = 1536  # 1400 and 2048 are as fast, 2600 takes longer
 _MASK_DELTA = 0xA282EAD8
@@ -30,11 +30,11 @@ _MOST_VARINT_BYTES = 5
 
 
 class BlockError(ValueError):
-    """The bytes are no S2 block."""
+    """The bytes are not an S2 block."""
 
 
 def decode_block(data: bytes) -> bytes:
-    """The plaintext of one block. Raises BlockError; never makes more than `MOST_PLAIN_BYTES`."""
+    """The plaintext of one block, at most `MOST_PLAIN_BYTES`. Raises BlockError."""
     size, at = _plain_bytes(data)
     for decode in (_KERNEL, decompress):
         plain = decode(data, at, size)
@@ -44,7 +44,7 @@ def decode_block(data: bytes) -> bytes:
 
 
 def decode_in_python(data: bytes) -> bytes:
-    """The same without a library."""
+    """The same as `decode_block`, in pure Python."""
     size, at = _plain_bytes(data)
     try:
         out = _decode_elements(data, at, size)
@@ -56,7 +56,7 @@ def decode_in_python(data: bytes) -> bytes:
 
 
 def masked_checksum(plain: bytes) -> int:
-    """The masked CRC-32C of a block's plaintext, as a chunk carries it (framing_format.txt, section 3)."""
+    """The masked CRC-32C of a block's plaintext, as it is in a chunk (framing_format.txt, section 3)."""
     crc = _crc32c()(plain)
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
 
@@ -78,13 +78,14 @@ def _plain_bytes(data: bytes) -> tuple[int, int]:
 _LITERALS = tuple((tag >> 2) + 1 if tag & 3 == 0 and tag < 240 else 0 for tag in range(256))
 _LENGTHS = tuple((tag >> 2 & 7) + 4 if tag & 3 == 1 else (tag >> 2) + 1 for tag in range(256))
 _HIGH_BITS = tuple((tag & 0xE0) << 3 for tag in range(256))
-# Of a block, after which its plaintext is measured: copies make at most 22 times as much.
+# The size of the plaintext is checked after this many bytes of a block: copies make at most 22 times as much.
 _MEASURED_BYTES = 1 << 16
 
 
 def _decode_elements(data: bytes, at: int, size: int) -> bytearray:
-    """Most elements are short literals, with one or more copies after each. Whether a copy begins within the
-    plaintext is clear without `len(out)` if that was long enough some time before."""
+    """The plaintext of the elements from `at` on. Most of them are short literals, with one or more copies
+    after each. `known` is an earlier `len(out)`: a copy with a distance up to `known` certainly begins within
+    the plaintext, and does not need the present `len(out)`."""
     out, known, distance, end = bytearray(), 0, 0, len(data)
     literals, lengths, high_bits = _LITERALS, _LENGTHS, _HIGH_BITS
     while at < end:
@@ -106,7 +107,7 @@ def _decode_elements(data: bytes, at: int, size: int) -> bytearray:
                 if near := high_bits[tag] | data[at + 1]:
                     distance = near
                     at += 2
-                else:  # the distance of the copy before
+                else:  # the same distance as in the copy before
                     length, at = repeat_length(length - 4, data, at + 2)
             elif kind == 2:
                 distance = data[at + 1] | data[at + 2] << 8
@@ -139,7 +140,7 @@ def _literal(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _copied(out: bytearray, distance: int, length: int, size: int) -> bytearray:
-    """What a copy adds, after all checks; it may copy bytes that it adds itself."""
+    """The bytes that a copy adds, after all checks. A copy may repeat bytes that it adds itself."""
     start = len(out) - distance
     if not 0 <= start < len(out):
         raise BlockError("a copy from before the start of the block")
@@ -161,12 +162,12 @@ def _crc32c() -> Callable[[bytes], int]:
 
 def crc32c_in_python(data: bytes) -> int:
     """CRC-32C (RFC 3720, appendix B.4), by folding: 430 MB/s for 64 KiB, 260 for 8 KiB, 80 for 1 KiB; tables
-    alone do 25.
+    alone reach 25.
 
     The data is a polynomial, whose first bit has the highest power, and the CRC is its remainder. The CRC's
-    polynomial divides x**1285 + x**40 + x**38 + x**19 + x**8 + 1, so the others may replace the first of
-    these terms without a change of the remainder. Squaring doubles all exponents. One operation on integers
-    replaces thousands of terms.
+    polynomial divides x**1285 + x**40 + x**38 + x**19 + x**8 + 1, so the other terms can replace the first
+    one without changing the remainder. Squaring doubles all exponents. One operation on integers replaces
+    thousands of terms.
     """
     size = 8 * len(data)
     if size <= _MOST_TABLE_BITS:
@@ -175,7 +176,7 @@ def crc32c_in_python(data: bytes) -> int:
     while size > _MOST_TABLE_BITS:
         scale = (size // _FOLD).bit_length() - 1
         if scale and size - (_FOLD << scale) < _FOLD << scale - 1:
-            scale -= 1  # half of it takes more bits
+            scale -= 1  # a fold of half the size removes more bits
         taken = min((_FOLD - _FOLD_TO[0]) << scale, size - (_FOLD << scale)) & ~7
         first = number & ((1 << taken) - 1)
         number >>= taken
@@ -186,7 +187,7 @@ def crc32c_in_python(data: bytes) -> int:
 
 
 def _remainder(data: bytes, crc: int) -> int:
-    """The CRC after some data, by tables of 16 bits. As arrays they stay in the processor's cache."""
+    """The CRC after some data, by tables for 16 bits. As arrays, they stay in the processor's cache."""
     first, second = _tables()
     whole = len(data) & ~3
     words = array("I", data[:whole])
@@ -202,7 +203,7 @@ def _remainder(data: bytes, crc: int) -> int:
 
 @cache
 def _tables() -> tuple[array[int], array[int]]:
-    """What 16 bits become when 32 or 16 bits are shifted out after them."""
+    """For all values of 16 bits: what they become after a shift by 32 bits, and after a shift by 16 bits."""
     byte = []
     for value in range(256):
         for _ in range(8):

@@ -1,9 +1,10 @@
-"""The elements of S2 blocks, decoded by machine code, which `numba` makes of `decode_elements` (extra `s2`).
+"""Decodes the elements of S2 blocks in machine code, which `numba` compiles from `decode_elements` (extra
+`s2`).
 
 The machine code is about ten times as fast as `pyarrow` with rewritten blocks. But `numba` takes more than
-half a second to import, and some seconds to compile, once on a machine; so it is loaded when a process has
-decoded `LOADED_AFTER` bytes. The elements are those of Snappy (google/snappy: format_description.txt) and a
-copy with the distance of the copy before it (github.com/klauspost/compress/s2).
+half a second to import, and some seconds to compile, once on a machine. So it is loaded only when a process
+has decoded `LOADED_AFTER` bytes. The elements are those of Snappy (google/snappy: format_description.txt) and
+a copy with the distance of the copy before it (github.com/klauspost/compress/s2).
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ from typing import cast
 from .snappy import REPEAT_BASES
 
 LOADED_AFTER = 64 << 20
-"""Of plaintext, in one process. Without the kernel this takes 1 s with `pyarrow`, else 2 s."""
+"""The bytes of plaintext that a process decodes before it loads the machine code. This takes 1 s with
+`pyarrow`, and 2 s in pure Python."""
 
 _SHORT_LITERAL, _SHORT_COPY = 4, 16
-"""A short element is copied with so many bytes although it may have fewer, which the next element overwrites:
-the processor cannot guess the end of a loop of its own size (half the speed). Literals of 16 take a third
-longer than those of 4, because a copy often reads what the literal before it has just written."""
+"""A short element is copied as this many bytes, even if it has fewer; the next element overwrites the rest. A
+loop of exactly the element's size runs at half the speed, because the processor cannot predict its end.
+Copying literals as 16 bytes takes a third longer than as 4, because a copy often reads what the literal
+before it has just written."""
 
 
 class Kernel:
-    """Decodes blocks from the moment on when machine code pays. Forks and threads may share it."""
+    """Decodes blocks in machine code, once there are so many that it pays. Forks and threads may share it."""
 
     def __init__(self, loaded_after: int = LOADED_AFTER) -> None:
         self._left = loaded_after
@@ -42,15 +45,16 @@ class Kernel:
 
 
 def load() -> Callable[[bytes, int, int], bytes | None] | None:
-    """A function like `Kernel`'s call, in machine code; None: `numba` is not installed."""
+    """A machine code function with the arguments and result of `Kernel.__call__`; None: `numba` is not
+    installed."""
     try:
         import numba
         import numpy as np
     except ImportError:
         return None
-    try:  # to keep it for the next process
+    try:  # stores it for the next process
         compiled = numba.njit(cache=True, nogil=True)(decode_elements)
-    except RuntimeError:  # no folder that can be written
+    except RuntimeError:  # there is no writable folder
         compiled = numba.njit(nogil=True)(decode_elements)
     decode = cast("Callable[[object, int, object], int]", compiled)
 
@@ -63,13 +67,13 @@ def load() -> Callable[[bytes, int, int], bytes | None] | None:
 
 
 def _nothing(block: bytes, at: int, size: int) -> None:
-    """There is no `numba`."""
+    """Decodes nothing, because `numba` is not installed."""
 
 
 def decode_elements(block: bytes, at: int, out: bytearray) -> int:
-    """Writes the plaintext of the elements from `at` on to `out`. Returns how many bytes that makes; -1: the
-    block is damaged, or makes more than `out` holds. The machine code has arrays of bytes instead of these
-    types; `& 0xFF` makes an element of them a signed number of 64 bits."""
+    """Writes the plaintext of the elements from `at` on to `out`. Returns its size; -1: the block is damaged,
+    or its plaintext does not fit in `out`. The machine code gets arrays of bytes instead of these types; `&
+    0xFF` turns an element of an array into a signed number of 64 bits."""
     end, room = len(block), len(out)
     last_in, last_out = end - _SHORT_LITERAL, room - _SHORT_COPY
     made = distance = 0
@@ -110,7 +114,7 @@ def decode_elements(block: bytes, at: int, out: bytearray) -> int:
         at += width
         if near or kind != 1:
             distance = near
-        elif size > 8:  # the distance of the copy before, and a length that follows
+        elif size > 8:  # the same distance as in the copy before, and a length that follows
             width = size - 8
             if at + width > end:
                 return -1

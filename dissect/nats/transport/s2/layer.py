@@ -24,12 +24,13 @@ _COMPRESSED, _STORED, _IDENTIFIES = 0x00, 0x01, 0xFF
 _FIRST_SKIPPABLE = 0x80  # up to 0xFE, which is padding
 _HEAD_BYTES, _CHECKSUM_BYTES = 4, 4
 
-# A chunk of these types holds a checksum and a block, which is at most a sixth larger than its plaintext
-# (google/snappy: MaxCompressedLength).
+# The largest compressed or stored chunk: a checksum and a block, which is at most a sixth larger than its
+# plaintext (google/snappy: MaxCompressedLength).
 _MOST_CHUNK_BYTES = _CHECKSUM_BYTES + 32 + MOST_PLAIN_BYTES * 7 // 6
 
-# How many bytes may be decoded in vain, by the bytes of the stream before them: the next identifier is sought
-# inside of a false chunk, and hostile bytes may have one every 18 bytes, each before a chunk of megabytes.
+# The limit of bytes that are decoded in vain: a constant plus a multiple of the bytes of the stream before
+# them. After a false chunk, the next identifier is searched inside it, and hostile bytes may have an
+# identifier every 18 bytes, each before a chunk of megabytes.
 _FREE_VAIN_BYTES, _MOST_VAIN = 16 << 20, 4
 
 
@@ -47,12 +48,12 @@ class S2Transform:
         self._plain = Plaintext()
         self.counts = self._plain.counts
         self._held = bytearray()
-        self._wanted_bytes = 0  # in `_held`, before the chunk at its beginning is whole
+        self._wanted_bytes = 0  # size of the incomplete chunk at the beginning of `_held`
         self._in_step = False  # whether `_held` begins with a chunk
         self._is_proven = False  # whether a checksum was right since the identifier
         self._expansion = Expansion()
-        self._is_exhausted = False  # whether it has expanded too much
-        self._vain_bytes = 0  # of chunks that could not be decoded
+        self._is_exhausted = False  # whether the stream has expanded too much
+        self._vain_bytes = 0  # bytes of chunks that could not be decoded
 
     def feed(self, item: Item) -> list[Item]:
         """Returns a chunk of plaintext for each block that `item` completes."""
@@ -78,16 +79,16 @@ class S2Transform:
         return plain.hand_on()
 
     def resume(self) -> list[Item]:
-        """Neither direction waits for the other."""
+        """Returns nothing: neither direction waits for the other."""
         return []
 
     def finish(self) -> list[Item]:
-        """Counts the chunk that never ended as skipped."""
+        """Counts an incomplete chunk at the end as skipped."""
         self._skip(len(self._held))
         return self._plain.finish()
 
     def _find(self) -> bool:
-        """Skips what comes before the next identifier; whether there is one."""
+        """Skips the bytes before the next identifier; returns whether there is one."""
         held = self._held
         found = held.find(IDENTIFIER)
         snappy = held.find(SNAPPY_IDENTIFIER, 0, found if found >= 0 else len(held))
@@ -100,7 +101,7 @@ class S2Transform:
         return True
 
     def _take_chunk(self) -> bool:
-        """Takes the chunk that `_held` begins with; False: it is not complete."""
+        """Takes the chunk with which `_held` begins. Returns False if no more chunks can be taken now."""
         held = self._held
         if len(held) < _HEAD_BYTES:
             return False
@@ -148,15 +149,16 @@ class S2Transform:
         return True
 
     def _passed_over(self, size: int) -> int:
-        """How many bytes to pass over after a chunk that could not be decoded: one, or the whole chunk if too
-        many bytes were decoded in vain."""
+        """The number of bytes to skip after a chunk could not be decoded: one, or the whole chunk if too many
+        bytes were decoded in vain."""
         self._vain_bytes += size
         before = self.counts.carried + self.counts.overhead + self.counts.skipped
         return 1 if self._vain_bytes <= _FREE_VAIN_BYTES + _MOST_VAIN * before else size
 
     def _fail(self, text: str, size: int = 1) -> bool:
-        """The held bytes are not a chunk: another identifier is sought after the first `size` bytes. An
-        identifier that no valid chunk follows was none, and is worth no anomaly."""
+        """Handles held bytes that are not a chunk: skips `size` of them, and searches for another identifier;
+        returns whether there is one. If no valid chunk followed the last identifier, it was not really an
+        identifier, and this is no anomaly."""
         if self._is_proven:
             self._plain.note(Anomaly.DECOMPRESSION_ERROR, text)
         self._in_step = False

@@ -1,4 +1,4 @@
-"""S2 blocks rewritten as Snappy blocks, which `pyarrow` decompresses twice as fast as Python.
+"""Rewrites S2 blocks as Snappy blocks, which `pyarrow` decompresses twice as fast as pure Python.
 
 S2 adds one element to Snappy: a copy with the distance of the copy before it, which becomes an ordinary copy
 here (google/snappy: format_description.txt; github.com/klauspost/compress/s2). Most extras and all workers of
@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-# The low bits of a tag: an element of literal bytes, or a copy whose distance has so many bytes.
+# The low bits of a tag: a literal, or a copy whose distance takes one, two or four bytes.
 _LITERAL, _COPY_1, _COPY_2, _COPY_4 = range(4)
 _FIRST_LONG_LITERAL = 60 << 2  # tags from here on are followed by a length
 _MOST_COPY_BYTES = 64
 _LONGEST_STEP = 61
 REPEAT_BASES = (8, 260, 65540)
-"""Of a copy with a repeated distance, what the bytes after its tag add to: one, two or three of them."""
+"""The length of a long copy with a repeated distance is one of these numbers, plus the number in the one, two
+or three bytes that follow."""
 
 
 def _step(tag: int) -> int:
-    """The size of an element by its tag; 0: the tag alone does not say."""
+    """The size of an element by its tag; 0: the tag alone does not show it."""
     kind = tag & 3
     if kind == _LITERAL:
         return (tag >> 2) + 2 if tag < _FIRST_LONG_LITERAL else 0
@@ -50,7 +51,7 @@ def snappy_block(block: bytes, at: int, size: int) -> bytes:
     the library."""
     steps = block.translate(_STEPS) + bytes(_LONGEST_STEP)
     end, begun = len(block), 0
-    # The last two elements: an encoder never writes two short literals in a row.
+    # The last two elements, one of which is a copy: an encoder never writes two short literals in a row.
     latest = before = at
     pieces = []
     while True:
@@ -83,8 +84,8 @@ def snappy_block(block: bytes, at: int, size: int) -> bytes:
 
 
 def repeat_length(code: int, block: bytes, at: int) -> tuple[int, int]:
-    """The length of a copy with a repeated distance, and where the next element begins. Raises IndexError
-    if the block ends before."""
+    """The length of a copy with a repeated distance, and where the next element begins. Raises IndexError if
+    the block ends too early."""
     if code < 5:
         return code + 4, at
     width = code - 4
@@ -109,7 +110,8 @@ def _copies(block: bytes, at: int, length: int) -> bytes:
 
 @cache
 def _library() -> Callable[[bytes, int], bytes] | None:
-    """Decompresses a block of the size that it announces; raises OSError."""
+    """The function of `pyarrow` that decompresses a block to its announced size; it raises OSError. None:
+    there is none."""
     try:
         from pyarrow import Codec
     except ImportError:
