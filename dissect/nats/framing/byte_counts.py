@@ -1,4 +1,4 @@
-"""The byte counts of one direction. The sums close: span = framed + skipped + missing + unfinished."""
+"""The byte counts of one direction. They add up: span = framed + skipped + missing + unfinished."""
 
 from __future__ import annotations
 
