@@ -14,7 +14,7 @@ from .layer import Column, Compresses, Layer, LayerBytes, LayerOptions, Learns, 
 
 _Placed = tuple[Direction, Item]
 
-# A NATS connection has at most three: PROXY, and TLS and WebSocket, or S2 and WebSocket.
+# A NATS connection has at most three: PROXY, TLS and WebSocket, or S2 and WebSocket.
 MOST_LAYERS = 8
 
 

@@ -1,1 +1,1 @@
-"""TLS: handshakes and secrets -> the plaintext of records, where they can be decrypted."""
+"""TLS: handshakes and secrets -> the plaintext of the records that can be decrypted."""

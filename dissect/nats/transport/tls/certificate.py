@@ -1,6 +1,6 @@
 """Subject, issuer and dates of the certificates in a TLS handshake, read by the package `cryptography`.
 
-A certificate is in the clear in TLS 1.2; in TLS 1.3 the secrets of the connection are needed to see it.
+In TLS 1.2 certificates are sent in the clear; in TLS 1.3 they can be read only with the connection's secrets.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import NamedTuple
 from ...number_formats import moment_text
 from ...secrets.key_log import can_decrypt
 
-# Of a column of times: in the year 2262; some certificates are valid until 9999.
+# The largest time in a column, in the year 2262. Some certificates are valid until 9999.
 _LAST_NS = 2**63 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class Certificate(NamedTuple):
-    """The facts of a certificate: its subject and issuer as RFC 4514 writes them, and the time in which it is
-    valid, in nanoseconds since the epoch."""
+    """The facts of a certificate: its subject and issuer as in RFC 4514, and the bounds of its validity in
+    nanoseconds since the epoch."""
 
     subject: str
     issuer: str
@@ -27,7 +27,7 @@ class Certificate(NamedTuple):
     not_after_ns: int
 
     def flaw(self, ts_ns: int) -> str:
-        """Why the certificate is not valid at a time; empty: it is."""
+        """The reason why the certificate is not valid at a time; empty if it is valid."""
         if ts_ns > self.not_after_ns:
             return f"expired at {moment_text(self.not_after_ns)[:19]} UTC: {self.subject}"
         if ts_ns < self.not_before_ns:
@@ -36,13 +36,13 @@ class Certificate(NamedTuple):
 
 
 def read_certificate(der: bytes) -> Certificate | None:
-    """The facts of a certificate; None: it cannot be read, or `cryptography` is not installed."""
+    """Parses a certificate; None: it cannot be read, or `cryptography` is not installed."""
     if not can_decrypt():
         return None
     from cryptography import x509
 
     try:
-        with warnings.catch_warnings():  # about what is unusual in a certificate, which is not ours
+        with warnings.catch_warnings():  # about unusual certificates, which are not ours
             warnings.simplefilter("ignore")
             found = x509.load_der_x509_certificate(der)
             return Certificate(
@@ -51,14 +51,14 @@ def read_certificate(der: bytes) -> Certificate | None:
                 _time_ns(found.not_valid_before_utc),
                 _time_ns(found.not_valid_after_utc),
             )
-    except (TypeError, ValueError, x509.InvalidVersion):  # as fuzzing showed
+    except (TypeError, ValueError, x509.InvalidVersion):  # found by fuzzing
         return None
 
 
 def first_certificate(body: bytes, is_13: bool) -> bytes:
     """The sender's own certificate in a Certificate message (RFC 5246, 7.4.2; RFC 8446, 4.4.2); empty: it has
     none."""
-    # After the context of TLS 1.3 and the size of the list.
+    # It follows the context (only TLS 1.3) and the size of the list.
     at = 3 + (1 + body[0] if is_13 and body else 0)
     size = int.from_bytes(body[at : at + 3], "big")
     found = body[at + 3 : at + 3 + size]

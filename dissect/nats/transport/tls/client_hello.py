@@ -1,8 +1,8 @@
-"""The ClientHello of TLS: what it asks for, and its JA3 and JA4 fingerprints.
+"""The ClientHello of TLS: its fields, and its JA3 and JA4 fingerprints.
 
 RFC 8446 (4.1.2). JA3 is the MD5 of five lists (https://github.com/salesforce/ja3); JA4 is a readable part and
-two truncated SHA-256 (https://github.com/FoxIO-LLC/ja4). Both tell TLS libraries apart, not users. A hostile
-message is cut short in silence: a field that is not there is empty.
+two truncated SHA-256 hashes (https://github.com/FoxIO-LLC/ja4). Both distinguish TLS libraries, not users. A
+malformed message raises no error: fields that are not there are empty.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _VERSION_NAMES = {0x0304: "13", 0x0303: "12", 0x0302: "11", 0x0301: "10", 0x0300
 
 
 class ClientHello(NamedTuple):
-    """A ClientHello. `version` is the one of the old field, which TLS 1.3 says is 1.2."""
+    """A ClientHello. `version` is the legacy version field, which is 1.2 in TLS 1.3."""
 
     version: int
     random: bytes
@@ -29,7 +29,7 @@ class ClientHello(NamedTuple):
 
     @property
     def server_name(self) -> str:
-        """The name of the server (SNI); empty: it is not in the hello."""
+        """The name of the server (SNI); empty if it is not in the hello."""
         field = self.extensions.get(SERVER_NAME, b"")
         size = int.from_bytes(field[3:_SERVER_NAME_HEAD], "big")
         name = field[_SERVER_NAME_HEAD : _SERVER_NAME_HEAD + size]
@@ -82,7 +82,8 @@ class ClientHello(NamedTuple):
 
 
 def read_client_hello(body: bytes) -> ClientHello | None:
-    """The ClientHello in the body of a handshake message; None: it ends before its random does."""
+    """The ClientHello in the body of a handshake message; None if the body is too short to contain a
+    random."""
     if len(body) < 34:
         return None
     at = 35 + (body[34] if len(body) > 34 else 0)  # after the session id
@@ -95,7 +96,7 @@ def read_client_hello(body: bytes) -> ClientHello | None:
 
 
 def extensions(data: bytes) -> dict[int, bytes]:
-    """The extensions of a hello, in their order, from the two bytes of their size on."""
+    """The extensions of a hello, in order. `data` begins with the two bytes of their total size."""
     found: dict[int, bytes] = {}
     at, end = 2, 2 + int.from_bytes(data[:2], "big")
     while at + 4 <= min(end, len(data)):
@@ -112,7 +113,7 @@ def _numbers(data: bytes) -> list[int]:
 
 
 def _real(numbers: Iterable[int]) -> list[int]:
-    """Without those that mean nothing: clients mix them in to keep servers tolerant (GREASE, RFC 8701)."""
+    """The numbers without GREASE values (RFC 8701), which clients add only to keep servers tolerant."""
     return [each for each in numbers if each & 0x0F0F != 0x0A0A or each >> 8 != each & 0xFF]
 
 

@@ -18,8 +18,8 @@ _IV_BYTES, _TAG_BYTES, _EXPLICIT_BYTES = 12, 16, 8
 
 
 class Suite(NamedTuple):
-    """A cipher suite: `cipher` is `gcm`, `chacha20`, `ccm`, `ccm8` or `cbc`; `hash` is the hash of the key
-    schedule, `mac` that of the MAC of a CBC suite."""
+    """A cipher suite: `cipher` is `gcm`, `chacha20`, `ccm`, `ccm8` or `cbc`; `hash` is the hash function of
+    the key schedule, `mac` the hash function of a CBC suite's MAC."""
 
     name: str
     cipher: str
@@ -42,7 +42,7 @@ _KINDS = (
     ("AES_128_CCM_8", "ccm8", 16, "sha256", ""),
     ("AES_256_CCM_8", "ccm8", 32, "sha256", ""),
 )
-"""What follows the key exchange in the name of a suite of TLS 1.2, and what it means."""
+"""For TLS 1.2: the part of a suite's name after the key exchange, and the other fields of `Suite`."""
 
 # fmt: off
 _CODES = {
@@ -59,7 +59,7 @@ _CODES = {
     "ECDHE_PSK": (0xD001, 0xD002, 0xCCAC, 0xC035, 0xC036, 0xC037, 0, 0xC038),
 }
 # fmt: on
-"""By key exchange, the codes in the order of `_KINDS`; 0: there is no such suite."""
+"""Key exchange -> the codes of its suites, in the order of `_KINDS`; 0: there is no such suite."""
 
 
 def _suites() -> dict[int, Suite]:
@@ -79,12 +79,12 @@ def _suites() -> dict[int, Suite]:
 
 
 SUITES = _suites()
-"""The cipher suites that can be opened, by their code (IANA, TLS Cipher Suites)."""
+"""The cipher suites whose records can be opened, by code (IANA, TLS Cipher Suites)."""
 
 
 class Opener(Protocol):
-    """Opens records. `open` returns the content type and the plaintext of one; None: the sequence number, the
-    keys or the bytes are wrong."""
+    """Opens records. `open` returns the content type and the plaintext of a record; None: the sequence
+    number, the keys or the bytes are wrong."""
 
     def open(self, sequence: int, head: bytes, payload: bytes) -> tuple[int, bytes] | None: ...
 
@@ -111,7 +111,7 @@ class _Opener13:
 
 
 class _Opener12:
-    """RFC 5288 and 6655: an explicit nonce; RFC 7905: none."""
+    """RFC 5288 and 6655 (with an explicit nonce), and RFC 7905 (without one)."""
 
     def __init__(self, aead: _Aead, iv: bytes, explicit: bool, tag_bytes: int) -> None:
         self._aead, self._iv = aead, iv
@@ -131,7 +131,7 @@ class _Opener12:
 
 
 class _OpenerCbc:
-    """RFC 5246, 6.2.3.2, and RFC 7366 (encrypt-then-MAC). Whatever is wrong, the answer is the same None."""
+    """RFC 5246, 6.2.3.2, and RFC 7366 (encrypt-then-MAC). The result is None, whatever is wrong."""
 
     def __init__(self, key: bytes, mac_key: bytes, mac: str, mac_first: bool) -> None:
         self._key, self._mac_key, self._mac, self._mac_first = key, mac_key, mac, mac_first
@@ -168,7 +168,7 @@ class _OpenerCbc:
 
 
 def opener_13(suite: Suite, secret: bytes) -> Opener:
-    """For the records that a traffic secret protects."""
+    """The opener of the records that a traffic secret protects."""
     key = expand_label(secret, "key", suite.key_bytes, suite.hash)
     iv = expand_label(secret, "iv", _IV_BYTES, suite.hash)
     return _Opener13(_aead(suite, key), iv)
@@ -182,7 +182,7 @@ def next_secret(secret: bytes, suite: Suite) -> bytes:
 def opener_12(
     suite: Suite, master: bytes, randoms: tuple[bytes, bytes], of_client: bool, mac_first: bool
 ) -> Opener:
-    """For the records of one direction; `randoms` are the client's and the server's."""
+    """The opener of the records of one direction. `randoms` has the client's and the server's random."""
     client, server = randoms
     mac_bytes = hashlib.new(suite.mac).digest_size if suite.mac else 0
     iv_bytes = {"cbc": 0, "chacha20": _IV_BYTES}.get(suite.cipher, 4)
@@ -245,4 +245,4 @@ def _opened(aead: _Aead, nonce: bytes, data: bytes, associated: bytes) -> bytes 
 def _refusals() -> tuple[type[Exception], ...]:
     from cryptography.exceptions import InvalidTag
 
-    return InvalidTag, ValueError  # the latter: too short, or a nonce of the wrong size
+    return InvalidTag, ValueError  # ValueError: too short, or a nonce of the wrong size

@@ -1,7 +1,6 @@
 """The facts in the messages of a TLS handshake: randoms, version, cipher suite, certificates, alerts.
 
-RFC 8446 (4) and RFC 5246 (7.4). Hostile messages are cut short in silence: a field that is not there is not
-known.
+RFC 8446 (4) and RFC 5246 (7.4). A malformed message raises no error: fields that are not there stay unknown.
 """
 
 from __future__ import annotations
@@ -53,9 +52,12 @@ _ALERTS = {
 
 @dataclass(slots=True)
 class Handshake:
-    """What both directions know. `client_encrypts`: the client has sent a record that stays encrypted.
-    `is_proven`: in place of a hello that was not captured, a record that was opened shows what it said.
-    `says_missing`: an anomaly has said that one is missing."""
+    """The facts that both directions share.
+
+    - `client_encrypts`: the client has sent a record that stays encrypted.
+    - `is_proven`: a hello was not captured, but a record could be opened, which proves what the hello said.
+    - `says_missing`: an anomaly has reported that a hello is missing.
+    """
 
     client_random: bytes = b""
     server_random: bytes = b""
@@ -76,7 +78,7 @@ class Handshake:
 
     @property
     def is_known(self) -> bool:
-        """Whether both sides have said what keys depend on."""
+        """Whether everything is known on which the keys depend."""
         return bool(self.client_random and self.server_random) or self.is_proven
 
     @property
@@ -86,8 +88,8 @@ class Handshake:
 
     @property
     def is_other(self) -> bool:
-        """Whether the client offers protocols (RFC 7301, ALPN) that it does not speak NATS over: clients of
-        NATS offer none, and those of WebSocket offer HTTP/1.1 alone."""
+        """Whether the client offers protocols (RFC 7301, ALPN) that do not carry NATS. NATS clients offer
+        none, and WebSocket clients offer only HTTP/1.1."""
         return bool(set(self.protocols) - {"http/1.1"})
 
     @property
@@ -97,16 +99,16 @@ class Handshake:
 
     @property
     def version_text(self) -> str:
-        """The version that the server chose; empty: not known."""
+        """The version that the server chose; empty: unknown."""
         return _VERSIONS.get(self.version, f"{self.version:#06x}") if self.version else ""
 
     @property
     def suite(self) -> Suite | None:
-        """The cipher suite; None: not known, or not supported."""
+        """The cipher suite; None: unknown, or not supported."""
         return SUITES.get(self.suite_code)
 
     def read(self, kind: int, body: bytes) -> None:
-        """Takes a ClientHello or a ServerHello."""
+        """Reads a ClientHello or a ServerHello."""
         if len(body) < 34:
             return
         if kind == CLIENT_HELLO:
@@ -115,7 +117,7 @@ class Handshake:
             self._read_server_hello(body)
 
     def read_certificate(self, of_client: bool, body: bytes) -> Certificate | None:
-        """Takes a Certificate message; returns the certificate of its sender."""
+        """Reads a Certificate message; returns the certificate of its sender."""
         found = read_certificate(first_certificate(body, self.is_13))
         if of_client:
             self.client_certificate = found
@@ -124,18 +126,18 @@ class Handshake:
         return found
 
     def add_alert(self, code: int) -> str:
-        """Takes the code of an alert; returns its text."""
+        """Adds an alert by its code; returns its text."""
         return self.note_alert(_ALERTS.get(code, f"alert {code}"))
 
     def note_alert(self, text: str) -> str:
-        """Takes an alert, and returns its text."""
+        """Adds an alert by its text; returns the text."""
         if len(self.alerts) < _MOST_ALERTS:
             self.alerts.append(text)
         return text
 
     @property
     def facts(self) -> dict[str, Value]:
-        """What is known, by columns of `flows` and `sessions`."""
+        """The known facts, by columns of `flows` and `sessions`."""
         server, client = self.server_certificate, self.client_certificate
         return {
             "tls_version": self.version_text or None,
@@ -173,12 +175,12 @@ class Handshake:
 
 
 def suite_name(code: int) -> str:
-    """The name of a cipher suite (IANA); its code in hexadecimal, if it has none."""
+    """The name of a cipher suite (IANA), or its code in hexadecimal if it has none."""
     known = SUITES.get(code)
     if known:
         return known.name
     try:
-        from dpkt.ssl_ciphersuites import BY_CODE  # a fifth of a second: only for rare suites
+        from dpkt.ssl_ciphersuites import BY_CODE  # takes 0.2 s: only for rare suites
     except ImportError:
         raise MissingLibrary("dpkt", "dissect") from None
     return BY_CODE[code].name if code in BY_CODE else f"{code:#06x}"

@@ -1,8 +1,8 @@
 """The keys of one direction of TLS: the secret that protects the next record, and the number of this record.
 
-Where a hello is not in the capture, the secrets of the key logs are tried on the first records: the tag of a
-record proves the one that opens it. TLS 1.3 needs neither hello for that; the keys of TLS 1.2 also depend on
-the server's random, so its ServerHello must have been captured (RFC 5246, 6.3).
+If a hello was not captured, the secrets of the key logs are tried on the first records: the tag of a record
+proves which secret is right. TLS 1.3 needs neither hello for this; the keys of TLS 1.2 also depend on the
+server's random, so the ServerHello must have been captured (RFC 5246, 6.3).
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ _EPOCHS = {
 }
 """The generations of keys of TLS 1.3 in their order, and the labels of their secrets in a key log."""
 
-# A content type, and the tag of AES-CCM-8: TLS 1.3 has the shortest of all suites. Hostile ones are shorter.
+# The shortest valid payload of all suites: a content type and the tag of AES-CCM-8, in TLS 1.3.
 _SHORTEST_PAYLOAD = 9
 
-# What is tried after a gap, where the number of the next record is not known, and in all of a connection.
-_SHORTEST_RECORD = 22  # an encrypted one: head, one byte, tag
+# The limits of trials after a gap, where the number of the next record is unknown: numbers that are tried for
+# a record, and trials in one direction of a connection.
+_SHORTEST_RECORD = 22  # of an encrypted record: head, one byte, tag
 _MOST_SEQUENCES = 256
 _MOST_TRIALS = 20_000
 
-# What is tried where a hello is missing: the first whole records of a direction, each with so many secrets,
-# and as so many numbers that there are not more trials than this (20 ms).
+# The limits of trials where a hello is missing: the first whole records of a direction, the secrets for each
+# of them, and the trials for each of them (20 ms), from which the numbers that are tried follow.
 _MOST_SEARCHES = 4
 _MOST_CANDIDATES = 2_000
 _MOST_SEARCH_TRIALS = 8_000
-_MOST_HANDSHAKE_RECORDS = 8  # of one direction of TLS 1.3, before its traffic begins
+_MOST_HANDSHAKE_RECORDS = 8  # in one direction of TLS 1.3, before its traffic begins
 
 # Suites of TLS 1.3 by the size of their secrets: servers of NATS offer these (Go, crypto/tls).
 _SUITES_13 = {32: (0x1301, 0x1303), 48: (0x1302,)}
@@ -52,30 +53,30 @@ class _Candidate(NamedTuple):
 
 
 class DirectionKeys:
-    """Opens the records of one direction, one after the other. It holds no secret when it is pickled."""
+    """Opens the records of one direction, one after the other. A pickled object contains no secrets."""
 
     def __init__(self, handshake: Handshake, of_client: bool, key_logs: KeyLogs) -> None:
         self.handshake = handshake
         self.of_client = of_client
         self.epoch = "HANDSHAKE"  # of TLS 1.3
         self.sequence = 0
-        self.has_opened = False  # any record
+        self.has_opened = False  # whether any record was opened
         self.has_secrets = True
         self.opener: Opener | None = None
         self._key_logs = key_logs
-        # By epoch and KeyUpdates: the first record of a later epoch may be looked for many times.
+        # By epoch and number of KeyUpdates: the first record of a later epoch may be tried many times.
         self._openers: dict[tuple[str, int], Opener] = {}
-        self._generation = 0  # KeyUpdates
+        self._generation = 0  # number of KeyUpdates
         self._trials = 0
         self._searches = 0
-        self._tried = 0  # connections of key logs, in the latest search
-        self._window = 0  # numbers of records, in the latest search
+        self._tried = 0  # connections in the key logs that the latest search tried
+        self._window = 0  # record numbers that the latest search tried
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "opener": None, "_openers": {}}
 
     def open(self, head: bytes, payload: bytes) -> Opened | None:
-        """Opens the next record, which counts even if that fails."""
+        """Opens the next record. The record number advances even if that fails."""
         if self.handshake.offers_early_data and self.of_client and not self.has_opened:
             self.epoch = "EARLY"
         if self.opener and len(payload) < _SHORTEST_PAYLOAD:
@@ -88,17 +89,17 @@ class DirectionKeys:
         return opened
 
     def begin(self, epoch: str) -> None:
-        """Goes on with the first record of an epoch."""
+        """Continues with the first record of an epoch."""
         self.epoch, self.opener, self.sequence = epoch, None, 0
 
     def update(self) -> None:
-        """Goes on with the first record after a KeyUpdate."""
+        """Continues with the first record after a KeyUpdate."""
         self._generation += 1
         self.begin(self.epoch)
 
     def place(self, head: bytes, payload: bytes, lost_bytes: int) -> bool:
-        """Whether the record is one of the next ones, after that many bytes that were not read: then it is
-        the next one."""
+        """Tries a record as one of the next ones, after `lost_bytes` that were not read. If it can be opened,
+        it becomes the next record. Returns whether it can."""
         if self.handshake.is_13 and self.epoch == "HANDSHAKE":
             self.begin("TRAFFIC")
         last = self.sequence + min(lost_bytes // _SHORTEST_RECORD + 2, _MOST_SEQUENCES)
@@ -115,8 +116,8 @@ class DirectionKeys:
 
     @property
     def joins(self) -> bool:
-        """Whether the number of the next record is not known, because the other direction's records stand for
-        the handshake."""
+        """Whether the number of the next record is unknown, because a record of the other direction has
+        proven the handshake."""
         return self.handshake.is_proven and not self.has_opened
 
     @property
@@ -125,8 +126,9 @@ class DirectionKeys:
         return self._searches < _MOST_SEARCHES
 
     def search(self, head: bytes, payload: bytes) -> bool:
-        """Whether a secret of the key logs opens this record as one of the first ones: then it is the next
-        one, and the handshake is known. For a connection that lacks a hello."""
+        """Tries the secrets of the key logs on a record, as one of the first, if a hello is missing. If one
+        opens it, it becomes the next record, and the handshake is known. Returns whether one does.
+        """
         self._searches += 1
         candidates = list(islice(self._candidates(), _MOST_CANDIDATES))
         self._tried = len({candidate.random for candidate in candidates})
@@ -202,7 +204,8 @@ class DirectionKeys:
         return opened
 
     def _open_later(self, head: bytes, payload: bytes) -> Opened | None:
-        """Opens the first record of a later epoch: the secrets or the end of the one before are not known."""
+        """Opens the record as the first one of a later epoch: secrets or the end of this epoch may be
+        missing."""
         before = self.epoch, self.opener, self.sequence
         epochs = list(_EPOCHS)
         for epoch in epochs[epochs.index(self.epoch) + 1 :]:

@@ -1,7 +1,7 @@
-"""TLS: before the first NATS byte, or in place of CONNECT after the server's clear INFO.
+"""TLS: before the first NATS byte, or in place of CONNECT after the server's INFO, which is in the clear.
 
-TLS is detected by its record heads (RFC 8446, 5.1; RFC 5246, 6.2.1). With a key log its records are
-decrypted; without one its bytes are opaque, and a connection that begins with TLS shows no NATS.
+TLS is detected by the heads of its records (RFC 8446, 5.1; RFC 5246, 6.2.1). With a key log, its records are
+decrypted; without one, its bytes are opaque, and a connection that begins with TLS shows no NATS.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _DATA_RECORD = re.compile(rb"\x17\x03\x03[\x00-\x48]", re.DOTALL)
 _CHANGE_CIPHER_SPEC, _ALERT, _HANDSHAKE, _APPLICATION_DATA = range(20, 24)
 _CONTENT_TYPES = frozenset(range(20, 24))
 _HEAD_BYTES = 5
-_MOST_RECORD_BYTES = 0x48FF  # that `_RECORD` takes
+_MOST_RECORD_BYTES = 0x48FF  # the largest length that `_RECORD` matches
 _ALERT_BYTES = 19  # of an encrypted alert of TLS 1.3: alert, content type, tag
 _MOST_HANDSHAKE_BYTES = 1 << 18
 
-# How much may wait for the other side's hello.
+# At most this many bytes wait for the other side's hello.
 _MOST_WAITING_BYTES = 1 << 20
 
 _CLOSE_NOTIFY = 0
@@ -44,11 +44,11 @@ _APPLICATION_HEAD = b"\x17\x03\x03"
 
 
 class TlsTransform:
-    """Decrypts one direction. A record that cannot be opened is skipped; after a gap, reading goes on at the
-    next record whose tag proves it.
+    """Decrypts one direction. A record that cannot be opened is skipped; after a gap, reading continues at
+    the next record whose tag proves its number.
 
-    Where no secrets can come, it reads the handshake as far as that is in the clear, and then is `opaque`.
-    The state holds no secret: it can be pickled, and another process finds the secrets in the same key log.
+    If there can be no secrets, it reads the handshake as far as that is in the clear, and is then `opaque`.
+    The pickled state has no secrets; another process finds them in the same key log.
     """
 
     done = False
@@ -62,19 +62,19 @@ class TlsTransform:
         self._plain = Plaintext()
         self.counts = self._plain.counts
         self._held = bytearray()
-        self._wanted_bytes = 0  # in `_held`, before the record at its beginning is whole
-        self._gap_bytes = 0  # of `_held`: not captured, zeros in their place
-        self._whole_bytes = 0  # of `_held` before the first of them
-        self._messages = bytearray()  # of the handshake, not complete
+        self._wanted_bytes = 0  # size of the incomplete record at the beginning of `_held`
+        self._gap_bytes = 0  # bytes of `_held` that were not captured; zeros are in their place
+        self._whole_bytes = 0  # bytes of `_held` before the first of them
+        self._messages = bytearray()  # incomplete handshake messages
         self._is_encrypted = False
         self._is_waiting = False  # for the other side's hello
-        self._fails = False  # the record before this one: one anomaly tells all in a row
-        # Since the last record that was opened, where more than one may be gone.
+        self._fails = False  # whether the last record failed: one anomaly reports all in a row
+        # Bytes since the last record that was opened, if more than one record may be missing.
         self._lost_bytes = 0
 
     @property
     def facts(self) -> Mapping[str, Value]:
-        """What the handshake shows."""
+        """The facts that the handshake shows."""
         return self.handshake.facts
 
     def feed(self, item: Item) -> list[Item]:
@@ -101,7 +101,7 @@ class TlsTransform:
         return plain.hand_on()
 
     def resume(self) -> list[Item]:
-        """Returns what had to wait for the other side's hello."""
+        """Returns plaintext that had to wait for the other side's hello."""
         if not self._is_waiting or not self.handshake.is_known:
             return []
         self._take_records()
@@ -110,7 +110,7 @@ class TlsTransform:
         return self._plain.hand_on()
 
     def finish(self) -> list[Item]:
-        """Counts what never became a whole record as skipped."""
+        """Counts the bytes of an incomplete record at the end as skipped."""
         if self._is_waiting and not self.handshake.is_known:
             self._note_missing_hello()
         self._skip(len(self._held) - self._gap_bytes, self._gap_bytes)
@@ -141,8 +141,8 @@ class TlsTransform:
                 self._take_record(head, payload)
 
     def _take_application_data(self, data: bytes) -> None:
-        """Takes whole records of application data, as long as each is opened as the next one: nearly all
-        records of a connection. All others are held for `_take_record`."""
+        """Takes whole records of application data, as long as each is opened as the next one. These are
+        nearly all records of a connection. All others are held for `_take_record`."""
         held, keys, plain = self._held, self._keys, self._plain
         if held:
             held += data
@@ -244,8 +244,8 @@ class TlsTransform:
                 self._messages.clear()
 
     def _take_hidden(self, kind: int, size: int) -> None:
-        """Takes a record that stays encrypted. An alert in place of a Finished, or right after it, shows by
-        its type or size."""
+        """Takes a record that stays encrypted. An alert in place of a Finished, or right after it, is
+        recognized by its type or size."""
         handshake = self.handshake
         self._skip(_HEAD_BYTES + size)
         if self._of_client is not handshake.client_encrypts:
@@ -259,7 +259,7 @@ class TlsTransform:
     def _note_early_data(self) -> None:
         if self.handshake.offers_early_data:
             self._note(Anomaly.TLS_EARLY_DATA, "")
-        self.handshake.offers_early_data = False  # said once
+        self.handshake.offers_early_data = False  # reported once
 
     def _note(self, anomaly: Anomaly, text: str) -> None:
         if not self.handshake.is_other:
@@ -291,8 +291,8 @@ class TlsTransform:
             self._keys.update()
 
     def _take_gap(self, gap: Gap) -> None:
-        """A gap inside a record costs that record; one that hides a record's head costs what follows, up to a
-        record whose tag proves its place."""
+        """A gap inside a record loses that record. A gap that hides a record's head loses everything up to a
+        record whose tag proves its number."""
         self._plain.take(gap)
         held = self._held
         size = _HEAD_BYTES + int.from_bytes(held[3:5], "big") if len(held) >= _HEAD_BYTES else 0
@@ -308,7 +308,7 @@ class TlsTransform:
         self._plain.lose(gap.length)
 
     def _drop_damaged(self, size: int) -> None:
-        """The record at hand has a gap."""
+        """Skips the first record of `_held`, which has a gap."""
         missing, self._gap_bytes = self._gap_bytes, 0
         if self._is_encrypted or self._held[0] == _APPLICATION_DATA:
             self._is_encrypted = True
@@ -318,14 +318,14 @@ class TlsTransform:
         self._skip(size - missing, missing)
 
     def _read_damaged(self, message: bytes) -> None:
-        """A hello that a snap length has cut: a random is at its beginning."""
+        """Reads the beginning of a record: a cut ClientHello has its random, other messages must be whole."""
         if message[:1] == bytes([CLIENT_HELLO]) and self._of_client:
             self.handshake.read(CLIENT_HELLO, message[4:])
         elif len(message) >= 4 + int.from_bytes(message[1:4], "big"):
             self._take_content(_HANDSHAKE, message)
 
     def _find(self) -> bool:
-        """Skips to the next record that can be opened, some records on; False: more bytes are needed."""
+        """Skips to the next record that can be opened; returns False if more bytes are needed."""
         held = self._held
         while True:
             found = _DATA_RECORD.search(held)
@@ -365,7 +365,7 @@ def _begins(heads: Heads) -> Detected | None:
 
 
 def _replaces(data: bytes, frames: int) -> bool:
-    """The server's INFO is the only frame before TLS. Its first byte alone is enough: no frame begins so."""
+    """Only the server's INFO may come before TLS. One byte of TLS is enough: no frame begins with it."""
     return frames <= 1 and data[0] in _CONTENT_TYPES and data[1:2] in (b"\x03", b"")
 
 

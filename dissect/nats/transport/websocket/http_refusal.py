@@ -1,6 +1,6 @@
-"""HTTP in place of a WebSocket: a redirect, an error, plain HTTP on a port with TLS.
+"""HTTP in place of a WebSocket: a redirect, an error, or plain HTTP on a port with TLS.
 
-Such a connection carries no NATS. The layer only notes why, and what the request asked for; its bytes are
+Such a connection carries no NATS. The layer only notes the reason and the facts in the request; its bytes are
 opaque.
 """
 
@@ -25,7 +25,7 @@ from .http_upgrade import (
 
 
 class RefusalTransform:
-    """One direction: reads the head of its request or response, and is opaque then."""
+    """Reads the head of the request or response in one direction, and is then opaque."""
 
     done = False
 
@@ -58,11 +58,11 @@ class RefusalTransform:
         return self._plain.hand_on()
 
     def resume(self) -> list[Item]:
-        """Neither direction waits for the other."""
+        """Returns nothing: neither direction waits for the other."""
         return []
 
     def finish(self) -> list[Item]:
-        """Nothing is left."""
+        """Returns nothing: no plaintext remains."""
         return []
 
 

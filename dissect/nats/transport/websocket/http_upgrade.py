@@ -1,4 +1,4 @@
-"""The HTTP request and response that begin a WebSocket: what they say, and why a server refuses.
+"""The HTTP request and response that begin a WebSocket: the facts in them, and why a server refuses.
 
 RFC 6455 (4), RFC 9110, and server/websocket.go (`wsUpgrade`). Cookies and query strings may hold secrets, so
 only their names are kept; addresses are shown without passwords and fragments.
@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from ...schema.records import Value, text_of
 from ...secrets.redact import MASK, masked_text
 
-HEAD_BYTES = 16 << 10  # of a request or a response, at most
+HEAD_BYTES = 16 << 10  # the largest head of a request or a response
 HEAD_END = b"\r\n\r\n"
 SWITCHING = b"HTTP/1.1 101"
 UPGRADE = re.compile(rb"\r\nUpgrade:[ \t]*websocket", re.IGNORECASE)
@@ -26,7 +26,7 @@ _MOST_BODY = 120  # characters of a refusal's body that are shown
 
 
 def is_refusal(request: bytes, response: bytes) -> bool:
-    """Whether a response refuses to begin a WebSocket, where the request wants one or the server does."""
+    """Whether a response refuses to begin a WebSocket that the request or the server asks for."""
     if not _RESPONSE.match(response) or response.startswith(SWITCHING):
         return False
     if UPGRADE.search(request) or _WANTS_TLS in response:
@@ -35,7 +35,7 @@ def is_refusal(request: bytes, response: bytes) -> bool:
 
 
 def refusal_text(response: bytes) -> str:
-    """The status of a refusal, where it redirects to, or the beginning of its body."""
+    """The status of a refusal, and the target of its redirect or else the beginning of its body."""
     head, _, body = response.partition(HEAD_END)
     status = _RESPONSE.match(response)
     text = text_of(status[1]) if status else ""
@@ -47,7 +47,7 @@ def refusal_text(response: bytes) -> str:
 
 
 def request_facts(head: bytes) -> dict[str, Value]:
-    """What the request says, by columns of `flows` and `sessions`."""
+    """The facts in the request, by columns of `flows` and `sessions`."""
     found = _REQUEST.match(head)
     path, question, query = (_address(found[1]) if found else "").partition("?")
     return {
@@ -60,7 +60,7 @@ def request_facts(head: bytes) -> dict[str, Value]:
 
 
 def response_facts(head: bytes) -> dict[str, Value]:
-    """What both sides agreed on, by columns."""
+    """The facts on which both sides agreed, by columns."""
     return {
         "websocket_protocol": text_of(_header(head, b"Sec-WebSocket-Protocol")) or None,
         "websocket_extensions": text_of(_header(head, b"Sec-WebSocket-Extensions")) or None,
@@ -68,14 +68,14 @@ def response_facts(head: bytes) -> dict[str, Value]:
 
 
 def _header(head: bytes, name: bytes) -> bytes:
-    """The value of a header; empty: there is none."""
+    """The value of a header; empty if there is none."""
     found = re.search(rb"\r\n%s:[ \t]*([^\r\n]*)" % name, head, re.IGNORECASE)
     return found[1].rstrip() if found else b""
 
 
 def _address(value: bytes) -> str:
     """An address as columns show it: without a password and without its fragment, which may be a token. The
-    password is looked for first, because it may hold a `#` that nobody escaped."""
+    password is removed first, because it may contain a `#` that was not escaped."""
     text = text_of(value)
     return _FRAGMENT.sub("", text if text.startswith("/") else masked_text(text))
 
@@ -88,7 +88,8 @@ def _masked(pairs: str, separator: str) -> str:
 
 
 def _forwarded_for(value: bytes) -> str | None:
-    """The address of the client, by a proxy in front of the server, which takes it if it is a single one."""
+    """The address of the client, according to a proxy in front of the server. Only a single address counts,
+    as on the server."""
     try:
         return str(ip_address(value.decode("ascii")))
     except ValueError:

@@ -1,6 +1,6 @@
 """WebSocket: an HTTP upgrade, then frames that carry NATS (server/websocket.go, RFC 6455, RFC 7692).
 
-The payloads of the data frames of one direction are one byte stream, however it is cut. A leafnode that
+The payloads of one direction's data frames form one byte stream, whatever their boundaries. A leafnode that
 compresses without permessage-deflate puts S2 below its WebSocket frames, after the first frame of each side.
 """
 
@@ -40,7 +40,7 @@ from .http_upgrade import (
 
 _EXTENSIONS = re.compile(rb"\r\nSec-WebSocket-Extensions:([^\r]*)", re.IGNORECASE)
 _NATS = re.compile(rb"(?:H?MSG|H?PUB|SUB|UNSUB|INFO|LMSG|LS[+-]|-ERR) |(?:PING|PONG|\+OK)\r\n")
-_S2_BYTE = IDENTIFIER[0]  # begins no frame
+_S2_BYTE = IDENTIFIER[0]  # no frame begins with it
 _MOST_MESSAGE_BYTES = 64 << 20  # server/const.go: MAX_PAYLOAD_MAX_SIZE
 _BEGINNINGS = (b"GET ", SWITCHING)
 _NO_STATUS = 1005
@@ -50,13 +50,13 @@ _NORMAL_CLOSE = frozenset((1000, 1001, _NO_STATUS))
 class _State(Enum):
     HTTP = auto()  # the request or the response
     FRAMES = auto()
-    SEEKING = auto()  # after a gap or an error: a packet that surely begins with a frame
+    SEEKING = auto()  # after a gap or an error: a packet that certainly begins with a frame
 
 
 @dataclass(slots=True)
 class Upgrade:
-    """What both sides agreed on in the HTTP upgrade. `keeps_context` has the directions whose compressed
-    messages refer to the ones before."""
+    """The HTTP upgrade, and what both sides agreed on in it. `keeps_context` has the directions in which
+    compressed messages refer to earlier ones."""
 
     request: bytes = b""
     response: bytes = b""
@@ -64,7 +64,7 @@ class Upgrade:
     keeps_context: frozenset[Direction] = frozenset()
 
     def read(self, direction: Direction, head: bytes) -> None:
-        """Takes the request or the response."""
+        """Reads the request or the response."""
         if direction is Direction.ORIGINATOR:
             self.request = head
             return
@@ -79,8 +79,8 @@ class Upgrade:
 
 
 class WebSocketTransform:
-    """Takes one direction out of its frames. Between a gap that hides a frame's head and the next packet that
-    surely begins with a frame, bytes are skipped."""
+    """Unpacks the frames of one direction. Bytes are skipped between a gap that hides a frame's head and the
+    next packet that certainly begins with a frame."""
 
     done = False
     opaque = False
@@ -93,38 +93,38 @@ class WebSocketTransform:
         self._direction = direction
         self._state = _State.HTTP
         self._held = b""  # a head that is not complete
-        # A compressed frame that is a whole message, as far as it has come, what it lacks, and its head.
+        # A compressed frame that is a whole message: its pieces so far, the bytes it lacks, and its head.
         self._pieces: list[bytes] = []
         self._lacks = 0
         self._whole: FrameHead | None = None
         self._frame: FrameHead | None = None
-        self._left = 0  # of its payload
+        self._left = 0  # bytes of its payload that are still to come
         self._control = b""  # payload of a control frame
-        self._message: bytearray | None = None  # a compressed one, in progress
+        self._message: bytearray | None = None  # the compressed message in progress
         self._is_broken = False  # whether the compressed message in progress has lost bytes
         self._window: bytes | None = b""  # None: lost
         self._expansion = Expansion()
-        self._is_exhausted = False  # whether it has expanded too much
+        self._is_exhausted = False  # whether the stream has expanded too much
 
     @property
     def facts(self) -> Mapping[str, Value]:
-        """What the upgrade says."""
+        """The facts that the upgrade shows."""
         return {**request_facts(self.upgrade.request), **response_facts(self.upgrade.response)}
 
     @property
     def compression(self) -> str | None:
-        """How this layer compresses, or a layer that began below it."""
+        """The compression of this layer, or of a layer that began below it."""
         if self.s2:
             return "s2"
         return "deflate" if self.upgrade.deflates else None
 
     @property
     def below(self) -> Mapping[str, LayerBytes]:
-        """The sums of S2, if it began below the frames."""
+        """The byte counts of S2, if it began below the frames."""
         return {"s2": self.s2.counts} if self.s2 else {}
 
     def feed(self, item: Item) -> list[Item]:
-        """Returns the plaintext in the frames that `item` brings."""
+        """Returns the plaintext that `item` contains or completes."""
         if self.s2:
             for each in self.s2.feed(item):
                 self._feed(each)
@@ -137,11 +137,11 @@ class WebSocketTransform:
         return self._plain.hand_on()
 
     def resume(self) -> list[Item]:
-        """Neither direction waits for the other."""
+        """Returns nothing: neither direction waits for the other."""
         return []
 
     def finish(self) -> list[Item]:
-        """Counts what never became a whole frame or message as skipped."""
+        """Counts an incomplete head, message or control frame at the end as skipped."""
         for each in self.s2.finish() if self.s2 else ():
             self._feed(each)
         self._begin_incomplete()
@@ -219,7 +219,7 @@ class WebSocketTransform:
                 return
             lacks = at + head.size + head.length - size
             whole = head.compressed and head.final and self._message is None
-            if whole and lacks <= 0:  # nearly all of them
+            if whole and lacks <= 0:  # nearly all compressed frames
                 at = self._take_whole(head, data, at)
             elif whole and head.length <= _MOST_MESSAGE_BYTES:
                 self._whole, self._pieces, self._lacks = head, [data[at:]], lacks
@@ -236,7 +236,7 @@ class WebSocketTransform:
         return end
 
     def _begin_incomplete(self) -> None:
-        """The rest of a whole message does not come, or not all of it."""
+        """Takes the pieces of a whole message of which the rest, or a part of it, is missing."""
         if self._lacks and self._whole:
             data, self._pieces, self._lacks = b"".join(self._pieces), [], 0
             self._begin_frame(self._whole)
@@ -246,7 +246,7 @@ class WebSocketTransform:
         self._plain.count_overhead(head.size)
         self._frame, self._left = head, head.length
         if head.compressed:
-            self._plain.skip(len(self._message or b""))  # of one that has no end
+            self._plain.skip(len(self._message or b""))  # of a message without an end
             self._message, self._is_broken = bytearray(), False
         if not head.length:
             self._end_frame(head)
@@ -287,7 +287,7 @@ class WebSocketTransform:
 
     def _end_message(self, message: bytes) -> None:
         """Inflates a whole message."""
-        kept = self.upgrade.keeps_context  # by no server
+        kept = self.upgrade.keeps_context  # no server keeps it
         takes_over = bool(kept) and self._direction in kept
         if self._is_exhausted or takes_over and self._window is None:
             self._plain.skip(len(message))
@@ -309,7 +309,7 @@ class WebSocketTransform:
         self._plain.carry(plain, len(message))
 
     def _break(self, reason: str) -> None:
-        """A compressed message is lost, and with it the context of the next ones."""
+        """Gives up a compressed message, and with it the context of the next ones."""
         self._plain.note(Anomaly.DECOMPRESSION_ERROR, reason)
         self._drop_message()
 
@@ -320,8 +320,8 @@ class WebSocketTransform:
         self._window = None
 
     def _begin_s2(self, data: bytes) -> None:
-        """S2 begins below the frames. Its plaintext has offsets of its own, which nobody asks for."""
-        if self.s2:  # this is its plaintext already
+        """Begins S2 below the frames. The offsets of its plaintext are not used."""
+        if self.s2:  # this is already the plaintext of S2
             self._plain.skip(len(data))
             self._state = _State.SEEKING
             return
@@ -336,7 +336,7 @@ class WebSocketTransform:
         if self._frame and inside:
             self._left -= inside
             if not self._frame.opcode.is_control:
-                if self._message is not None:  # what is not compressed is in no context
+                if self._message is not None:  # only compressed messages are in a context
                     self._drop_message()
                 self._plain.lose(inside)
             if not self._left:
@@ -365,7 +365,7 @@ def _begins(heads: Heads) -> Detected | Undecided | None:
 
 
 def _resumes(packet: bytes) -> bool:
-    """Whether a packet surely begins with a frame: one whose payload begins with a NATS operation, and that
+    """Whether a packet certainly begins with a frame: the payload begins with a NATS operation, and the frame
     ends with the packet, or after it, or where another frame begins."""
     try:
         head = read_frame_head(packet)
