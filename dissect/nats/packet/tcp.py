@@ -96,7 +96,7 @@ class PacketParser:
         """The segments in the packets, in the same order, and ticks for packets of other shards.
 
         A whole run is parsed before its first segment is yielded: the code and data of each stage then stay
-        in the processor's caches from packet to packet, which makes the dissector 10% faster.
+        in the processor's caches from packet to packet, which makes the whole dissection a tenth faster.
         """
         return chain(self.feed(runs), self._finishing())
 
