@@ -2,7 +2,7 @@
 
 Each interface gets a new number, and keeps its link type, time resolution and other options. All other blocks
 are copied; a block that is not a packet stays before the packet that follows it. The section header has the
-options of all sections; hardware, operating system and program come from the first section that names any.
+options of all sections; hardware, operating system and program each come from the first section that has it.
 """
 
 from __future__ import annotations
