@@ -87,7 +87,7 @@ class Stream:
         self._held_bytes = self._held_pieces = 0
         self._fin: tuple[int, Segment] | None = None  # where the stream ends
         self._last: Chunk | None = None
-        self._proved = _NEVER  # an acknowledged position after a gap; then: since when
+        self._proved = _NEVER  # an acknowledged position after a gap; the next two: since when
         self._proved_ns = 0
         self._proved_packets = 0
 
@@ -253,8 +253,7 @@ class Stream:
 
     def _is_probe(self, segment: Segment, end: int) -> bool:
         """Whether a segment is a keep-alive: a repetition of the last byte, with any content (RFC 9293,
-        3.8.4). If the last byte is unknown, a zero byte that fills no gap counts as a keep-alive.
-        """
+        3.8.4). If the last byte is unknown, a zero byte that fills no gap counts as one."""
         if segment.length != 1 or segment.flags & _FIN:
             return False
         if self._settled and end <= self.offset:
