@@ -85,7 +85,7 @@ _MEASURED_BYTES = 1 << 16
 def _decode_elements(data: bytes, at: int, size: int) -> bytearray:
     """The plaintext of the elements from `at` on. Most of them are short literals, with one or more copies
     after each. `known` is an earlier `len(out)`: a copy with a distance up to `known` certainly begins within
-    the plaintext, and does not need the present `len(out)`."""
+    the plaintext, and does not need the current `len(out)`."""
     out, known, distance, end = bytearray(), 0, 0, len(data)
     literals, lengths, high_bits = _LITERALS, _LENGTHS, _HIGH_BITS
     while at < end:

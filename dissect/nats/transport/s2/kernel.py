@@ -72,8 +72,8 @@ def _nothing(block: bytes, at: int, size: int) -> None:
 
 def decode_elements(block: bytes, at: int, out: bytearray) -> int:
     """Writes the plaintext of the elements from `at` on to `out`. Returns its size; -1: the block is damaged,
-    or its plaintext does not fit in `out`. The machine code gets arrays of bytes instead of these types; `&
-    0xFF` turns an element of an array into a signed number of 64 bits."""
+    or its plaintext does not fit in `out`. The machine code gets arrays of bytes instead of these types, and
+    `& 0xFF` turns an element of an array into a signed number of 64 bits."""
     end, room = len(block), len(out)
     last_in, last_out = end - _SHORT_LITERAL, room - _SHORT_COPY
     made = distance = 0
