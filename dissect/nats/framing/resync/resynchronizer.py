@@ -1,9 +1,9 @@
 """Finds the next position in a stream where a frame provably begins: after a gap, after bytes that are not a
 frame, or in a capture that began late.
 
-A candidate is a position where an operation begins: after a line end, or at the first byte of the search or
-after a gap. From there, frames must follow each other without a break to the end of the available bytes, and
-all of them must fit the sender and the kind. This refutes nearly every look-alike inside a payload, because
+A candidate is a position where an operation begins, right after a line end or a gap, or where the search
+begins. From there, frames must follow each other without a break to the end of the available bytes, and all
+of them must fit the sender and the kind. This refutes nearly every look-alike inside a payload, because
 sooner or later the payload continues with something else. A refuted candidate stays refuted: each line is
 parsed once and each byte is searched once, so that the time is linear whatever the bytes are. The earliest
 candidate that is not refuted is tried first, because a later one may be in its payload.
