@@ -22,7 +22,8 @@ _EPOCHS = {
 }
 """The generations of keys of TLS 1.3 in their order, and the labels of their secrets in a key log."""
 
-# The shortest valid payload of all suites: a content type and the tag of AES-CCM-8, in TLS 1.3.
+# The shortest valid payload of all suites: a content type and the tag of AES-CCM-8, in TLS 1.3. Hostile
+# payloads may be shorter.
 _SHORTEST_PAYLOAD = 9
 
 # The limits of trials after a gap, where the number of the next record is unknown: numbers that are tried for
