@@ -44,7 +44,7 @@ _MARKERS_KEPT = 1800.0  # nats.go: kvDefaultPurgeDeletesMarkerThreshold
 
 @dataclass(frozen=True)
 class KeyValueStatus:
-    """A bucket at one moment. `values` counts history and deletes, too; times are seconds."""
+    """The state of a bucket at one time. `values` also counts history and deletes; times are seconds."""
 
     bucket: str
     values: int
@@ -58,12 +58,12 @@ class KeyValueStatus:
 
     @property
     def config(self) -> KeyValueConfig:
-        """Its configuration: change it with `dataclasses.replace`, for `update_key_value`."""
+        """To change it, pass a copy made by `dataclasses.replace` to `update_key_value`."""
         return bucket_config(self.info.config)
 
     @classmethod
     def of(cls, info: StreamInfo) -> KeyValueStatus:
-        """What the stream of a bucket says."""
+        """The status in the information about the stream of a bucket."""
         config = info.config
         return cls(
             config.name.removeprefix(STREAM_PREFIX),
@@ -80,10 +80,10 @@ class KeyValueStatus:
 class KeyValue:
     """A bucket, for any number of threads. Made by `JetStream.key_value` and `create_key_value`.
 
-    Keys are letters A-Z and a-z, digits and `-/_=`, in tokens with dots in between; another key
-    raises InvalidKeyError. Values are bytes. Every call waits for the server as long as the context
-    says, and raises RequestTimeoutError then; BucketNotFoundError where the bucket is gone; and
-    `natsync.jetstream.APIError` for what else the server refuses.
+    Keys consist of the letters A-Z and a-z, digits and `-/_=`, in tokens separated by dots; any other key
+    raises InvalidKeyError. Values are bytes. Every call waits for the server, at most for the timeout of
+    the JetStream context, and then raises RequestTimeoutError. It raises BucketNotFoundError if the bucket
+    is gone, and `natsync.jetstream.APIError` for other refusals of the server.
     """
 
     def __init__(self, js: JetStream, info: StreamInfo) -> None:
@@ -95,7 +95,7 @@ class KeyValue:
         self._js = js
         self._stream = config.name
         origin = config.mirror.name.removeprefix(STREAM_PREFIX) if config.mirror else self.bucket
-        # A mirror keeps the subjects of its origin, and what is written goes there.
+        # A mirror has the subjects of its origin, and writes go to the origin.
         self._prefix = self._target = f"$KV.{origin}."
         if config.mirror and config.mirror.external:
             self._target = f"{config.mirror.external.api}.{self._prefix}"
@@ -107,9 +107,9 @@ class KeyValue:
     def get(self, key: str, *, revision: int | None = None) -> Entry:
         """The value of `key`, or the one it had at `revision`.
 
-        Raises KeyNotFoundError; KeyDeletedError, which is one, where the last entry, or that of the
-        revision, is a delete or purge. A bucket that is read directly may be behind the last write
-        by another client.
+        Raises KeyNotFoundError, or its subclass KeyDeletedError if the last entry, or the entry of that
+        revision, is a delete or purge. A bucket that allows direct reads may not show the last write of
+        another client yet.
         """
         check_key(key)
         if revision is None:
@@ -127,10 +127,11 @@ class KeyValue:
         return self._write(check_key(key), value)
 
     def create(self, key: str, value: Data, *, ttl: float | None = None) -> int:
-        """Sets the value of `key` if it has none: it is new, was deleted, was purged or has
-        expired. Returns its revision; else raises KeyExistsError.
+        """Sets the value of `key` if it has none, because it is new, deleted, purged or expired. Returns
+        its revision. Raises KeyExistsError if the key has a value.
 
-        It expires after `ttl` seconds, in a bucket with `limit_marker_ttl`; MessageTTLError in others.
+        With `ttl`, the value expires after that many seconds. This needs a bucket with `limit_marker_ttl`;
+        others raise MessageTTLError.
         """
         check_key(key)
         options: PublishOptions = {"expected_last_subject_seq": 0}
@@ -139,44 +140,44 @@ class KeyValue:
         try:
             return self._write(key, value, **options)
         except WrongLastSequenceError as error:
-            # The leader's word: a server that is behind might not know of the delete.
+            # Ask the leader: another server may not know of the delete yet.
             last = self._reader.last(key, latest=True)
             if last and last.operation is _PUT:
                 raise KeyExistsError(self.bucket, key) from error
         options["expected_last_subject_seq"] = last.revision if last else 0
         try:
             return self._write(key, value, **options)
-        except WrongLastSequenceError as error:  # somebody else was faster
+        except WrongLastSequenceError as error:  # another client was faster
             raise KeyExistsError(self.bucket, key) from error
 
     def update(self, key: str, value: Data, revision: int) -> int:
-        """Sets the value of `key` if its last revision is `revision` (0: it has none); returns the
-        new one. Else raises WrongLastRevisionError."""
+        """Sets the value of `key` if its last revision is `revision` (0: the key is new); returns the new
+        revision. Otherwise raises WrongLastRevisionError."""
         return self._write_over(check_key(key), value, None, revision)
 
     def delete(self, key: str, *, revision: int | None = None) -> None:
-        """Deletes the value of `key`; its history stays. With `revision`, only if that is its last
-        one, else raises WrongLastRevisionError. Whether there was a value is not asked."""
+        """Deletes the value of `key` and keeps its history. With `revision`, deletes it only if that is the
+        last revision, and otherwise raises WrongLastRevisionError. Deleting a key without a value is no
+        error."""
         self._write_over(check_key(key), b"", {"KV-Operation": "DEL"}, revision)
 
     def purge(self, key: str, *, revision: int | None = None, ttl: float | None = None) -> None:
-        """As `delete`, and deletes its history. The entry that tells of the purge goes after `ttl`
-        seconds, in a bucket with `limit_marker_ttl`."""
+        """Deletes the value of `key` as `delete` does, and also its history. In a bucket with
+        `limit_marker_ttl`, the entry that records the purge expires after `ttl` seconds."""
         options: PublishOptions = {"rollup": "sub"}
         if ttl is not None:
             options["ttl"] = ttl
         self._write_over(check_key(key), b"", {"KV-Operation": "PURGE"}, revision, **options)
 
     def keys(self, *filters: str) -> Iterator[str]:
-        """The keys that have a value, or those that match any of `filters`, as they come; each
-        once. The bucket may change meanwhile."""
+        """Iterates over the keys that have a value, or over those that match one of `filters`; yields each
+        key once. The bucket may change meanwhile."""
         return _keys_of(
             self.watch(*filters, ignore_deletes=True, meta_only=True), self._js.api.timeout
         )
 
     def history(self, key: str) -> list[Entry]:
-        """The entries of `key` that are kept, deletes included, the oldest first. Raises
-        KeyNotFoundError."""
+        """The stored entries of `key`, including deletes, oldest first. Raises KeyNotFoundError."""
         with self.watch(check_key(key), include_history=True) as watcher:
             found = list(watcher.initial(self._js.api.timeout))
         if not found:
@@ -192,12 +193,12 @@ class KeyValue:
         meta_only: bool = False,
         resume_from_revision: int | None = None,
     ) -> Watcher:
-        """The last entry of every key, or of those that match any of `keys`; then None; then each
-        change, as it comes. In a key to match, `*` is any token and a last `>` any tokens.
+        """Watches all keys, or those that match one of `keys`: yields the last entry of each key, then None,
+        then each change when it happens. In `keys`, `*` stands for one token and a final `>` for one or more.
 
-        `include_history` begins with all entries that are kept, `resume_from_revision` with the
-        first one that is not older; `updates_only` with the None. `ignore_deletes` leaves deletes
-        and purges out, `meta_only` the values.
+        `include_history` begins with all stored entries, `resume_from_revision` with the first entry that is
+        not older than that revision, and `updates_only` with the None. `ignore_deletes` leaves out deletes
+        and purges; `meta_only` leaves out the values.
         """
         config = watch_config(
             [self._prefix + check_filter(pattern) for pattern in keys or (">",)],
@@ -220,10 +221,10 @@ class KeyValue:
         )
 
     def purge_deletes(self, *, older_than: float = _MARKERS_KEPT) -> int:
-        """Removes what is left of deleted and purged keys; returns how many keys that were.
+        """Removes what is left of deleted and purged keys; returns the number of these keys.
 
-        Entries that tell of a delete less than `older_than` seconds ago stay, so that watchers
-        which are away hear of it; a negative number removes all of them.
+        Entries that record a delete of the last `older_than` seconds stay, so that watchers which are
+        disconnected now still see it; a negative number removes them, too.
         """
         check_seconds(older_than=older_than)
         with self.watch(meta_only=True) as watcher:
@@ -233,12 +234,12 @@ class KeyValue:
         stream = self._js.stream(self._stream)
         for entry in gone:
             keep = older_than >= 0 and entry.created > limit
-            # By sequence: the key may have a new value by now, which stays.
+            # By sequence, so that a new value of the key stays.
             stream.purge(subject=self._prefix + entry.key, seq=entry.revision + (not keep))
         return len(gone)
 
     def status(self) -> KeyValueStatus:
-        """How full it is, and how it is configured."""
+        """The fill level and the configuration of the bucket."""
         try:
             return KeyValueStatus.of(self._js.stream(self._stream).cached_info)
         except StreamNotFoundError as error:
@@ -278,7 +279,7 @@ class KeyValue:
 
 
 def _keys_of(watcher: Watcher, timeout: float) -> Iterator[str]:
-    seen: set[str] = set()  # a key that is written meanwhile comes again
+    seen: set[str] = set()  # a key that is written meanwhile appears again
     with watcher:
         for entry in watcher.initial(timeout):
             if entry.key not in seen:

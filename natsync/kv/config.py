@@ -25,12 +25,12 @@ _DUPLICATE_WINDOW = 120.0
 
 @dataclass(frozen=True)
 class KeyValueConfig:
-    """A bucket. Times are seconds; 0 and -1 are no limit.
+    """The configuration of a bucket. Times are seconds; 0 and -1 mean no limit.
 
-    `history` values of each key are kept, 64 at most. Values expire after `ttl`. `limit_marker_ttl`
-    (server 2.11) allows times to live of single keys, and leaves a marker for that long where a key
-    expires, so that watchers see it. `mirror` makes a read-only copy of another bucket, `sources`
-    copy the keys of others into this one; both name buckets, with or without `KV_`.
+    The bucket keeps the last `history` values of each key, at most 64. Values expire after `ttl`.
+    `limit_marker_ttl` (server 2.11) allows a time to live for single keys; when a key expires, a marker
+    stays for that long, so that watchers see it. `mirror` makes this bucket a read-only copy of another
+    one, `sources` copies the keys of others into it; both name buckets, with or without `KV_`.
     """
 
     bucket: str
@@ -97,14 +97,14 @@ def stream_config(config: KeyValueConfig) -> StreamConfig:
 
 
 def is_bucket(config: StreamConfig) -> bool:
-    """Whether a stream can be a bucket: others may have a name that begins as those of buckets do."""
+    """Whether a stream can be a bucket. Other streams may have a name with the prefix of buckets."""
     if not config.name.startswith(STREAM_PREFIX) or config.max_msgs_per_subject < 1:
         return False
     return bool(config.mirror) or any(subject.startswith("$KV.") for subject in config.subjects)
 
 
 def bucket_config(config: StreamConfig) -> KeyValueConfig:
-    """The bucket that a stream is; ValueError where no bucket is like that."""
+    """The configuration of the bucket whose stream has `config`. Raises ValueError if no bucket can have it."""
     return KeyValueConfig(
         config.name.removeprefix(STREAM_PREFIX),
         description=config.description,
@@ -125,7 +125,7 @@ def bucket_config(config: StreamConfig) -> KeyValueConfig:
 
 
 def _own_metadata(config: StreamConfig) -> dict[str, str]:
-    """The metadata that a user gave; the server adds its own (ADR-44)."""
+    """The metadata from the user, without what the server adds (ADR-44)."""
     return {key: value for key, value in config.metadata.items() if not key.startswith("_nats.")}
 
 
@@ -136,8 +136,8 @@ def _named(source: StreamSource) -> StreamSource:
 
 
 def _source(source: StreamSource, bucket: str) -> StreamSource:
-    """A bucket to copy from, its keys moved to the subjects of `bucket`. Whoever transforms
-    subjects knows the stream's name (ADR-57)."""
+    """A bucket to copy from, with its keys moved to the subjects of `bucket`. A source with transforms of
+    its own already has the name of a stream (ADR-57)."""
     if source.subject_transforms:
         return source
     named = _named(source)

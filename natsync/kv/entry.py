@@ -20,7 +20,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class Operation(Enum):
-    """What was done to a key. PURGE also stands for a value that expired."""
+    """An operation on a key. PURGE also stands for an expired value."""
 
     PUT = "PUT"
     DELETE = "DEL"
@@ -37,7 +37,7 @@ _MARKERS = {
 
 
 def operation_of(headers: Headers) -> Operation:
-    """The operation that a stored message is."""
+    """The operation that a stored message records."""
     reason = ""
     for name, value in headers.fields:
         if name == "KV-Operation":
@@ -48,9 +48,9 @@ def operation_of(headers: Headers) -> Operation:
 
 
 class Entry:
-    """One operation on a key. `revision` is its place in the stream of the bucket, `delta` how many
-    entries came after it in what was read (0: the latest). `size` is the size of the value in
-    bytes, where a watch brings no values, too.
+    """One operation on a key. `revision` is its sequence in the stream of the bucket; `delta` is the number
+    of entries after it in this reading (0: the latest). `size` is the size of the value in bytes, even if
+    a watch leaves the value out.
     """
 
     __slots__ = ("bucket", "key", "value", "revision", "delta", "operation", "size", "_created")
@@ -77,12 +77,12 @@ class Entry:
 
     @property
     def created(self) -> datetime:
-        """When the server stored it, in UTC, cut to microseconds. Raises
-        `natsync.jetstream.InvalidResponseError` if the server said a day that no month has."""
+        """The time when the server stored it, in UTC, truncated to microseconds. Raises
+        `natsync.jetstream.InvalidResponseError` if the server sent a date that does not exist."""
         created = self._created
         if isinstance(created, int):  # nanoseconds, from an ack subject
             return _EPOCH + timedelta(microseconds=created // 1000)
-        if isinstance(created, str):  # RFC 3339, from a header: few programs want it
+        if isinstance(created, str):  # RFC 3339, from a header; parsed here because few programs need it
             try:
                 return parse_time(created)
             except ValueError as error:

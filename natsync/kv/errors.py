@@ -1,6 +1,6 @@
 """Errors of key-value buckets; all are `natsync.Error`, exported from `natsync.kv`.
 
-Names follow nats.go (jetstream/errors.go). What else the server refuses stays a
+Names follow nats.go (jetstream/errors.go). Other refusals of the server remain
 `natsync.jetstream.APIError`.
 """
 
@@ -29,7 +29,7 @@ class KeyValueError(Facts):
 
 
 class InvalidBucketNameError(KeyValueError, ValueError):
-    """A name that no bucket can have; nothing was sent."""
+    """The name is not valid for a bucket; nothing was sent."""
 
     bucket: str
 
@@ -39,7 +39,7 @@ class InvalidBucketNameError(KeyValueError, ValueError):
 
 
 class InvalidKeyError(KeyValueError, ValueError):
-    """A key, or a filter of keys, that no bucket takes; nothing was sent."""
+    """The key, or the filter of keys, is not valid; nothing was sent."""
 
     key: str
     reason: str
@@ -49,7 +49,7 @@ class InvalidKeyError(KeyValueError, ValueError):
 
 
 class BucketNotFoundError(KeyValueError):
-    """There is no such bucket."""
+    """The bucket does not exist."""
 
     bucket: str
 
@@ -58,7 +58,7 @@ class BucketNotFoundError(KeyValueError):
 
 
 class BucketExistsError(KeyValueError):
-    """There is a bucket of that name with another configuration."""
+    """A bucket of that name exists with another configuration."""
 
     bucket: str
 
@@ -67,7 +67,7 @@ class BucketExistsError(KeyValueError):
 
 
 class BadBucketError(KeyValueError):
-    """A stream that has the name of a bucket, and is none."""
+    """The stream has the name of a bucket, but is not one."""
 
     bucket: str
     reason: str
@@ -77,7 +77,7 @@ class BadBucketError(KeyValueError):
 
 
 class KeyNotFoundError(KeyValueError, KeyError):
-    """The key has no value, or not that revision."""
+    """The key has no value, or does not have that revision."""
 
     bucket: str
     key: str
@@ -100,8 +100,8 @@ class KeyDeletedError(KeyNotFoundError):
 
 
 class WrongLastRevisionError(KeyValueError):
-    """The last revision of the key is not the expected one: somebody else has written it. `actual`
-    is the last revision, where the server says it; those of replicated buckets do not."""
+    """The last revision of the key is not the expected one, because another client has written it.
+    `actual` is the last revision, if the server reports it; servers do not for replicated buckets."""
 
     bucket: str
     key: str
@@ -114,7 +114,7 @@ class WrongLastRevisionError(KeyValueError):
 
 
 class KeyExistsError(KeyValueError):
-    """`create` of a key that has a value."""
+    """`create` was called for a key that has a value."""
 
     bucket: str
     key: str

@@ -31,7 +31,7 @@ def open_bucket(js: JetStream, bucket: str) -> KeyValue:
 
 
 def create_bucket(js: JetStream, config: KeyValueConfig | str) -> KeyValue:
-    """A new bucket, or the one that is there with the same configuration; else BucketExistsError."""
+    """Creates a bucket, or returns the existing one with the same configuration. Raises BucketExistsError."""
     config = _config(config)
     wanted = stream_config(config)
     try:
@@ -41,12 +41,11 @@ def create_bucket(js: JetStream, config: KeyValueConfig | str) -> KeyValue:
 
 
 def update_bucket(js: JetStream, config: KeyValueConfig) -> KeyValue:
-    """The bucket of that name with this configuration, which replaces the old one. Raises
-    BucketNotFoundError."""
+    """Replaces the configuration of the bucket of that name. Raises BucketNotFoundError."""
     wanted = stream_config(config)
     try:
-        # Whether it is read directly may have been changed out of band; an update keeps that (ADR-8).
-        # Servers refuse to switch times to live off, which buckets of nats.py have without markers.
+        # Direct reads may have been switched on or off out of band; an update keeps that (ADR-8).
+        # Servers refuse to switch off times to live, which buckets of nats.py allow without markers.
         old = js.stream(wanted.name).cached_info.config
         ttl = wanted.allow_msg_ttl or old.allow_msg_ttl
         kept = replace(wanted, allow_direct=old.allow_direct, allow_msg_ttl=ttl)
@@ -57,7 +56,7 @@ def update_bucket(js: JetStream, config: KeyValueConfig) -> KeyValue:
 
 
 def create_or_update_bucket(js: JetStream, config: KeyValueConfig | str) -> KeyValue:
-    """The bucket of that name with this configuration, whether it was there or not."""
+    """Creates the bucket, or replaces the configuration of the existing one."""
     try:
         return update_bucket(js, _config(config))
     except BucketNotFoundError:
@@ -65,7 +64,7 @@ def create_or_update_bucket(js: JetStream, config: KeyValueConfig | str) -> KeyV
 
 
 def delete_bucket(js: JetStream, bucket: str) -> None:
-    """Deletes a bucket with all that is in it. Raises BucketNotFoundError."""
+    """Deletes a bucket with its content. Raises BucketNotFoundError."""
     try:
         js.delete_stream(stream_name(check_bucket(bucket)))
     except StreamNotFoundError as error:
@@ -73,13 +72,13 @@ def delete_bucket(js: JetStream, bucket: str) -> None:
 
 
 def bucket_names(js: JetStream) -> Iterator[str]:
-    """The names of all buckets, mirrors included."""
-    # The names of streams do not tell, and mirrors have no subjects that a server could filter by.
+    """The names of all buckets, including mirrors."""
+    # A name does not prove that a stream is a bucket, and mirrors have no subjects to filter by.
     return (status.bucket for status in bucket_statuses(js))
 
 
 def bucket_statuses(js: JetStream) -> Iterator[KeyValueStatus]:
-    """The status of every bucket, mirrors included."""
+    """The status of every bucket, including mirrors."""
     for info in js.streams():
         if is_bucket(info.config):
             yield KeyValueStatus.of(info)

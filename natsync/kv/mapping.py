@@ -1,7 +1,7 @@
-"""`BucketMapping`: a bucket as a mutable mapping, as far as that is honest.
+"""`BucketMapping`: a bucket with the interface of a mutable mapping.
 
 Each call asks the server; other clients may write in between. Iteration, `items` and `values` read
-the bucket once, as it is; `len` counts the keys by reading all of them.
+the current bucket once; `len` reads all keys to count them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class BucketMapping(MutableMapping[str, bytes]):
 
     def __init__(self, bucket: KeyValue) -> None:
         self.bucket = bucket
-        """The bucket that it shows."""
+        """The bucket of the mapping."""
 
     def __getitem__(self, key: str) -> bytes:
         return self.bucket.get(key).value
@@ -28,7 +28,7 @@ class BucketMapping(MutableMapping[str, bytes]):
         self.bucket.put(key, value)
 
     def __delitem__(self, key: str) -> None:
-        """Deletes what is there now: a value that somebody else writes meanwhile stays, and is an error."""
+        """Deletes the current value. If another client writes meanwhile, its value stays, and this raises."""
         self.bucket.delete(key, revision=self.bucket.get(key).revision)
 
     def __contains__(self, key: object) -> bool:
@@ -55,7 +55,7 @@ class BucketMapping(MutableMapping[str, bytes]):
         return _Values(self)
 
     def scan(self) -> Iterator[tuple[str, bytes]]:
-        """Keys and values, one after the other, as they come from the server."""
+        """Keys and values one by one, in the order in which the server sends them."""
         found: dict[str, bytes] = {}
         with self.bucket.watch(ignore_deletes=True) as watcher:
             for entry in watcher.initial():

@@ -20,7 +20,7 @@ _CHARACTERS = re.compile(r"[-/_=.a-zA-Z0-9]*")
 
 
 def check_bucket(bucket: str) -> str:
-    """Returns `bucket`. Raises InvalidBucketNameError where no bucket can have that name."""
+    """Returns `bucket`. Raises InvalidBucketNameError if it is not a valid name of a bucket."""
     check_text(bucket=bucket)
     if not _BUCKET.fullmatch(bucket):
         raise InvalidBucketNameError(bucket)
@@ -28,8 +28,8 @@ def check_bucket(bucket: str) -> str:
 
 
 def check_key(key: str) -> str:
-    """Returns `key`. Raises InvalidKeyError for a character that keys do not have, an empty token, and what
-    begins with `_kv`, which ADR-8 reserves."""
+    """Returns `key`. Raises InvalidKeyError if it has an invalid character or an empty token, or begins with
+    `_kv`, which ADR-8 reserves."""
     if key.__class__ is not str:  # most are, and `isinstance` takes longer
         check_text(key=key)
     if _KEY.fullmatch(key):
@@ -40,7 +40,7 @@ def check_key(key: str) -> str:
 
 
 def check_filter(pattern: str) -> str:
-    """Returns `pattern`, a key in which a token may be `*`, and the last one `>`. Raises
+    """Returns `pattern`, a key in which tokens may be `*` and the last token may be `>`. Raises
     InvalidKeyError."""
     check_text(filter=pattern)
     if not _FILTER.fullmatch(pattern):

@@ -1,8 +1,8 @@
 """Entries read one by one: by key, or by revision.
 
-A bucket that allows it is read directly: any of its servers or mirrors answers, which is fast, but
-may be behind the last write (ADR-8, "Consistency Guarantees"; ADR-31). Else, and where the latest
-word counts, the leader of its stream answers.
+A bucket that allows direct reads is read from any of its servers or mirrors, which is fast, but may
+not show the last write yet (ADR-8, "Consistency Guarantees"; ADR-31). Otherwise, and if the latest
+entry is required, the leader of its stream answers.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from .errors import BucketNotFoundError
 
 __all__ = ["BucketReader"]
 
-_PUT = Operation.PUT  # the look-up in the Enum takes longer
+_PUT = Operation.PUT  # a look-up in the Enum takes longer
 
 
 class BucketReader:
-    """Reads one bucket. `prefix` is what the subjects of its keys begin with. For any thread."""
+    """Reads one bucket. The subjects of its keys begin with `prefix`. For any thread."""
 
     def __init__(self, api: API, bucket: str, stream: str, prefix: str, direct: bool) -> None:
         self._api = api
@@ -30,13 +30,13 @@ class BucketReader:
         self._last = api.subject(f"DIRECT.GET.{stream}.{prefix}")
 
     def last(self, key: str, *, latest: bool = False) -> Entry | None:
-        """The last entry of `key`, of whatever operation; with `latest`, the leader's word."""
+        """The last entry of `key`, whatever its operation; with `latest`, the leader is asked."""
         try:
             if self._direct and not latest:
                 try:
                     return self._last_directly(key)
                 except NoDirectGetError:
-                    # The bucket is gone, or allows it no more: the leader knows.
+                    # The bucket is gone or no longer allows direct reads: the leader knows.
                     self._direct = False
             request = {"last_by_subj": self._prefix + key}
             return self._entry(get_msg(self._api, self._stream, request))
@@ -51,12 +51,12 @@ class BucketReader:
         plain = PLAIN.fullmatch(msg.header_block)
         if not plain:
             return self._entry(read_stored(msg, wire))
-        data = msg.data  # a value, as it has no headers of its own
+        data = msg.data  # a message without headers of its own is a value
         created = plain[4].decode()
         return Entry(self._bucket, key, data, int(plain[3]), 0, _PUT, len(data), created)
 
     def at(self, key: str, revision: int) -> Entry | None:
-        """The entry of `key` with this revision; None if there is none, or it is another key's."""
+        """The entry of `key` with this revision; None if the revision does not exist or has another key."""
         request = {"seq": revision}
         try:
             if self._direct:

@@ -1,7 +1,7 @@
-"""`Watcher`: the entries of a bucket as they are and as they change, in order, across lost
-connections (ADR-8).
+"""`Watcher`: the current entries of a bucket and all changes, in order, across lost connections
+(ADR-8).
 
-It reads an ordered consumer, so that nothing is lost or given twice.
+It reads an ordered consumer, so that no entry is lost or delivered twice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .naming import stream_name
 __all__ = ["Watcher", "watch_config"]
 
 _SIZE_ALONE = re.compile(rb"NATS/1\.0\r\nNats-Msg-Size: (\d{1,20})\r\n\r\n")
-"""The headers of a value that a watch without values leaves out (headers_only)."""
+"""The headers of a message whose value a watch left out (headers_only)."""
 
 
 def watch_config(
@@ -30,7 +30,7 @@ def watch_config(
     meta_only: bool,
     first: int | None,
 ) -> ConsumerConfig:
-    """The consumer of a watch. Raises OptionError for beginnings that exclude each other."""
+    """The configuration of the consumer of a watch. Raises OptionError for contradictory options."""
     if include_history + updates_only + (first is not None) > 1:
         raise OptionError(
             "watch", "include_history, updates_only and resume_from_revision exclude each other"
@@ -55,8 +55,8 @@ def watch_config(
 
 
 class Watcher(Watch[Entry]):
-    """An iterator over entries, and None once, when all that was there has come. Made by
-    `KeyValue.watch`."""
+    """An iterator over entries. It yields None once, after the entries that existed when it began. Made
+    by `KeyValue.watch`."""
 
     def __init__(
         self,
