@@ -308,8 +308,7 @@ class TlsTransform:
         self._plain.lose(gap.length)
 
     def _drop_damaged(self, size: int) -> None:
-        """Skips the first record of `_held`, which has a gap. Reads it first if it belongs to the
-        handshake."""
+        """Skips the first record of `_held`, which has a gap. A handshake record is read first."""
         missing, self._gap_bytes = self._gap_bytes, 0
         if self._is_encrypted or self._held[0] == _APPLICATION_DATA:
             self._is_encrypted = True
