@@ -17,7 +17,7 @@ from .ip import Fragment
 
 MOST_DATAGRAMS = 1024
 MOST_BYTES = 16 << 20
-MOST_PARTS = 256  # of one datagram; with an MTU of 576 bytes, the largest datagram has 116
+MOST_PARTS = 256  # of one datagram; with an MTU of 576 bytes, the largest datagram has 119
 LONGEST = 65535
 PATIENCE_NS = 30 * 10**9
 
