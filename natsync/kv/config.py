@@ -104,7 +104,7 @@ def is_bucket(config: StreamConfig) -> bool:
 
 
 def bucket_config(config: StreamConfig) -> KeyValueConfig:
-    """The configuration of the bucket whose stream has `config`. Raises ValueError if no bucket can have it."""
+    """The bucket configuration that makes this stream. Raises ValueError if no bucket can have it."""
     return KeyValueConfig(
         config.name.removeprefix(STREAM_PREFIX),
         description=config.description,

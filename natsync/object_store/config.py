@@ -15,7 +15,7 @@ __all__ = ["ObjectStoreConfig", "store_config", "stream_config"]
 
 @dataclass(frozen=True)
 class ObjectStoreConfig:
-    """An object store. `ttl` is seconds, after which objects expire; 0 and -1 are no limit."""
+    """The configuration of an object store. Objects expire `ttl` seconds later; 0 and -1 mean no limit."""
 
     store: str
     _: KW_ONLY
@@ -57,7 +57,7 @@ def stream_config(config: ObjectStoreConfig) -> StreamConfig:
 
 
 def store_config(config: StreamConfig) -> ObjectStoreConfig:
-    """The store that a stream is. The server adds metadata of its own (ADR-44), which is left out."""
+    """The store configuration that makes this stream, without metadata that the server adds (ADR-44)."""
     own = {key: value for key, value in config.metadata.items() if not key.startswith("_nats.")}
     return ObjectStoreConfig(
         config.name.removeprefix(STREAM_PREFIX),

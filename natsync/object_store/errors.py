@@ -1,6 +1,6 @@
 """Errors of object stores; all are `natsync.Error`, exported from `natsync.object_store`.
 
-Names follow nats.go (jetstream/errors.go). What else the server refuses stays a
+Names follow nats.go (jetstream/errors.go). Other refusals of the server remain
 `natsync.jetstream.APIError`.
 """
 
@@ -32,7 +32,7 @@ class ObjectStoreError(Facts):
 
 
 class InvalidStoreNameError(ObjectStoreError, ValueError):
-    """A name that no object store can have; nothing was sent."""
+    """The name is not valid for an object store; nothing was sent."""
 
     store: str
 
@@ -43,14 +43,14 @@ class InvalidStoreNameError(ObjectStoreError, ValueError):
 
 
 class InvalidObjectNameError(ObjectStoreError, ValueError):
-    """A name that no object can have: the empty one; nothing was sent."""
+    """The name is empty, which no object may have; nothing was sent."""
 
     def __str__(self) -> str:
         return "an object's name must not be empty"
 
 
 class StoreNotFoundError(ObjectStoreError):
-    """There is no such object store."""
+    """The object store does not exist."""
 
     store: str
 
@@ -59,7 +59,7 @@ class StoreNotFoundError(ObjectStoreError):
 
 
 class StoreExistsError(ObjectStoreError):
-    """There is an object store of that name with another configuration."""
+    """An object store of that name exists with another configuration."""
 
     store: str
 
@@ -68,7 +68,7 @@ class StoreExistsError(ObjectStoreError):
 
 
 class _OfObject(ObjectStoreError):
-    """What the errors about one object share."""
+    """The base of errors about one object."""
 
     store: str
     name: str
@@ -79,28 +79,28 @@ class _OfObject(ObjectStoreError):
 
 
 class ObjectNotFoundError(_OfObject, KeyError):
-    """There is no such object, or it was deleted."""
+    """The object does not exist, or it was deleted."""
 
     def __str__(self) -> str:
         return f"{self._what} not found"
 
 
 class ObjectExistsError(_OfObject):
-    """There is an object of that name, and a rename or a link must not replace it."""
+    """An object of that name exists; a rename or a link must not replace it."""
 
     def __str__(self) -> str:
         return f"{self._what} exists"
 
 
 class UpdateMetaDeletedError(_OfObject):
-    """`update_meta` of an object that was deleted."""
+    """`update_meta` was called for a deleted object."""
 
     def __str__(self) -> str:
         return f"{self._what} was deleted: its metadata cannot be updated"
 
 
 class BadObjectMetaError(_OfObject):
-    """What the store has under the name is not a description of an object, and why."""
+    """The message stored under the name does not describe an object; `reason` says why."""
 
     reason: str
 
@@ -124,14 +124,14 @@ class TruncatedObjectError(_OfObject):
 
 
 class DigestMismatchError(_OfObject):
-    """The content of the object is not what was put: its SHA-256 or its size differ."""
+    """The content differs from the one that was put: it has another SHA-256 or another size."""
 
     def __str__(self) -> str:
         return f"{self._what} is corrupt: its digest does not match"
 
 
 class LinkNotAllowedError(_OfObject):
-    """A link to what cannot be linked to, and why: a deleted object, or another link."""
+    """The target of a link is a deleted object or another link; `reason` says which."""
 
     reason: str
 
@@ -140,7 +140,7 @@ class LinkNotAllowedError(_OfObject):
 
 
 class CannotGetBucketLinkError(_OfObject):
-    """`get` of a link to a whole store, `target`: open that store."""
+    """`get` was called for a link to a whole store, `target`. Open that store instead."""
 
     target: str
 

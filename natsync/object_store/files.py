@@ -1,4 +1,4 @@
-"""Files that appear under their name when they are complete."""
+"""Files that appear under their names only when they are complete."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["whole_file"]
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to write, which takes the place of the one at `path` when the block ends, and is removed
-    where it raises.
+    """A file to write to, which replaces the one at `path` when the block ends, and is removed if the block
+    raises.
 
-    The new file has the permissions of the old one, or those that `open` gives. A symbolic link stays, and
-    names the new file. What is no regular file (a device, a pipe) is opened and written: nothing can take
-    its place.
+    The new file has the permissions of the old one, or those that `open` gives. A symbolic link stays and
+    leads to the new file. A device, pipe or other special file is opened and written, since it cannot be
+    replaced.
     """
     target = os.path.realpath(path)
     exists = os.path.exists(target)
@@ -31,7 +31,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     try:
         new = open(partial, "xb")
     except OSError as error:
-        raise OSError(error.errno, error.strerror, path) from None  # nobody knows the other name
+        raise OSError(error.errno, error.strerror, path) from None  # the caller does not know that name
     try:
         with new as file:
             if exists:

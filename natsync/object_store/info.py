@@ -1,8 +1,8 @@
-"""`ObjectInfo`: an object's description, as JSON on its subject (ADR-20); and `ObjectMeta`, the
-part that users set.
+"""`ObjectInfo`: the description of an object, stored as JSON on its subject (ADR-20); and
+`ObjectMeta`, the part of it that users set.
 
-Reading is lenient where clients differ: the time in the JSON is not used, unknown fields are
-ignored, what is null counts as absent. What is of the wrong kind is a BadObjectMetaError.
+Clients differ, so the reader is lenient: it does not use the time in the JSON, ignores unknown fields,
+and takes null for absent. A value of the wrong type raises BadObjectMetaError.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class ObjectLink:
-    """Where a link leads: to an object, or with an empty `name` to a whole store."""
+    """The target of a link: an object, or a whole store if `name` is empty."""
 
     bucket: str
     name: str = ""
@@ -38,7 +38,7 @@ class ObjectLink:
 
 @dataclass(frozen=True)
 class ObjectMeta:
-    """What a user says about an object. `max_chunk_size` is in bytes."""
+    """The part of a description that the user sets. `max_chunk_size` is in bytes."""
 
     name: str
     _: KW_ONLY
@@ -62,9 +62,9 @@ class ObjectMeta:
 
 @dataclass(frozen=True)
 class ObjectInfo:
-    """An object: what its user says about it, and what was stored. `size` is bytes, `mtime` when it
-    was stored, in UTC; `digest` is `SHA-256=` and the digest in base64url. A link has a `link` and
-    no content.
+    """The description of an object: the part from the user, and facts about the stored content. `size` is
+    in bytes; `mtime` is the time of storing, in UTC; `digest` is `SHA-256=` followed by the digest in
+    base64url. A link has a `link` and no content.
     """
 
     name: str
@@ -82,10 +82,10 @@ class ObjectInfo:
     link: ObjectLink | None = None
     max_chunk_size: int = 0
     revision: int = 0
-    """The place of the description in the stream; 0 if unknown."""
+    """The sequence of the description in the stream; 0 if unknown."""
 
     def to_json(self) -> bytes:
-        """What is stored. The time is not: readers take that of the message (ADR-20)."""
+        """The JSON to store. It has no time, since readers take the time of the message (ADR-20)."""
         json_object: dict[str, object] = {"name": self.name}
         options: dict[str, object] = {}
         if self.link:
@@ -115,12 +115,12 @@ class ObjectInfo:
 
 
 def digest_of(sha256: bytes) -> str:
-    """A digest as it is stored."""
+    """A digest in the form in which it is stored."""
     return _DIGEST + base64.urlsafe_b64encode(sha256).decode()
 
 
 def read_digest(store: str, name: str, digest: str) -> bytes:
-    """The SHA-256 in a digest as clients write it: the word before `=` in any case. Raises
+    """The SHA-256 in a stored digest. Clients write the word before `=` in upper or lower case. Raises
     BadObjectMetaError."""
     algorithm, equals, encoded = digest.partition("=")
     try:
@@ -137,7 +137,7 @@ def read_digest(store: str, name: str, digest: str) -> bytes:
 def read_info(
     store: str, subject: str, data: bytes, mtime: datetime | None, revision: int
 ) -> ObjectInfo:
-    """The object that a message on `subject` describes; BadObjectMetaError if it describes none."""
+    """The description in a message on `subject`. Raises BadObjectMetaError if it is not one."""
     fields = _Fields(store, _name_in(subject), data)
     options = fields.inner("options")
     link = options.inner("link") if options.has("link") else None
@@ -160,7 +160,7 @@ def read_info(
 
 
 def _name_in(subject: str) -> str:
-    """The name that a subject stands for, for the text of an error."""
+    """The name of the object with this subject, for the text of an error."""
     encoded = subject.rpartition(".")[2]
     try:
         return base64.urlsafe_b64decode(encoded).decode("utf-8", "replace")
@@ -169,7 +169,7 @@ def _name_in(subject: str) -> str:
 
 
 class _Fields:
-    """The fields of a JSON object; what is wrong is an error that names the field."""
+    """The fields of a JSON object. An error names the field that is wrong."""
 
     def __init__(self, store: str, name: str, data: bytes | dict[str, object]) -> None:
         self._store = store
@@ -184,7 +184,7 @@ class _Fields:
         if not isinstance(found, dict):
             raise BadObjectMetaError(store, name, "no JSON object")
         self._fields = found
-        self.get("name", "")  # those without a default of their own
+        self.get("name", "")  # fields without a default
         if not self._fields.get("name"):
             raise BadObjectMetaError(store, name, "no name")
 
@@ -192,7 +192,7 @@ class _Fields:
         return self._fields.get(key) is not None
 
     def get(self, key: str, default: _T) -> _T:
-        """The field `key`, or `default` where it is absent."""
+        """The field `key`, or `default` if it is absent."""
         value = self._fields.get(key)
         if value is None:
             return default
@@ -210,7 +210,7 @@ class _Fields:
         return found
 
     def headers(self) -> dict[str, Sequence[str]]:
-        """Names to lists of values; nats.py lets its users store a value alone."""
+        """A map of names to lists of values. Users of nats.py may have stored a single value."""
         found: dict[str, Sequence[str]] = {}
         for name, values in self.get("headers", dict[str, object]()).items():
             several = [values] if isinstance(values, str) else values

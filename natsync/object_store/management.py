@@ -22,7 +22,7 @@ __all__ = [
 
 
 def create_store(js: JetStream, config: ObjectStoreConfig | str) -> ObjectStore:
-    """A new store, or the one that is there with the same configuration; else StoreExistsError."""
+    """Creates a store, or returns the existing one with the same configuration. Raises StoreExistsError."""
     config = ObjectStoreConfig(config) if isinstance(config, str) else config
     try:
         return ObjectStore(js, js.create_stream(stream_config(config)).cached_info)
@@ -31,8 +31,7 @@ def create_store(js: JetStream, config: ObjectStoreConfig | str) -> ObjectStore:
 
 
 def update_store(js: JetStream, config: ObjectStoreConfig) -> ObjectStore:
-    """The store of that name with this configuration, which replaces the old one. Raises
-    StoreNotFoundError."""
+    """Replaces the configuration of the store of that name. Raises StoreNotFoundError."""
     try:
         return ObjectStore(js, js.update_stream(stream_config(config)).cached_info)
     except StreamNotFoundError as error:
@@ -40,7 +39,7 @@ def update_store(js: JetStream, config: ObjectStoreConfig) -> ObjectStore:
 
 
 def create_or_update_store(js: JetStream, config: ObjectStoreConfig | str) -> ObjectStore:
-    """The store of that name with this configuration, whether it was there or not."""
+    """Creates the store, or replaces the configuration of the existing one."""
     config = ObjectStoreConfig(config) if isinstance(config, str) else config
     try:
         return update_store(js, config)
@@ -49,7 +48,7 @@ def create_or_update_store(js: JetStream, config: ObjectStoreConfig | str) -> Ob
 
 
 def delete_store(js: JetStream, store: str) -> None:
-    """Deletes a store with all that is in it. Raises StoreNotFoundError."""
+    """Deletes a store with its content. Raises StoreNotFoundError."""
     try:
         js.delete_stream(stream_name(check_store_name(store)))
     except StreamNotFoundError as error:

@@ -23,7 +23,7 @@ _STORE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def check_store_name(store: str) -> str:
-    """Returns `store`. Raises InvalidStoreNameError where no object store can have that name."""
+    """Returns `store`. Raises InvalidStoreNameError if it is not a valid name of an object store."""
     check_text(store=store)
     if not _STORE.fullmatch(store):
         raise InvalidStoreNameError(store)
@@ -31,7 +31,7 @@ def check_store_name(store: str) -> str:
 
 
 def check_object_name(name: str) -> str:
-    """Returns `name`. Any text but the empty one is a name of an object."""
+    """Returns `name`. Every non-empty text is a valid name of an object."""
     check_text(name=name)
     if not name:
         raise InvalidObjectNameError
@@ -49,8 +49,8 @@ def chunk_subject(store: str, nuid: str) -> str:
 
 
 def meta_subject(store: str, name: str) -> str:
-    """The subject of what describes an object; its name is base64url with padding, as every client
-    has it."""
+    """The subject of the description of an object. Its last token is the name in base64url with padding,
+    as in all clients."""
     return (
         f"$O.{store}.M.{base64.urlsafe_b64encode(name.encode('utf-8', 'surrogateescape')).decode()}"
     )

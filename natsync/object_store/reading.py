@@ -1,8 +1,8 @@
 """`ObjectReader`: the content of an object as a file, checked while it is read.
 
-Chunks come from an ordered consumer, in order across lost connections. The last one is only given
-when the whole has the size and SHA-256 that the object's description says: who reads to the end has
-what was put.
+Chunks come from an ordered consumer, in order across lost connections. The last chunk is returned only
+if the content has the size and the SHA-256 of the object's description. So a reader that reaches the end
+has the content that was put.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ __all__ = ["ObjectReader"]
 class ObjectReader(io.RawIOBase):
     """The content of an object: a binary file for reading, which cannot seek. Made by `ObjectStore.get`.
 
-    A read waits for the next chunk for as long as the context says (NextMsgTimeoutError). Raises
-    TruncatedObjectError where chunks are missing, DigestMismatchError where the content is not what
+    A read waits for the next chunk, at most for the timeout of the JetStream context (NextMsgTimeoutError).
+    Raises TruncatedObjectError if chunks are missing, DigestMismatchError if the content differs from what
     was put, ConnectionClosedError. Close it, or read to the end; a `with` block closes it.
     """
 
@@ -35,7 +35,7 @@ class ObjectReader(io.RawIOBase):
     ) -> None:
         super().__init__()
         self.info = info
-        """The description of the object; of what a link leads to."""
+        """The description of the object; for a link, that of its target."""
         self._store = store
         self._messages = messages
         self._api = api
@@ -47,8 +47,8 @@ class ObjectReader(io.RawIOBase):
         self._failure: ObjectStoreError | None = None
 
     def chunks(self) -> Iterator[bytes]:
-        """The content in the chunks that it was stored in: faster than `read`. Not after a `read`
-        that has left part of a chunk."""
+        """The content in the chunks in which it was stored, which is faster than `read`. Not allowed
+        after a `read` that has returned only a part of a chunk."""
         while chunk := self._next_chunk():
             yield chunk
 
@@ -57,8 +57,8 @@ class ObjectReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: object, /) -> int:
-        """Fills `buffer` with what there is of the current chunk, or of the next one; returns how
-        much, 0 at the end."""
+        """Copies the rest of the current chunk, or the next one, into `buffer`; returns the number of
+        bytes, 0 at the end."""
         target = memoryview(buffer).cast("B")  # type: ignore[arg-type]  # any buffer, as io has it
         if not self._rest:
             self._rest = memoryview(self._next_chunk())
@@ -68,16 +68,16 @@ class ObjectReader(io.RawIOBase):
         return count
 
     def readall(self) -> bytes:
-        """All the rest."""
+        """The rest of the content."""
         rest = bytes(self._rest)
         self._rest = memoryview(b"")
         return b"".join([rest, *self.chunks()])
 
     def _next_chunk(self) -> bytes:
-        """The next chunk; empty at the end."""
+        """The next chunk; empty at the end of the content."""
         if self.closed:
             raise ValueError("read of a closed object")
-        if self._failure:  # a later read is not at the end either
+        if self._failure:  # so that a later read does not report the end either
             raise fresh(self._failure)
         if self._done:
             return b""
@@ -87,7 +87,7 @@ class ObjectReader(io.RawIOBase):
             return b""
         api, stream = self._api, stream_name(self._store)
         msg = next_if_any(api, stream, self._messages, api.timeout)
-        if msg is None:  # the object was replaced or deleted, after it was opened
+        if msg is None:  # the object was replaced or deleted after it was opened
             self._finish()
             return b""
         chunk = msg.data
@@ -99,7 +99,7 @@ class ObjectReader(io.RawIOBase):
         return chunk
 
     def _finish(self) -> None:
-        """Checks what has come, at the end of it."""
+        """Checks the received content at its end."""
         self._done = True
         self._stop()
         info = self.info
@@ -119,7 +119,7 @@ class ObjectReader(io.RawIOBase):
             messages.stop()
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the reading."""
         self._stop()
         super().close()
 

@@ -56,19 +56,19 @@ from .watch import ObjectWatcher
 __all__ = ["ObjectStore", "open_store"]
 
 IN_FLIGHT = 8 << 20
-"""Bytes that a reader asks for at a time."""
+"""The number of bytes that a reader requests at a time."""
 
 _UNSURE = (RequestTimeoutError, ConnectionReconnectingError)
-"""What was published may be stored."""
+"""Errors after which a published message may be stored."""
 
 
 class ObjectStore:
     """An object store, for any number of threads. Made by `JetStream.object_store` and
     `create_object_store`.
 
-    Every call waits for the server as long as the context says, and raises RequestTimeoutError
-    then; StoreNotFoundError where the store is gone, and `natsync.jetstream.APIError` for what else
-    the server refuses: StreamSealedError, where the store is sealed.
+    Every call waits for the server, at most for the timeout of the JetStream context, and then raises
+    RequestTimeoutError. It raises StoreNotFoundError if the store is gone, StreamSealedError if a sealed
+    store is changed, and `natsync.jetstream.APIError` for other refusals of the server.
     """
 
     def __init__(self, js: JetStream, info: StreamInfo) -> None:
@@ -81,11 +81,11 @@ class ObjectStore:
     def put(self, meta: ObjectMeta | str, content: Source) -> ObjectInfo:
         """Stores `content` under a name, and returns its description when the server has all of it.
 
-        `content` is bytes, a file open for reading bytes, or pieces of bytes; a file or pieces are
-        read as the server takes them, so that an object of any size needs little memory. An object
-        of that name is replaced when the new one is complete. Where anything fails, what was stored
-        of the new one is removed; after RequestTimeoutError and ConnectionReconnectingError it may be
-        there as a whole, or parts of it that nobody sees.
+        `content` is bytes, a file open for reading bytes, or an iterable of bytes. Files and iterables are
+        read as fast as the server stores them, so that an object of any size needs little memory. The new
+        object replaces one of the same name when it is complete. If anything fails, the stored part of the
+        new object is removed. After RequestTimeoutError and ConnectionReconnectingError, the whole object
+        may be stored, or chunks of it that no description names.
         """
         meta = ObjectMeta(meta) if isinstance(meta, str) else meta
         nuid = self._new_id()
@@ -93,7 +93,7 @@ class ObjectStore:
         try:
             found = upload(self._js.api, chunks, content, meta.max_chunk_size)
         except BaseException as failure:
-            with suppress(Error):  # of the two, the first error tells more
+            with suppress(Error):  # the first of the two errors says more
                 self._purge(chunks)
             if isinstance(failure, NoRespondersError):
                 raise_if_gone(self._stream_info, StoreNotFoundError, failure)
@@ -122,12 +122,12 @@ class ObjectStore:
         return stored
 
     def put_file(self, path: str | os.PathLike[str], meta: ObjectMeta | str = "") -> ObjectInfo:
-        """As `put`, the content of a file; without `meta`, under the file's name without its folders."""
+        """Stores the content of a file, as `put` does. Without `meta`, the name is that of the file."""
         with open(path, "rb") as file:
             return self.put(meta or os.path.basename(os.fspath(path)), file)
 
     def get(self, name: str) -> ObjectReader:
-        """The content of an object, as a file to be read; of a link, that of the object it leads to.
+        """Opens the content of an object, or of the target of a link, as a file for reading.
 
         Raises ObjectNotFoundError; CannotGetBucketLinkError for a link to a whole store.
         """
@@ -138,19 +138,19 @@ class ObjectStore:
             raise CannotGetBucketLinkError(self.store, name, info.link.bucket)
         target = self if info.link.bucket == self.store else open_store(self._js, info.link.bucket)
         found = target.info(info.link.name)
-        if found.link:  # since it was linked to
+        if found.link:  # after the link was made
             raise LinkNotAllowedError(target.store, found.name, "it is a link itself")
         return target._open(found)
 
     def get_bytes(self, name: str) -> bytes:
-        """The whole content of an object, checked."""
+        """The whole content of an object, after the check."""
         with self.get(name) as reader:
             return reader.readall()
 
     def get_file(self, name: str, path: str | os.PathLike[str]) -> ObjectInfo:
-        """Writes the content of an object to a file, which appears under `path` only when it is
-        complete and checked. What was there is replaced; its permissions stay. A device, a pipe or the
-        like is written as it is."""
+        """Writes the content of an object to a file, which appears under `path` only when it is complete
+        and checked. It replaces an existing file and keeps its permissions. A device, pipe or other special
+        file is written to directly."""
         with self.get(name) as reader:
             with whole_file(path) as file:
                 for chunk in reader.chunks():
@@ -158,8 +158,8 @@ class ObjectStore:
             return reader.info
 
     def info(self, name: str, *, show_deleted: bool = False) -> ObjectInfo:
-        """The description of an object or link. Raises ObjectNotFoundError, also for one that was
-        deleted, unless `show_deleted`."""
+        """The description of an object or link. Raises ObjectNotFoundError, for deleted objects also,
+        unless `show_deleted`."""
         check_object_name(name)
         found = self._last(name)
         if found is None or found.deleted and not show_deleted:
@@ -167,7 +167,7 @@ class ObjectStore:
         return found
 
     def _latest(self, name: str) -> ObjectInfo:
-        """The description of an object, deleted or not, that is to be changed."""
+        """The description of an object, deleted or not, from the leader, before a change."""
         check_object_name(name)
         found = self._last(name, latest=True)
         if found is None:
@@ -177,7 +177,7 @@ class ObjectStore:
     def update_meta(self, name: str, meta: ObjectMeta) -> ObjectInfo:
         """Replaces name, description, headers and metadata of an object or link; its content stays.
 
-        Raises ObjectNotFoundError, UpdateMetaDeletedError; ObjectExistsError where the new name is taken.
+        Raises ObjectNotFoundError, UpdateMetaDeletedError, and ObjectExistsError if the new name is taken.
         """
         old = self._latest(name)
         if old.deleted:
@@ -199,8 +199,8 @@ class ObjectStore:
         return stored
 
     def delete(self, name: str) -> ObjectInfo:
-        """Deletes an object or link, and returns what is left of its description. Raises
-        ObjectNotFoundError; one that was deleted before is not an error."""
+        """Deletes an object or link, and returns the description that remains. Raises ObjectNotFoundError.
+        Deleting it a second time is no error."""
         found = self._latest(name)
         if found.deleted:
             return found
@@ -211,10 +211,10 @@ class ObjectStore:
         return stored
 
     def add_link(self, name: str, target: ObjectInfo) -> ObjectInfo:
-        """A link to an object of this store or another one. It may replace another link, or a
-        deleted object.
+        """Creates a link to an object of this store or of another one. It may replace a link or a deleted
+        object.
 
-        Raises LinkNotAllowedError where the target is deleted or a link; ObjectExistsError.
+        Raises LinkNotAllowedError if the target is deleted or a link; ObjectExistsError.
         """
         if target.deleted:
             raise LinkNotAllowedError(target.bucket, target.name, "it was deleted")
@@ -223,11 +223,11 @@ class ObjectStore:
         return self._add_link(name, ObjectLink(target.bucket, target.name))
 
     def add_bucket_link(self, name: str, target: ObjectStore) -> ObjectInfo:
-        """A link to a whole store. Raises ObjectExistsError."""
+        """Creates a link to a whole store. Raises ObjectExistsError."""
         return self._add_link(name, ObjectLink(target.store))
 
     def list(self, *, show_deleted: bool = False) -> Iterator[ObjectInfo]:
-        """The objects and links, as they come; with `show_deleted`, those that were deleted, too."""
+        """Iterates over the objects and links; with `show_deleted`, over deleted ones, too."""
         return _list(self.watch(ignore_deletes=not show_deleted), self._js.api.timeout)
 
     def watch(
@@ -237,10 +237,10 @@ class ObjectStore:
         updates_only: bool = False,
         ignore_deletes: bool = False,
     ) -> ObjectWatcher:
-        """All objects and links; then None; then each change, as it comes. Deleted ones are among
-        them, unless `ignore_deletes`; `updates_only` begins with the None. A store keeps one
-        description of each object, so that `include_history` brings no more than that, in the order
-        of the changes.
+        """Watches the store: yields all objects and links, then None, then each change when it happens.
+        `ignore_deletes` leaves out deleted ones; `updates_only` begins with the None. A store keeps one
+        description per object, so that `include_history` yields no more of them, but in the order of the
+        changes.
         """
         if include_history and updates_only:
             raise OptionError("watch", "include_history and updates_only exclude each other")
@@ -257,12 +257,12 @@ class ObjectStore:
         )
 
     def seal(self) -> None:
-        """Makes it read-only, for ever."""
+        """Makes the store read-only, for ever."""
         config = self._stream_info().config
         self._js.update_stream(replace(config, sealed=True))
 
     def status(self) -> ObjectStoreStatus:
-        """How it is configured, and how full it is."""
+        """The configuration and the fill level of the store."""
         return ObjectStoreStatus.of(self._stream_info())
 
     def _add_link(self, name: str, link: ObjectLink) -> ObjectInfo:
@@ -274,7 +274,7 @@ class ObjectStore:
         return self._write(info, before.revision if before else 0)
 
     def _open(self, info: ObjectInfo, *, latest: bool = False) -> ObjectReader:
-        """A reader of what `info` describes, which with `latest` is the word of the stream's leader."""
+        """A reader of the content that `info` describes. `latest`: `info` came from the leader."""
         if not info.nuid:
             raise BadObjectMetaError(self.store, info.name, "nuid is wrong")
         api = self._js.api
@@ -283,7 +283,7 @@ class ObjectStore:
         most = max(2, IN_FLIGHT // max(1, info.size // max(1, info.chunks)))
         messages = self._messages(chunk_subject(self.store, info.nuid), "all", min(most, 500))
         if messages.num_pending < info.chunks and self._direct and not latest:
-            # The server that described it may be behind the leader, which has replaced it since.
+            # Another server than the leader may have described an object that was replaced since.
             found = self._latest(info.name)
             if found.deleted or found.nuid not in ("", info.nuid):
                 messages.stop()
@@ -300,7 +300,7 @@ class ObjectStore:
             raise StoreNotFoundError(self.store) from error
 
     def _last(self, name: str, *, latest: bool = False) -> ObjectInfo | None:
-        """The description of an object, deleted or not; with `latest`, the word of the stream's leader."""
+        """The description of an object, deleted or not; with `latest`, the leader is asked."""
         subject = meta_subject(self.store, name)
         api = self._js.api
         try:
@@ -308,7 +308,7 @@ class ObjectStore:
                 if latest or not self._direct:
                     raise NoDirectGetError(self._stream)
                 found = direct_get(api, self._stream, {}, subject)
-            except NoDirectGetError:  # the store is gone, or allows it no more: the leader knows
+            except NoDirectGetError:  # the store is gone or no longer allows direct reads: the leader knows
                 found = get_msg(api, self._stream, {"last_by_subj": subject})
         except MessageNotFoundError:
             return None
@@ -317,19 +317,19 @@ class ObjectStore:
         return read_info(self.store, subject, found.data, found.time, found.seq)
 
     def _replace(self, info: ObjectInfo) -> tuple[ObjectInfo, ObjectInfo | None]:
-        """Writes a description over the last one, which is returned, too: whoever replaces it
-        removes its chunks, and no other does."""
+        """Stores a description in place of the last one; returns both. The client that replaces a
+        description, and no other, removes its chunks."""
         before = self._last(info.name, latest=True)
         while True:
             try:
                 return self._write(info, before.revision if before else 0), before
             except (WrongLastSequenceError, *_UNSURE) as error:
                 last = self._last(info.name, latest=True)
-                if last and last.nuid == info.nuid:  # only the acknowledgement was lost
+                if last and last.nuid == info.nuid:  # it was stored, only the acknowledgement was lost
                     return last, before
                 if isinstance(error, _UNSURE):
                     raise
-                before = last  # somebody else was faster
+                before = last  # another client was faster
 
     def _write(self, info: ObjectInfo, before: int) -> ObjectInfo:
         """Stores a description, if `before` is the last revision of that name."""

@@ -1,5 +1,5 @@
-"""Uploads: an object's chunks, many at a time on their way to the stream, and nothing left behind
-where one fails."""
+"""Uploads: the chunks of an object, many of them in flight; a failed upload leaves no chunks
+behind."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ..message import Data
 __all__ = ["Content", "Source", "chunks_of", "upload"]
 
 Source = Data | BinaryIO | Iterable[bytes]
-"""Content as a caller may give it: bytes, a file open for reading, or pieces of any size."""
+"""The content that a caller passes: bytes, a file open for reading, or pieces of any size."""
 
 IN_FLIGHT = 4 << 20
-"""Bytes on their way at a time: two chunks would not fill a connection, all of them the memory."""
+"""Bytes in flight: with two chunks the connection would idle, with all of them memory would fill up."""
 
 
 class Content:
-    """What was uploaded: the number of chunks and bytes, and the SHA-256."""
+    """The result of an upload: the number of chunks and bytes, and the SHA-256."""
 
     def __init__(self) -> None:
         self.chunks = 0
@@ -39,15 +39,15 @@ class Content:
 
     @property
     def sha256(self) -> bytes:
-        """The digest of all chunks so far."""
+        """The digest of the chunks up to now."""
         return self._sha256.digest()
 
 
 def upload(api: API, subject: str, source: Source, chunk_size: int) -> Content:
     """Stores the chunks of `source` on `subject`, and returns when the stream has all of them.
 
-    Raises what a publish is refused with, RequestTimeoutError for a chunk that is not confirmed in
-    time, and what reading `source` raises; then some chunks may be stored.
+    Raises the errors of publishing, RequestTimeoutError for a chunk that is not confirmed in time, and the
+    errors of reading `source`. Some chunks may be stored then.
     """
     content = Content()
     most = max(2, IN_FLIGHT // chunk_size)
@@ -62,7 +62,7 @@ def upload(api: API, subject: str, source: Source, chunk_size: int) -> Content:
         while sent:
             sent.popleft().result()
     except BaseException:
-        # What is on its way would be stored after it is purged.
+        # Chunks in flight would be stored after the purge.
         window.wait(api.timeout)
         raise
     return content
@@ -75,7 +75,7 @@ def _read(subject: str, payload: bytes | None) -> PubAck:
 
 
 def chunks_of(source: Source, size: int) -> Iterator[bytes]:
-    """The content in chunks of `size` bytes; the last one may be shorter. An empty content has none."""
+    """The content in chunks of `size` bytes; the last one may be shorter. Empty content has no chunks."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         view = memoryview(source).cast("B")
         for start in range(0, len(view), size):
@@ -89,7 +89,7 @@ def chunks_of(source: Source, size: int) -> Iterator[bytes]:
 
 
 def _chunks_of_file(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """Full chunks, also from a pipe or socket, which give less than they are asked for."""
+    """Full chunks, also from a pipe or socket, whose reads return less than requested."""
     rest = b""
     while piece := file.read(size - len(rest)):
         if not isinstance(piece, (bytes, bytearray)):

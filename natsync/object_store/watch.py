@@ -1,4 +1,4 @@
-"""`ObjectWatcher`: the objects of a store as they are and as they change (ADR-20)."""
+"""`ObjectWatcher`: the current objects of a store and all changes (ADR-20)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ __all__ = ["ObjectWatcher"]
 
 
 class ObjectWatcher(Watch[ObjectInfo]):
-    """An iterator over descriptions of objects, and None once, when all that were there have come. Made by
-    `ObjectStore.watch`. A message that describes no object is a BadObjectMetaError, after which it goes on.
+    """An iterator over descriptions of objects. It yields None once, after those that existed when it began.
+    Made by `ObjectStore.watch`. A message that describes no object raises BadObjectMetaError; the watch goes
+    on after it.
     """
 
     def __init__(
