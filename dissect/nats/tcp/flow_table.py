@@ -378,7 +378,7 @@ class FlowTable:
         for flow in ended:
             self.evicted += 1
             if flow.closed_ns is None:
-                flow.end = End.EVICTED
+                flow.end, flow.ended_by, flow.ended_ns = End.EVICTED, None, None
             self._remove(flow)
         return ended
 

@@ -15,7 +15,7 @@ from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import NEVER_NS, Chunk, Direction, Gap, Oddity, Segment
 
 SECOND = 10**9
-SYN, ACK = 2, 16
+FIN, SYN, ACK = 1, 2, 16
 
 
 def key_of(port: int, back: bool = False) -> bytes:
@@ -123,6 +123,15 @@ def test_a_flow_that_is_pushed_out_says_so() -> None:
     assert table.evicted == 1
     assert [item.anomaly for item in items if isinstance(item, Oddity)] == [Anomaly.EVICTED]
     assert other == []
+
+
+def test_a_half_closed_flow_that_is_pushed_out_was_not_ended_by_the_sender_of_the_fin() -> None:
+    table = FlowTable(Stream, FlowLimits(max_flows=1))
+    table.add(segment(1, 1, 100, flags=SYN))
+    table.add(segment(1, 2, 500, flags=SYN | ACK, back=True))
+    table.add(segment(1, 3, 101, flags=FIN | ACK))
+    (first, _, _), _ = table.add(segment(9, 9, 100, flags=SYN))
+    assert (first.end, first.ended_by, first.ended_ns) == (End.EVICTED, None, None)
 
 
 def test_a_closed_flow_that_is_pushed_out_keeps_its_end() -> None:
