@@ -44,15 +44,15 @@ _csv = csv.writer(_Returning())
 
 
 def csv_line(cells: Sequence[Cell]) -> str:
-    """One line. csv.writer is not asked to end it with a plain newline, because it would then leave a
-    carriage return in a value without quotes."""
+    """One line. csv.writer must not end it with a plain newline itself, because then it would not quote a
+    value with a carriage return."""
     line: str = _csv.writerow(cells)
     line = line.removesuffix("\r\n")
     return (line if line.isprintable() else line.translate(_ESCAPED)) + "\n"
 
 
 def safe_cells(cells: Sequence[Cell]) -> list[Cell]:
-    """The same cells; a text that begins like a formula gets an apostrophe before it."""
+    """The cells, with an apostrophe before a text that begins like a formula."""
     return [
         f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
         for cell in cells
@@ -64,7 +64,7 @@ def column_cells(table: str, columns: Sequence[str]) -> Callable[[Record], Seque
     JSON."""
     declared = {column.name: column for column in TABLES[table].columns}
     chosen = [declared[name] for name in columns]
-    # attrgetter gives tuples only of two and more
+    # attrgetter returns a tuple only for two or more names
     get: Callable[[Record], tuple[Value, ...]] = attrgetter(
         *[column.field for column in chosen], chosen[0].field
     )

@@ -4,14 +4,14 @@
 
     with answer("SELECT kind, count(*) FROM sessions GROUP BY 1", source) as (schema, batches): ...
 
-What a user writes reads the tables and nothing else: no files, no network, no extensions, no variables of
-this program, no change of settings, and one statement alone. Wrong SQL is a QueryError, before a capture is
-read wherever that can be known.
+A user's SQL can read the tables and nothing else: no files, no network, no extensions, no variables of this
+program, no settings, and only one statement. Wrong SQL raises QueryError, if possible before a capture is
+read.
 
-The text is that of Spark SQL as far as the two agree, which they do on comparisons, LIKE, IN, BETWEEN,
-`array_contains`, `map_keys`, `cardinality` of a map and `headers['X']`. They differ in these: texts stand
-in single quotes, for double quotes are for names (`"end"` and `"offset"` need them here); lists count from
-1 here and from 0 there; `regexp_matches` is RLIKE there, `len` of a list is `size`.
+The same text runs on Spark SQL where the two dialects agree: comparisons, LIKE, IN, BETWEEN,
+`array_contains`, `map_keys`, `cardinality` of a map and `headers['X']`. They differ in this: DuckDB takes
+only single quotes for texts, because double quotes are for names (`"end"` and `"offset"` need them); it
+counts lists from 1, Spark from 0; `regexp_matches` is RLIKE in Spark, and `len` of a list is `size`.
 
 Needs DuckDB and pyarrow, the extra `sql`; they are imported with the first call.
 """
@@ -49,13 +49,13 @@ _FENCED = {
 }
 _LOCKED = {"lock_configuration": "true"}
 _MEMORY = "768MB"  # DuckDB asks for 125 MB a thread; what does not fit goes to the temporary folder
-# What all of a query may take. DuckDB does not count what scalar functions make: `repeat('x', 1600000000)`.
+# The limit of a whole query. DuckDB does not count results of scalar functions: `repeat('x', 1600000000)`.
 _MOST_BYTES = 1_400_000_000
 _THREADS = 4
-# A condition sees a few thousand rows at a time, and spills nothing.
+# A condition gets a few thousand rows at a time and writes no temporary files.
 _SMALL = {"threads": "1", "memory_limit": _MEMORY, "temp_directory": ""}
 
-# Rows that are compressed at once. With the usual 122,880, a capture of 450 MB took 75 MB more now and then.
+# Rows compressed at once. With the usual 122,880, a capture of 450 MB sometimes took 75 MB more.
 _ROW_GROUP = 16_384
 
 _TOO_MUCH = "it takes too much memory"
@@ -69,23 +69,23 @@ _SQL_TYPES = {
     Type.COUNTS: "MAP(VARCHAR, BIGINT)",
     Type.HEADERS: "MAP(VARCHAR, VARCHAR[])",
 }
-"""The types that DuckDB makes of those of `arrow_type`."""
+"""The types that DuckDB gives to columns with the types of `arrow_type`."""
 
 RESERVED = {"end", "group", "offset"}
-"""Names of columns that are words of DuckDB's grammar, and are written in double quotes."""
+"""Names of columns that are keywords of DuckDB and need double quotes."""
 
 _NO_TABLE = re.compile(r"Table with name (.+?) does not exist!")
 _NO_COLUMN = re.compile(r'Referenced column "(.*?)" not found|does not have a column named "(.*?)"')
 
 
 class Where:
-    """A condition on the rows of one table. Raises QueryError where it is none."""
+    """A condition on the rows of one table. Raises QueryError if the text is not a condition."""
 
     def __init__(self, table: str, condition: str) -> None:
         duck = library()
         self._table = table
         self._condition = condition
-        # On lines of their own, lest a comment in the condition ends the query.
+        # On separate lines, so that a comment in the condition does not end the query.
         self._query = f"SELECT (\n{condition}\n) FROM {table}"
         self._columns = _columns_named(table, condition)
         self._connection = connect(duck, ":memory:", _SMALL | _LOCKED)
@@ -97,7 +97,7 @@ class Where:
             raise
 
     def matching(self, records: Sequence[Record]) -> list[Record]:
-        """The records for which it is true, in their order."""
+        """The records for which the condition is true, in their order."""
         if not records:
             return []
         with self._explained():
@@ -106,14 +106,14 @@ class Where:
         return [record for record, (answer,) in zip(records, answers) if answer]
 
     def close(self) -> None:
-        """It is not needed any more."""
+        """Closes the database."""
         self._connection.close()
 
     def _check(self) -> None:
         connection, condition = self._connection, _text(self._condition)
         if not condition.strip():
             raise QueryError(condition, "an empty text is not a condition")
-        one = f"SELECT {condition}"  # what leaves its brackets is not a condition
+        one = f"SELECT {condition}"  # a text that closes the brackets early is not a condition
         if len(connection.extract_statements(one)) != 1:
             raise QueryError(condition, "this is not one condition")
         if connection.get_table_names(f"SELECT 1 WHERE (\n{condition}\n)"):
@@ -139,7 +139,7 @@ class Where:
 
 
 class Answer(NamedTuple):
-    """The columns of an answer, and its rows in batches."""
+    """The columns of a result, and its rows in batches."""
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
@@ -151,12 +151,11 @@ def answer(
     source: Callable[[Collection[str]], Generator[Record, None, None]],
     order: Callable[[Sequence[str]], tuple[str, bool]] | None = None,
 ) -> Iterator[Answer]:
-    """What a query over the tables says. `source` is called with the tables that the query
-    names, and gives their records; with none it still says what is wrong with the captures. `order` gets the
-    columns of the rows, and returns the one to sort them by, and whether descending.
+    """Runs a query over the tables. `source` is called with the tables that the query names, and returns
+    their records; it is also called with no table, to report captures that cannot be read. `order` gets the
+    columns of the result, and returns the column to sort by and whether to sort descending.
 
-    The tables are in a database on disk while the block lasts, in a folder of its own, which is gone
-    afterwards in any case.
+    The tables are stored in a database in a temporary folder, which is removed after the block in any case.
     """
     duck = library()
     with TemporaryDirectory(prefix="nats-dissect-") as folder:
@@ -165,7 +164,7 @@ def answer(
         try:
             with closing(create(duck, path, limits)) as connection:
                 create_tables(connection, TABLES)
-                with bounded():  # what is constant is worked out now
+                with bounded():  # constant expressions are evaluated here
                     named = _tables_named(duck, connection, query)
                     if order:
                         first, descending = order(connection.sql(query).columns)
@@ -210,8 +209,8 @@ def _creation(table: str) -> str:
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """The process may take `_MOST_BYTES` more while this lasts. Where the system does not say what it takes
-    (all but Linux), there is no such limit."""
+    """Limits the memory of the process to `_MOST_BYTES` more than now, during the block. Only on Linux, where
+    the system reports the memory of the process."""
     try:
         import resource
 
@@ -233,12 +232,12 @@ def bounded() -> Iterator[None]:
 def _batches(query: str, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     try:
         yield from reader
-    except (pyarrow().ArrowException, OSError) as error:  # so pyarrow says what DuckDB raises
+    except (pyarrow().ArrowException, OSError) as error:  # DuckDB's errors, as pyarrow raises them
         raise _query_error(query, error, []) from None
 
 
 def library() -> ModuleType:
-    """DuckDB; MissingLibrary where it is not installed."""
+    """The module duckdb. Raises MissingLibrary if it is not installed."""
     try:
         import duckdb
     except ImportError:
@@ -250,7 +249,7 @@ def library() -> ModuleType:
 def connect(
     duck: ModuleType, path: str, limits: dict[str, str], read_only: bool = False
 ) -> duckdb.DuckDBPyConnection:
-    """A connection that reaches nothing but the database, with these settings."""
+    """A connection with these settings that can access nothing but the database."""
     connection: duckdb.DuckDBPyConnection = duck.connect(
         path, read_only=read_only, config=_FENCED | limits
     )
@@ -258,8 +257,8 @@ def connect(
 
 
 def create(duck: ModuleType, path: str, limits: dict[str, str]) -> duckdb.DuckDBPyConnection:
-    """A connection to a new database at `path` that reaches nothing else, with these settings."""
-    # The size of row groups can only be named where a database is attached, which is access to a file.
+    """A connection with these settings to a new database at `path`, which can access nothing else."""
+    # Only ATTACH takes the size of row groups, and it needs access to files.
     config = _FENCED | limits | {"enable_external_access": "true"}
     connection: duckdb.DuckDBPyConnection = duck.connect(":memory:", config=config)
     place = path.replace("'", "''")
@@ -270,7 +269,7 @@ def create(duck: ModuleType, path: str, limits: dict[str, str]) -> duckdb.DuckDB
 
 
 def _text(query: str) -> str:
-    """What DuckDB can read at all."""
+    """Returns the query. Raises QueryError for a text that DuckDB cannot read."""
     if "\0" in query or not query.isascii() and query.encode("utf-8", "replace").decode() != query:
         raise QueryError(query, "this is not text in UTF-8")
     return query
@@ -281,7 +280,7 @@ def _nothing(table: str) -> pa.Table:
 
 
 def _tables_named(duck: ModuleType, connection: duckdb.DuckDBPyConnection, query: str) -> list[str]:
-    """The tables that a query reads; QueryError if it is more or something else than one query."""
+    """The tables that a query reads. Raises QueryError if it is not exactly one query."""
     statements = connection.extract_statements(_text(query))
     if len(statements) != 1:
         raise QueryError(query, f"one query is wanted, not {len(statements)}")
@@ -292,13 +291,13 @@ def _tables_named(duck: ModuleType, connection: duckdb.DuckDBPyConnection, query
     connection.execute(f"EXPLAIN {query}")
     try:
         named = {name.lower() for name in connection.get_table_names(query)}
-    except duck.Error:  # it does not know the columns of the tables, and stumbles over USING
+    except duck.Error:  # it does not know the columns of the tables, and fails at USING
         named = _words(query)
     return sorted(named & TABLES.keys())
 
 
 def load(connection: duckdb.DuckDBPyConnection, records: Iterable[Record]) -> None:
-    """Puts records of several tables into the database. Few large frames wait."""
+    """Stores records of several tables in the database. Few large frames wait in memory."""
     waiting: dict[type[Record], list[Record]] = {row: [] for row in TABLE_OF}
     waiting_bytes = 0
 
@@ -325,8 +324,8 @@ def load(connection: duckdb.DuckDBPyConnection, records: Iterable[Record]) -> No
 
 
 def _sorted(duck: ModuleType, query: str, column: str, descending: bool) -> str:
-    """A query for the same rows in order of a column, absent values last."""
-    text = query.encode()  # the tokens count bytes
+    """A query for the same rows, sorted by a column, absent values last."""
+    text = query.encode()  # tokens have byte offsets
     ends = [at for at, _ in duck.tokenize(query) if text[at : at + 1] == b";"]
     whole = text[: ends[0] if ends else None].decode()
     name = column.replace('"', '""')
@@ -335,10 +334,10 @@ def _sorted(duck: ModuleType, query: str, column: str, descending: bool) -> str:
 
 
 def _columns_named(table: str, condition: str) -> list[str] | None:
-    """The columns that a condition may use; None is all. By the words in it: one too many costs a little
-    time."""
+    """The columns that a condition may use, judged by its words (a column too many only costs time). None
+    means all columns."""
     words = _words(condition)
-    if table in words or "columns" in words:  # the row as a whole, several columns by a pattern
+    if table in words or "columns" in words:  # the whole row, or columns chosen by a pattern
         return None
     names = [column.name for column in TABLES[table].columns]
     return [name for name in names if name in words] or names[:1]
@@ -349,7 +348,7 @@ def _words(text: str) -> set[str]:
 
 
 def _query_error(query: str, error: Exception, tables: Sequence[str]) -> QueryError:
-    """DuckDB's reason on one line, with the columns there are where one is unknown."""
+    """DuckDB's error on one line; for an unknown column, with the columns that exist."""
     reason = str(error).partition("\n\nLINE ")[0].partition("\n\nPossible solutions")[0]
     unknown = _NO_COLUMN.search(reason)
     if no_table := _NO_TABLE.search(reason):

@@ -30,7 +30,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class _Quoted(dict[str, str]):
-    """Texts that occur again and again, as JSON."""
+    """Cached JSON of texts that occur often."""
 
     def __missing__(self, text: str) -> str:
         if len(self) >= _QUOTED:
@@ -111,7 +111,7 @@ class JsonLines:
         return OutputFormat(json_line(table, column_names(table, layout)), LineWriter)
 
     def query(self, columns: pa.Schema, layout: Layout) -> QueryFormat:
-        """One object per row; of several columns with one name the last one counts."""
+        """One object per row; if several columns have the same name, the last one counts."""
         names = columns.names
         return QueryFormat(
             lambda batch: [_object(names, row) for row in query_rows(batch)], LineWriter

@@ -51,7 +51,7 @@ class ParquetFile:
         self._encoding: _Encoding | None = None
 
     def __del__(self) -> None:
-        # Where the work broke off, pyarrow would end the file now, which is closed.
+        # After a failure, pyarrow would write the end of the file here, but the file is closed.
         if hasattr(self, "_writer"):
             self._writer.is_open = False
 
@@ -81,7 +81,7 @@ class ParquetFile:
         return group
 
     def _wait(self) -> None:
-        """Waits until the latest row group is written; raises the error of writing it."""
+        """Waits until the latest row group is written. Raises the error of writing it."""
         encoding, self._encoding = self._encoding, None
         if encoding:
             encoding.join()
@@ -90,7 +90,8 @@ class ParquetFile:
 
 
 class _Encoding(Thread):
-    """Writes one row group; `error` is why that failed. Not a daemon, so that it ends before the process."""
+    """A thread that writes one row group; `error` is set if that fails. It is no daemon, so that the process
+    waits for it."""
 
     def __init__(self, write: Callable[[], None]) -> None:
         super().__init__(name="parquet row group")
@@ -101,12 +102,12 @@ class _Encoding(Thread):
         """Writes it."""
         try:
             self._write()
-        except Exception as error:  # the thread's rim: `ParquetFile` raises it
+        except Exception as error:  # the thread stores it, and `ParquetFile` raises it
             self.error = error
 
 
 class ParquetWriter:
-    """Rows of one table into a Parquet file: batches, or the values of single rows, not both."""
+    """Writes rows of one table to a Parquet file: batches, or the values of single rows, not both."""
 
     def __init__(self, output: TextIO, table: str, columns: Sequence[str]) -> None:
         self._table = table
@@ -143,7 +144,7 @@ class ParquetWriter:
 
 
 class BatchWriter:
-    """Batches of any columns into a Parquet file. Raises FormatError for a type that Parquet lacks."""
+    """Writes batches of any columns to a Parquet file. Raises FormatError for a type that Parquet lacks."""
 
     def __init__(self, output: TextIO, columns: pa.Schema) -> None:
         with _explained():
@@ -177,7 +178,7 @@ class Parquet:
 
     def table(self, table: str, layout: Layout) -> OutputFormat:
         """A file with the table's schema."""
-        pyarrow()  # so that its lack shows before a capture is read
+        pyarrow()  # so that a missing library is reported before a capture is read
         names = column_names(table, layout)
         return OutputFormat(
             values(table, names),

@@ -1,7 +1,7 @@
-"""A bar on stderr for long work: how much was read of how much, packets, and the time left.
+"""A progress bar on stderr for long work: the bytes read and their total, packets, and the time left.
 
-It looks at the report when it is drawn, so that reading pays nothing for it; the thread that draws is
-rich's own.
+It reads the report whenever it is drawn, so that it costs the reading nothing. Rich draws it on its own
+thread.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rich.progress import (
 from ..capture import CaptureReport
 
 QUIET = 1.0
-"""Seconds after which work is long."""
+"""Work that takes longer than this many seconds gets a bar."""
 
 _UNSIZED = TextColumn("{task.fields[packets]:,} packets"), TimeElapsedColumn()
 _LEFT = TextColumn("left"), TimeRemainingColumn()
@@ -36,7 +36,7 @@ class _Bar(Progress):
 
     def __init__(self, report: CaptureReport, console: Console, quiet: float) -> None:
         self._report = report
-        self._shown_from = inf  # rich asks already while it is made
+        self._shown_from = inf  # rich calls this already in its constructor
         super().__init__(
             console=console,
             transient=True,
@@ -47,7 +47,7 @@ class _Bar(Progress):
         self._shown_from = monotonic() + quiet
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """What is to be seen now."""
+        """The current content of the bar."""
         report = self._report
         if monotonic() < self._shown_from or not report.files:
             return
@@ -61,7 +61,7 @@ class _Bar(Progress):
 
 @contextmanager
 def bar(report: CaptureReport, quiet: float = QUIET) -> Iterator[Callable[[], None]]:
-    """Shows a bar after `quiet` seconds. Gives what takes it away before something else is printed."""
+    """Shows a bar after `quiet` seconds. Yields a function that removes it, to call before other output."""
     shown = _Bar(report, Console(stderr=True), quiet)
     with shown:
         yield shown.stop

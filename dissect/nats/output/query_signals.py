@@ -1,6 +1,6 @@
 """Signals end a query of DuckDB at once: KeyboardInterrupt for SIGINT, else SystemExit(128 + number).
 
-Python calls the handlers of signals only after DuckDB has returned. So a thread hears of each signal through
+Python runs signal handlers only after DuckDB has returned. So a thread learns of each signal through
 `signal.set_wakeup_fd` and interrupts DuckDB, whose error may replace the exception that the handler raises.
 """
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def interruptible(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Signals that have a handler end the query that runs in this block."""
+    """In this block, a signal that has a handler ends the running query."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals are the business of the main thread
+        yield  # only the main thread handles signals
         return
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
@@ -35,7 +35,7 @@ def interruptible(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     def stop() -> None:
         signal.set_wakeup_fd(before)
         os.close(write_end)
-        watch.join()  # it has read all signals then
+        watch.join()  # after that, it has read all signals
         os.close(read_end)
 
     watch = threading.Thread(target=interrupt, name="nats-dissect signals", daemon=True)

@@ -1,14 +1,14 @@
 """Where output goes: standard output or a file, as a sink with three steps.
 
-`begin` checks and opens the output and changes nothing that is there; `writer` makes a format's writer on it,
-when the inputs have proved to be readable; `publish` makes all that was written visible. Where the work
-fails, `discard` leaves what was there before, as far as that is possible.
+`begin` checks and opens the output without changing its content; `writer` makes a format's writer on it, once
+the inputs have proved to be readable; `publish` makes everything that was written visible. If the work
+fails, `discard` keeps or restores the old content as far as possible.
 
 The sink of a Spark job (`spark.sink`) has the same steps, but is another protocol: here one process writes
 rows of one table to one open stream, and has to close it whatever happens. There many tasks on other machines
 write files of several tables, tasks fail and run twice, and `publish` gets the names of the files that count.
 
-Exit status: 2 where the output or an input is unusable, 130 interrupted; a closed pipe ends quietly.
+Exit status: 2 if the output or an input is unusable, 130 if interrupted; a closed pipe ends quietly.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Fault(click.ClickException):
     exit_code = 2
 
     def show(self, file: object = None) -> None:
-        """Prints it on stderr."""
+        """Prints the fault on stderr."""
         say(self.message)
 
 
@@ -47,25 +47,25 @@ def say(text: str) -> None:
 
 
 class Sink(Protocol):
-    """An output. `name` is how messages call it."""
+    """An output. Messages call it `name`."""
 
     name: str
 
     def begin(self) -> TextIO:
-        """Opens the output. What it has stays. Raises Fault or OSError."""
+        """Opens the output and keeps its content. Raises Fault or OSError."""
 
     def writer(self, make: Callable[[TextIO], _W]) -> _W:
-        """The writer that `make` makes on the output, which is empty now."""
+        """Empties the output, and returns the writer that `make` makes on it."""
 
     def publish(self) -> None:
-        """Everything was written: makes it visible under its name."""
+        """Makes the output visible under its name. Called when everything was written."""
 
     def discard(self) -> None:
-        """The work failed: closes the output."""
+        """Closes the output. Called when the work failed."""
 
 
 class StandardOutput:
-    """Standard output. `binary`: not to be written to a terminal."""
+    """Standard output. A `binary` format is not written to a terminal."""
 
     name = "standard output"
 
@@ -94,11 +94,11 @@ class StandardOutput:
         sys.stdout.flush()
 
     def discard(self) -> None:
-        """Nothing can be taken back."""
+        """Does nothing: what was printed cannot be taken back."""
 
 
 class TextFile:
-    """A file of lines, which can be read while it grows. It keeps what it has until `writer`."""
+    """A file of lines, which can be read while it grows. It keeps its old content until `writer`."""
 
     def __init__(self, path: str, captures: Sequence[str]) -> None:
         self.name = path
@@ -125,15 +125,15 @@ class TextFile:
         self._output.close()
 
     def discard(self) -> None:
-        """Closes the file with what it has; a new file without anything in it goes."""
+        """Closes the file with its content; removes a new file that is empty."""
         self._output.close()
         if self._is_new and os.path.getsize(self.name) == 0:
             os.unlink(self.name)
 
 
 class WholeFile:
-    """A file that is useless unless it is whole: it gets its name with `publish`, and until then a file of
-    that name stays. What is no plain file, as /dev/stdout, is written directly. Bytes go to `buffer`.
+    """A file that is useless unless it is complete. It gets its name in `publish`; until then, an old file of
+    that name stays. Special files, such as /dev/stdout, are written directly. Bytes go to `buffer`.
     """
 
     def __init__(self, path: str, captures: Sequence[str]) -> None:
@@ -145,7 +145,7 @@ class WholeFile:
         self._output: TextIO
 
     def begin(self) -> TextIO:
-        """A file beside it."""
+        """Opens a temporary file in the same folder."""
         if self._direct:
             self._output = open(self._path, "w", encoding="utf-8")
             return self._output
@@ -155,7 +155,7 @@ class WholeFile:
         return self._output
 
     def writer(self, make: Callable[[TextIO], _W]) -> _W:
-        """A writer on the file beside it."""
+        """A writer on the temporary file."""
         return make(self._output)
 
     def publish(self) -> None:
@@ -169,7 +169,7 @@ class WholeFile:
             raise
 
     def discard(self) -> None:
-        """Removes the file beside it."""
+        """Removes the temporary file."""
         try:
             self._output.close()
         finally:
@@ -186,8 +186,8 @@ def sink_of(path: str | None, captures: Sequence[str], binary: bool = False) -> 
 
 @contextmanager
 def writing(sink: Sink) -> Iterator[TextIO]:
-    """The opened output; it is published when the block is done. Whatever ends the work inside becomes its
-    exit status."""
+    """The opened output, which is published at the end of the block. An exception that ends the block becomes
+    the exit status."""
     try:
         output = sink.begin()
         try:
@@ -229,8 +229,8 @@ def _descriptor(output: TextIO) -> int | None:
 
 
 def _hush() -> None:
-    """Leads standard output, which nobody reads any more, to the null device, so that the interpreter's last
-    flush does not complain."""
+    """Redirects standard output, whose reader has gone, to the null device, so that the interpreter's last
+    flush does not fail."""
     try:
         null = os.open(os.devnull, os.O_WRONLY)
         try:

@@ -1,4 +1,4 @@
-"""How text looks where it goes: as wide as a terminal and in colour there, plain elsewhere."""
+"""The look of text: in colour and as wide as the terminal on terminals, plain elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CODES |= {"bold": "1"}
 
 
 class Terminal(NamedTuple):
-    """`width` is that of the terminal; None elsewhere, where lines may be of any length."""
+    """`width` is the width of the terminal; None elsewhere, where lines may have any length."""
 
     width: int | None = None
     colour: bool = False
@@ -21,7 +21,7 @@ PLAIN = Terminal()
 
 
 def terminal_of(output: TextIO) -> Terminal:
-    """What suits `output`. https://no-color.org is respected."""
+    """The settings that suit `output`. https://no-color.org is respected."""
     if not output.isatty():
         return PLAIN
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown")

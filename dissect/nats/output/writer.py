@@ -35,8 +35,8 @@ class Writer(Protocol):
 
 
 class Layout(NamedTuple):
-    """The user's choices that do not depend on the format. `columns` are the chosen columns, None is all;
-    with `live` every row is written at once; with `csv_safe` no CSV cell is a formula."""
+    """The user's choices that do not depend on the format. `columns` are the chosen columns (None: all); with
+    `live`, every row is written at once; with `csv_safe`, no CSV cell is a formula."""
 
     columns: tuple[str, ...] | None = None
     terminal: Terminal = PLAIN
@@ -49,9 +49,9 @@ FrameBatches = Callable[[Iterable[Rows]], "Iterable[pa.RecordBatch]"]
 
 
 class OutputFormat(NamedTuple):
-    """One format, for one table. `render` makes of a record what `writer`, called with the output, takes. A
-    format that stores columns also has `batches`, which makes batches of lists of records, and for frames
-    `frames`, which makes them of released runs and brings them into order: its writer takes them too.
+    """One format, for one table. `render` turns a record into what the writer takes; `writer` makes that
+    writer on an output. A format that stores columns also has `batches`, which makes batches from lists of
+    records, and for frames `frames`, which makes sorted batches from released runs. Its writer takes both.
     """
 
     render: Render
@@ -68,31 +68,31 @@ class QueryFormat(NamedTuple):
 
 
 class Format(Protocol):
-    """A format that `--format` names; `formats.FORMATS` lists them all.
+    """A value of `--format`; `formats.FORMATS` lists all of them.
 
-    `meaning` explains it in the help. A `binary` format is never written to a terminal, and a file in it
-    appears only when it is whole.
+    The help shows `meaning`. A `binary` format is never written to a terminal, and its files appear only when
+    they are complete.
     """
 
     meaning: str
     binary: bool
 
     def table(self, table: str, layout: Layout) -> OutputFormat:
-        """How the rows of a table are rendered and written. Raises MissingLibrary."""
+        """The format for the rows of a table. Raises MissingLibrary."""
 
     def query(self, columns: pa.Schema, layout: Layout) -> QueryFormat:
-        """How the rows of a query with these columns are rendered and written."""
+        """The format for the rows of a query with these columns."""
 
 
 def rendered_count(rows: Sequence[Rendered]) -> int:
-    """How many rows these are. Batches are not mixed with other rows."""
+    """The number of these rows. Batches are not mixed with other rows."""
     if rows and not isinstance(rows[0], (str, tuple)):
         return sum(batch.num_rows for batch in rows)  # type: ignore[union-attr]  # all are batches
     return len(rows)
 
 
 def first_rendered(rows: list[Rendered], count: int) -> list[Rendered]:
-    """The first ones of these rows."""
+    """The first `count` of these rows."""
     if not rows or isinstance(rows[0], (str, tuple)):
         return rows[:count]
     found: list[Rendered] = []
@@ -103,7 +103,7 @@ def first_rendered(rows: list[Rendered], count: int) -> list[Rendered]:
 
 
 class LineWriter:
-    """Writes a head, then lines as they are."""
+    """Writes a head, then the rendered lines."""
 
     def __init__(self, output: TextIO, head: str = "") -> None:
         self._output = output
@@ -114,17 +114,17 @@ class LineWriter:
         self._output.write("".join(rows))  # type: ignore[arg-type]  # lines, by the format's own render
 
     def close(self) -> None:
-        """Lines have no end of their own."""
+        """Does nothing: a file of lines has no end mark."""
 
 
 def column_names(table: str, layout: Layout) -> tuple[str, ...]:
-    """The chosen columns, or all of the table, in their order."""
+    """The chosen columns, or all columns of the table, in their order."""
     return layout.columns or tuple(column.name for column in TABLES[table].columns)
 
 
 def chosen_columns(table: str, names: str | None) -> tuple[str, ...] | None:
-    """The columns named in `a,b`, None where there is no choice. Raises ValueError for a column that the
-    table does not have or that is named twice."""
+    """The columns named in `a,b`; None if no columns were chosen. Raises ValueError for a column that is
+    unknown or named twice."""
     if names is None:
         return None
     known = [column.name for column in TABLES[table].columns]

@@ -25,7 +25,7 @@ from .packed_cells import Numbers, PackedCells, Texts, Values
 LABELS = frozenset({"session", "capture", "sender", "kind"})
 """Columns that the rows of runs with the same labels have in common."""
 _OF_RUNS = frozenset({"number", "ts_ns", "time", "packet"})
-_NUMBERS = frozenset({"total_bytes", "offset", "payload_bytes"})  # that are never absent
+_NUMBERS = frozenset({"total_bytes", "offset", "payload_bytes"})  # columns whose values are never absent
 
 
 class ClassColumn(NamedTuple):
@@ -36,7 +36,7 @@ class ClassColumn(NamedTuple):
 
 
 class ClassCells:
-    """The frames of one class: how many there are, and their cells by column. `code` says the class in
+    """The frames of one class: their number, and their cells by column. `code` stands for the class in
     `FrameCells.codes`."""
 
     def __init__(self, kind: type, code: int, columns: Iterable[Column]) -> None:
@@ -49,8 +49,8 @@ class ClassCells:
                 self.columns[column.name] = ClassColumn(make, _packed(column))
 
     def add(self, frames: list[Frame], accounts: Sequence[str]) -> None:
-        """Takes the cells of frames. `accounts` are those to which their routes are dedicated, if any are: a
-        frame that could name an account, and does not, belongs to it."""
+        """Takes the cells of frames. `accounts` has the account to which each frame's route is dedicated, if
+        any is: a frame that could name an account, but does not, belongs to it."""
         self.count += len(frames)
         for name, (make, packed) in self.columns.items():
             cells = make(frames)
@@ -67,7 +67,7 @@ def _packed(column: Column) -> PackedCells:
 
 
 class _Codes(dict[RunLabels, int]):
-    """Numbers labels in the order in which they come."""
+    """Numbers labels in the order of their first use."""
 
     def __missing__(self, labels: RunLabels) -> int:
         code = self[labels] = len(self)
@@ -77,10 +77,10 @@ class _Codes(dict[RunLabels, int]):
 class FrameCells:
     """The cells of all frames of the runs that `add` takes. Rows are numbered from 0, as they come.
 
-    One entry for each run: `sizes`, the number of its frames, the columns `numbers`, `times_ns` and
-    `packets`, and `labels_of_runs`, by their places in `labels`. One for each row: `codes`, the class of its
-    frame, by its place in `classes`, which have the cells. `record_rows` are the rows that have a value in
-    one of `record_columns`, which have one for each of them.
+    These have one entry per run: `sizes` (the number of its frames), `numbers`, `times_ns`, `packets`, and
+    `labels_of_runs` (indices into `labels`). `codes` has one entry per row: the index of its frame's class in
+    `classes`, which hold the cells. `record_rows` are the rows that have a value in one of `record_columns`,
+    and each of these columns has one cell for each of those rows.
     """
 
     def __init__(self, columns: Sequence[Column]) -> None:
@@ -105,7 +105,7 @@ class FrameCells:
         return sum(len(cells) for cells in columns if isinstance(cells, Texts))
 
     def add(self, runs: Sequence[FrameRun]) -> None:
-        """Takes the cells of the frames of some runs, a few hundred at best, at least one."""
+        """Takes the cells of the frames of one or more runs; a few hundred runs at once are fastest."""
         labels, numbers, times_ns, packets, frames_of, facts = zip(*runs)
         self.labels_of_runs.add([self.labels[each] for each in labels])
         self.numbers.add(numbers)
@@ -148,7 +148,7 @@ class FrameCells:
         frames: Sequence[Frame],
         kinds: set[type],
     ) -> None:
-        """Makes the records of frames of these classes, and of others with facts, and takes their cells."""
+        """Makes records of the frames of these classes and of frames with facts, and takes their cells."""
         found = [at for at, frame in enumerate(frames) if frame.__class__ in kinds] if kinds else []
         firsts = list(accumulate(sizes, initial=0))
         for run, first, size in zip(runs, firsts, sizes):

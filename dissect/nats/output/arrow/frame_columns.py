@@ -1,7 +1,8 @@
 """Runs of frames -> Arrow arrays, in order of time within a window, without a record for each row.
 
-The rows come in the order in which `engine.time_order.TimeOrder` releases records, a row group of Parquet at
-a time. Rows wait as cells, in the order in which they came; Arrow brings all of them into order at once.
+The rows have the order in which `engine.time_order.TimeOrder` releases records, and come one row group of
+Parquet at a time. Waiting rows are stored as cells in their order of arrival; Arrow reorders all of them at
+once.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 GROUP_ROWS = 65_536
-"""The number of rows in a row group: the cost of a group is not seen, and its rows are 10 to 20 MB."""
+"""The number of rows in a row group. The cost per group is negligible, and its rows take 10 to 20 MB."""
 
-_TOGETHER = 512  # releases whose cells are taken together: few enough to stay in the caches
+_TOGETHER = 512  # releases whose cells are taken together; these fit into the caches
 _frames_of = itemgetter(4)  # of a `FrameRun`
 
 
 def sorted_arrays(
     source: Iterable[Rows], columns: Sequence[Column], reach: int, group_rows: int = GROUP_ROWS
 ) -> Iterator[list[pa.Array]]:
-    """These columns of the rows of the runs that `source` releases, about `group_rows` at a time. They are in
-    order of time within a window of `reach` rows, as `TimeOrder` brings them."""
+    """These columns of the rows of the runs that `source` releases, about `group_rows` rows at a time, sorted
+    by time within a window of `reach` rows, as `TimeOrder` sorts records."""
     table = _Table(columns)
     releases = iter(source)
     count = size = held = 0
@@ -82,8 +83,8 @@ def arrays_as_released(
 
 
 def shown_bytes(runs: Sequence[FrameRun]) -> int:
-    """The bytes of the payloads that the rows of these runs show. All runs of a dissection show them, or none
-    does."""
+    """The bytes of the payloads that the rows of these runs show. Either all runs of a dissection show
+    payloads or none does."""
     return sum([run.payload_bytes for run in runs]) if runs and _is_shown(runs[0]) else 0
 
 
@@ -92,13 +93,13 @@ def _is_shown(run: FrameRun) -> bool:
 
 
 class _Table:
-    """Rows that wait, and rows whose place is known: `window` says which."""
+    """Rows that wait, and rows whose position is final: `window` tells them apart."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self.window = RunWindow()
         self._columns = columns
         self._cells = FrameCells(columns)
-        # Rows that waited when others were taken; the rows of `_cells` follow them.
+        # Rows that still waited at the last `take`; the rows of `_cells` follow them.
         self._arrays = [pyarrow().nulls(0, arrow_type(column.type)) for column in columns]
 
     @property
@@ -120,7 +121,7 @@ class _Table:
         )
 
     def take(self) -> list[pa.Array]:
-        """The released rows, in order."""
+        """Removes and returns the released rows, in order."""
         window, count = self.window, self.window.released
         cells, self._cells = self._cells, FrameCells(self._columns)
         pieces = window.take() + window.waiting
@@ -135,8 +136,9 @@ class _Table:
 
 
 class _Places:
-    """Where the values of all rows are, in their new order: indices into `old` rows and, after them, the new
-    values, which are one for each run, label, class, frame by class, or record. Null is no value.
+    """The positions of the values of all rows, in the new order of the rows: indices into the `old` rows
+    followed by the new values, of which there is one per run, label, class, frame by class, or record. Null
+    means no value.
     """
 
     def __init__(self, cells: FrameCells, old: int, pieces: Sequence[RunPiece]) -> None:
@@ -180,7 +182,7 @@ class _Places:
 
 
 def ascending(firsts: pa.Array, sizes: Sequence[int]) -> pa.Array:
-    """Numbers that begin anew with each run, at its number in `firsts`; the runs have so many."""
+    """Consecutive numbers for the rows of each run, starting at its number in `firsts`."""
     compute: Any = import_module("pyarrow.compute")
     starts = array(Type.INTEGER, list(accumulate(sizes, initial=0))[:-1])
     shifts = compute.subtract(firsts, starts).take(_runs_of_rows(sizes))
@@ -194,7 +196,7 @@ def _counting(size: int) -> pa.Array:
 
 
 def _runs_of_rows(sizes: Sequence[int]) -> pa.Array:
-    """The index of the run of each row, of runs with so many rows."""
+    """For each row, the index of its run, if the runs have `sizes` rows."""
     arrow, compute = pyarrow(), import_module("pyarrow.compute")
     ends = arrow.array(list(accumulate(sizes, initial=0)), arrow.int32())
     lists = arrow.ListArray.from_arrays(ends, arrow.nulls(sum(sizes)))
@@ -202,7 +204,7 @@ def _runs_of_rows(sizes: Sequence[int]) -> pa.Array:
 
 
 def _merged(old: pa.Array, column: Column, cells: FrameCells, places: _Places) -> pa.Array:
-    """A column of old and new rows in their new order."""
+    """One column of old and new rows, in the new order."""
     arrow = pyarrow()
     name = column.name
     if name == "number":

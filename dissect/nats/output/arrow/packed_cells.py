@@ -82,12 +82,12 @@ class Texts:
         found = arrow.Array.from_buffers(arrow.binary(), count, buffers)
         try:
             return found.cast(arrow.string())
-        except arrow.ArrowInvalid:  # not all of them are UTF-8
+        except arrow.ArrowInvalid:  # some are not UTF-8
             return wire_texts(found.to_pylist())
 
 
 class Values:
-    """Values of any type, which are not packed: few frames have them."""
+    """Values of any type. They are not packed, because few frames have them."""
 
     def __init__(self, type_: Type) -> None:
         self._type = type_

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH_ROWS = 8192
-"""How many rows to put into one batch: enough that the cost of a batch is not seen."""
+"""The number of rows in a batch, so large that the cost per batch is negligible."""
 
 BATCH_BYTES = 8 << 20
-"""How many bytes of payloads make a batch of fewer rows."""
+"""A batch with this many bytes of payloads ends with fewer rows."""
 
 
 def schema(table: str, columns: Sequence[str] | None = None) -> pa.Schema:
@@ -83,7 +83,7 @@ def frame_batches(
 
 
 def values(table: str, columns: Sequence[str]) -> Callable[[Record], tuple[Value, ...]]:
-    """Takes the values of some columns out of a record, as `batch_of_values` wants them."""
+    """A function that takes the values of some columns out of a record, for `batch_of_values`."""
     fields = [column.field for column in declared(table, columns)]
     taken: Callable[[Record], object] = attrgetter(*fields)
     if len(columns) == 1:
@@ -94,7 +94,7 @@ def values(table: str, columns: Sequence[str]) -> Callable[[Record], tuple[Value
 def batch_of_values(
     table: str, rows: Sequence[tuple[Value, ...]], columns: Sequence[str]
 ) -> pa.RecordBatch:
-    """`batch` for what `values` took out, at least one row."""
+    """As `batch`, from values that `values` took out of one or more records."""
     chosen = declared(table, columns)
     arrays = [array(column.type, cells) for column, cells in zip(chosen, zip(*rows))]
     return pyarrow().RecordBatch.from_arrays(arrays, schema=schema(table, columns))

@@ -1,5 +1,5 @@
-"""Puts runs of frames in order of time within a window, as `engine.time_order.TimeOrder` does with rows: by
-their places, so that rows may wait as columns."""
+"""Sorts runs of frames by time within a window, as `engine.time_order.TimeOrder` sorts rows. Only positions
+are sorted, so that the rows themselves may wait as columns."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from itertools import accumulate
 from operator import itemgetter
 
 RunPiece = tuple[int, str, int, int, int]
-"""The rows of a run, or some: their place in the order of time (time, session, number of the first), where
-the first one is, and how many there are."""
+"""All or some rows of a run: their sort key (time, session, number of the first), the position of the first
+one, and their number."""
 
 first_row, size_of = itemgetter(3), itemgetter(4)
 
 
 class RunWindow:
-    """Runs that wait, and those that were `placed`, in order; `released` is how many rows these have."""
+    """Runs that wait, and `placed` runs in order, which have `released` rows."""
 
     def __init__(self) -> None:
         self.waiting: list[RunPiece] = []
@@ -23,7 +23,7 @@ class RunWindow:
         self.released = 0
 
     def release(self, count: int) -> None:
-        """Places the first `count` rows that wait, in order of time."""
+        """Places the `count` earliest waiting rows, in order of time."""
         waiting = self.waiting
         waiting.sort()
         ends = list(accumulate(map(size_of, waiting)))
@@ -37,6 +37,6 @@ class RunWindow:
         del waiting[:whole]
 
     def take(self) -> list[RunPiece]:
-        """The placed runs, which are not here any more."""
+        """Removes and returns the placed runs."""
         placed, self.placed, self.released = self.placed, [], 0
         return placed

@@ -1,8 +1,8 @@
-"""Frames as columns, made by several processes: each packs the frames of its connections, and one process
-puts all of them in the order in which `frame_columns` has them.
+"""Frames as columns, made by several processes. Each process packs the frames of its connections, and one
+process brings all of them into the order of `frame_columns`.
 
-The rows travel as Arrow columns, in the order in which they were released, and with them the place of each
-run in the order of time. That one process does little for a single run: it sorts lists, and Arrow moves rows.
+The rows travel as Arrow columns in the order of their release, together with the sort key of each run. The
+one process does little per run: it sorts lists, and Arrow moves the rows.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ PlacedRun = tuple[int, int, str, int, str, int, int, int, int]
 """A run: the three parts of its `SortKey`, then its `RunPiece`, then the bytes of its payloads."""
 
 Part = tuple["PackedFrames | None", int]
-"""Frames of one process, if it has new ones, and the packet up to which it has sent all that it released."""
+"""New frames of one process, if any, and the packet up to which it has sent everything it released."""
 
-# The first row of a run is the number of its part and, in so many bits, its row there.
+# The first row of a run is encoded as the number of its part and, in this many low bits, its row there.
 _ROW_BITS = 32
 _ROW = (1 << _ROW_BITS) - 1
-# Parts with more bytes make a row group, whatever the number of its rows.
+# Parts of more bytes make a row group, whatever their number of rows.
 _MOST_BYTES = 2 * PAYLOAD_BYTES
 _piece_of: Callable[[PlacedRun], RunPiece] = itemgetter(slice(3, 8))
 _packet_of, _size_of, _payload_of = itemgetter(0), itemgetter(7), itemgetter(8)
@@ -67,19 +67,19 @@ def pack(releases: Sequence[Rows], columns: Sequence[str] | None) -> PackedFrame
 
 
 class SharedFrames:
-    """The frames of several processes. A part is here until all of its rows were taken."""
+    """The frames of several processes. A part is kept until all of its rows were taken."""
 
     def __init__(self, reach: int, group_rows: int = GROUP_ROWS) -> None:
         self._reach = reach
         self._group_rows = group_rows
         self._window = RunWindow()
         self._parts: dict[int, pa.RecordBatch] = {}
-        self._left: dict[int, int] = {}  # how many rows of each part were not taken
+        self._left: dict[int, int] = {}  # the number of rows of each part that were not taken
         self._bytes = 0  # of all parts
         self._next = 0
 
     def in_order(self, processes: Sequence[Iterator[Part]]) -> Iterator[pa.RecordBatch]:
-        """The rows in order of time within a window, about as many at a time as a row group has."""
+        """The rows, sorted by time within a window, about one row group at a time."""
         window = self._window
         count = size = 0
         for runs in self._merged(processes):
@@ -103,10 +103,10 @@ class SharedFrames:
             yield self._take()
 
     def _merged(self, processes: Sequence[Iterator[Part]]) -> Iterator[list[PlacedRun]]:
-        """The runs of all processes in the order of their releases, each with all that were released with it.
-        The next part is that of the process that is furthest behind."""
+        """The runs of all processes in the order of release; runs that were released together come together.
+        The next part is taken from the process that has come least far."""
         held: list[list[PlacedRun]] = [[] for _ in processes]
-        # By process, but for those that are over.
+        # By process, without those that have finished.
         reached = dict.fromkeys(range(len(processes)), -1)
         while reached:
             number = min(reached, key=reached.__getitem__)

@@ -3,7 +3,7 @@
 Texts are strings, numbers int64, booleans bool, lists and maps those of Arrow. A time is timestamp[us, UTC]:
 Spark refuses nanoseconds, in Parquet files and from Python, and DuckDB has few functions for them; the `_ns`
 column beside it has all digits. Arrow holds less than Python: a number beyond 64 bits becomes the nearest
-that fits, and half a surrogate pair, which JSON and file names can contain, is written `\\udXXX`.
+that fits, and a lone surrogate, which JSON and file names can contain, is written `\\udXXX`.
 
 Needs pyarrow, the extra `parquet`; it is imported with the first call.
 """
@@ -28,7 +28,7 @@ _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 
 
 def pyarrow() -> ModuleType:
-    """The library; MissingLibrary where it is not installed."""
+    """The module pyarrow. Raises MissingLibrary if it is not installed."""
     try:
         import pyarrow
     except ImportError:
@@ -38,9 +38,9 @@ def pyarrow() -> ModuleType:
 
 
 def leave_pandas_out() -> None:
-    """Has pyarrow work without pandas. Else it imports pandas, where that is installed, with the first array
-    that it makes of a list, only to see that the list is none of its series: 0.35 s, for the command line and
-    for each of its workers. What does need pandas, as `to_pandas`, imports it nevertheless."""
+    """Keeps pyarrow from importing pandas. It would import an installed pandas with the first array that it
+    makes of a list, only to check that the list is not a pandas Series. That costs the command line and each
+    of its workers 0.35 s. Functions that need pandas, such as `to_pandas`, still import it."""
     if "pandas" not in sys.modules:
         sys.meta_path.insert(0, _NoPandas)
         try:
@@ -97,7 +97,7 @@ def times(numbers: pa.Array) -> pa.Array:
 
 
 def wire_texts(cells: Sequence[bytes | None]) -> pa.Array:
-    """Bytes of the wire as texts, see `text_of`."""
+    """Bytes of the wire as texts, by `text_of`."""
     texts = [None if cell is None else text_of(cell) for cell in cells]
     return pyarrow().array(texts, arrow_type(Type.TEXT))
 

@@ -17,15 +17,15 @@ from ...tables import TABLES
 from ..terminal import Terminal, painted
 
 _JSON_SHOWN = 120
-# Of a session; its other columns in ns are durations.
+# Points in time of a session; its other `_ns` columns are durations.
 _TIMES = ("first_ns", "last_ns", "lame_duck_ns")
 _NONE = {"sessions": "NATS found", "frames": "NATS found"}
 _STYLES = {"-ERR": "bold red", "INFO": "dim", "CONNECT": "cyan", "PING": "dim", "PONG": "dim"}
 
 
 def frame_lines(look: Terminal) -> Callable[[Record], str]:
-    """A line a frame: time, session, direction, operation, subject, and what else matters of it; as much
-    as a terminal is wide."""
+    """One line per frame: time, session, direction, operation, subject and further details, cut to the
+    terminal's width."""
     width = look.width
 
     def line(record: Record) -> str:
@@ -91,7 +91,7 @@ def frame_marks(record: FrameRecord) -> list[str]:
 
 
 def anomaly_line(record: AnomalyRecord) -> str:
-    """One oddity on one line, among those of frames."""
+    """One anomaly on one line, for a list of frames."""
     text = f" {printable(record.text)}" if record.text else ""
     size = f" {record.bytes} bytes" if record.bytes else ""
     return f"{time_text(record.ts_ns)} {ARROWS[record.sender]} !{record.anomaly}{size}{text}"
@@ -102,8 +102,8 @@ def story_text(
     timeline: Sequence[FrameRecord | AnomalyRecord],
     summary: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """One session in full: every column that says something, the lines of `summary` (a table and a text),
-    then what happened when."""
+    """One session in full: every column that has a value, the lines of `summary` (a table and a text), then a
+    timeline."""
     names = [item.name for item in fields(row)]
     width = max(map(len, names))
     lines = []
@@ -136,8 +136,8 @@ def _timeline_line(moment: FrameRecord | AnomalyRecord) -> str:
 def totals(
     table: str, rows: int, messages: int, report: CaptureReport, filters: Sequence[str] = ()
 ) -> str:
-    """The captures that were read and the rows they gave, on one line. `filters` names the options that may
-    have left out others."""
+    """The captures that were read and the number of their rows, on one line. `filters` names the options that
+    may have excluded others."""
     packets = sum(file.packets for file in report.files)
     where = f"{count_text(packets, 'packet')} of {count_text(len(report.files), 'file')}"
     if others := len(report.passed_over):

@@ -19,11 +19,11 @@ from ..writer import Rendered
 
 _HELD = 1000
 _BETWEEN = "  "
-_LEAST = 8  # of a column that gives way
+_LEAST = 8  # the least width of a column that is cut
 
 
 class _Column(NamedTuple):
-    """A column with its place in the rows, as wide as it is now."""
+    """A column with its index in the rows and its current width."""
 
     at: int
     field: TextColumn
@@ -33,7 +33,7 @@ class _Column(NamedTuple):
 
 
 class GridWriter:
-    """Takes rows of cells, one for each of `fields`. With `live` each is shown at once."""
+    """Takes rows of cells, one cell per field. With `live`, each row is shown at once."""
 
     def __init__(
         self, output: TextIO, fields: Sequence[TextColumn], look: Terminal, live: bool
@@ -54,7 +54,7 @@ class GridWriter:
             self._print()
 
     def close(self) -> None:
-        """There are no more."""
+        """Ends the table."""
         self._print()
         if self._hidden:
             names = ", ".join(self._hidden)
@@ -74,7 +74,7 @@ class GridWriter:
         self._output.write("".join(map(self._line, rows)))
 
     def _lay_out(self, rows: Sequence[Sequence[str]]) -> None:
-        """Decides which columns are shown, and how wide."""
+        """Decides which columns are shown and how wide they are."""
         sample = [] if self._live else rows
         width = self._look.width
         at_hand = [at for at in range(len(self._fields)) if at not in self._empty]
@@ -129,7 +129,7 @@ def _total(shown: Sequence[_Column]) -> int:
 
 
 def _narrowed(shown: list[_Column], width: int) -> list[_Column]:
-    """The columns that fit: some are left out where cutting does not suffice, then the widest are cut."""
+    """The columns that fit: leaves some out if cutting does not suffice, then cuts the widest."""
     while len(shown) > 1 and _least(shown) > width:
         at = max(
             range(1, len(shown)),
@@ -145,7 +145,7 @@ def _narrowed(shown: list[_Column], width: int) -> list[_Column]:
 
 
 def _least(shown: list[_Column]) -> int:
-    """The width of these columns when all that may be cut are."""
+    """The least width of these columns, with all of them cut that may be cut."""
     return _total(shown) - sum(max(0, item.width - _LEAST) for item in shown if item.field.gives)
 
 
