@@ -25,9 +25,7 @@ from .packed_cells import Numbers, PackedCells, Texts, Values
 LABELS = frozenset({"session", "capture", "sender", "kind"})
 """Columns that the rows of runs with the same labels have in common."""
 _OF_RUNS = frozenset({"number", "ts_ns", "time", "packet"})
-_NUMBERS = frozenset(
-    {"total_bytes", "offset", "payload_bytes"}
-)  # columns whose values are never absent
+_NUMBERS = frozenset({"total_bytes", "offset", "payload_bytes"})  # these are never absent
 
 
 class ClassColumn(NamedTuple):
