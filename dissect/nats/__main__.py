@@ -1,7 +1,7 @@
-"""`nats-dissect` and `python -m dissect.nats`: the command line, or one line that names what to install.
+"""`nats-dissect` and `python -m dissect.nats`: runs the command line, or prints which libraries to install.
 
-The libraries that the command line needs come with the extra `dissect`, because `pip install natsync`
-installs the client alone.
+`pip install natsync` installs the client alone; the extra `dissect` adds the libraries that the command line
+needs.
 """
 
 from __future__ import annotations

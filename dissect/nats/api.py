@@ -7,8 +7,8 @@
 
     frames(["monday.pcap", "tuesday.pcap"]).to_pandas()
 
-Records are made as you iterate: memory does not grow with the capture, unless rows are collected. A
-`CaptureReport` that the caller passes in records which files were read and which were damaged.
+Records are made as you iterate: memory does not grow with the capture, unless you collect the rows. Pass a
+`CaptureReport` to learn which files were read and which were damaged.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 Path = str | bytes | os.PathLike[str]
 Paths = Path | Iterable[Path]
-"""A capture, or several: files, folders, patterns, or `-` for standard input; together one timeline."""
+"""One capture or several: files, folders, patterns, or `-` for standard input. Several are one timeline."""
 
 _DEFAULTS = Options()
 
@@ -54,8 +54,8 @@ _R = TypeVar("_R", bound=Record)
 class Rows(Generic[_R]):
     """The records of one table: an iterator that reads the captures while it is used.
 
-    If you stop early, call `close`, or use it in a `with` block, which closes the files. Raises
-    CaptureError if an input is not a capture.
+    To stop early, call `close` or use a `with` block: both close the files. Iteration raises CaptureError if
+    an input is not a capture.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Rows(Generic[_R]):
     ) -> None:
         self._table = table
         self._lists = lists
-        self._columns = columns  # reads all rows as columns, if that is faster than records
+        self._columns = columns  # makes all rows as columns, where that is faster than records
         self._records: Iterator[Record] = iter(())  # of the latest list
         self._row = row
 
@@ -95,7 +95,7 @@ class Rows(Generic[_R]):
         self.close()
 
     def to_arrow(self) -> pa.Table:
-        """The records that were not taken yet as a `pyarrow.Table`. Raises MissingLibrary."""
+        """The records not read yet, as a `pyarrow.Table`. Raises MissingLibrary without pyarrow."""
         if self._columns:
             whole = list(self._columns())
             self.close()
@@ -106,16 +106,17 @@ class Rows(Generic[_R]):
         return pyarrow().Table.from_batches(whole, schema=schema(self._table))
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The same as a `pandas.DataFrame`; `time` is a timestamp in UTC. Raises MissingLibrary."""
+        """The records not read yet, as a `pandas.DataFrame`; `time` is a timestamp in UTC. Raises
+        MissingLibrary without pandas or pyarrow."""
         try:
-            import pandas  # noqa: F401  # pyarrow needs it, and says less when it is missing
+            import pandas  # noqa: F401  # pyarrow needs it, but its error says less
         except ImportError:
             raise MissingLibrary("pandas", "all") from None
         return self.to_arrow().to_pandas()
 
 
 class TableFunction(Protocol[_R]):
-    """A function that gives the records of one table: `frames(paths)`, `sessions(paths)`, and so on."""
+    """A function that returns the records of one table: `frames(paths)`, `sessions(paths)`, and so on."""
 
     def __call__(
         self,
@@ -154,7 +155,7 @@ def rows_of(row: type[_R]) -> TableFunction[_R]:
 def _frame_batches(
     paths: Sequence[str], options: Options, report: CaptureReport | None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of `frames` as columns."""
+    """The rows of `frames`, as Arrow record batches."""
     report = CaptureReport() if report is None else report
     for timeline in pipeline.timelines(paths, options, report):
         source = pipeline.released(timeline, ["frames"], options, report, together=True, runs=True)
@@ -171,7 +172,7 @@ def records(
 ) -> Generator[Record, None, None]:
     """The records of several tables in one pass over the captures. Each table is in order of time.
 
-    `tables` has names from `TABLES`. Raises ValueError for another name, or if there are no `paths`, and
+    `tables` has names from `TABLES`. Raises ValueError for any other name, or if there are no `paths`, and
     CaptureError if an input is not a capture.
     """
     wanted = [tables] if isinstance(tables, str) else list(tables)
@@ -189,7 +190,7 @@ def table(
 ) -> Rows[Record]:
     """The records of any table by its name in `TABLES`: `table("capture.pcap", "kv").to_pandas()`.
 
-    Raises ValueError for another name, or if there are no `paths`, and CaptureError if an input is not a
+    Raises ValueError for any other name, or if there are no `paths`, and CaptureError if an input is not a
     capture.
     """
     _check_table(name)
@@ -204,7 +205,7 @@ def _check_table(name: str) -> None:
 def _names(paths: Paths) -> list[str]:
     names = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else paths
     found = [os.fsdecode(name) for name in names]
-    if not found:  # as of a pattern that the caller expanded
+    if not found:  # such as a pattern that the caller expanded to nothing
         raise ValueError("no capture is named")
     return found
 

@@ -1,4 +1,5 @@
-"""`nats-dissect`: the command line. Each command is declared here and carried out in `commands`.
+"""`nats-dissect`: the command line. Each command is declared here; `commands`, `audit`, `report` and `spark`
+implement them.
 
 Exit status: 0 done; 2 wrong usage, or an input that is not a capture; 3 done, but a capture was cut short or
 damaged; 130 interrupted; 143 terminated. A closed pipe ends quietly. Every problem is one line on stderr.
@@ -247,7 +248,7 @@ def _terminated(number: int, frame: object) -> None:
 def main() -> None:
     """The console script."""
     tune_garbage_collector()
-    # An exception, so that temporary folders and unfinished files are removed.
+    # Signals raise SystemExit, so that temporary folders and unfinished files are removed.
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
             signal.signal(number, _terminated)
@@ -255,7 +256,7 @@ def main() -> None:
         cli(prog_name="nats-dissect")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    except OSError as error:  # of a help text; all other output goes through a sink
+    except OSError as error:  # while printing a help text; all other output goes through a sink
         fault = unwritable(StandardOutput.name, error)
         fault.show()
         sys.exit(fault.exit_code)

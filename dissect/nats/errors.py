@@ -1,7 +1,7 @@
 """The errors that the dissector raises: `DissectError` and its subclasses. Everything else that is
-strange is data.
+strange in a capture is reported as data.
 
-The text of each is one line, its facts are attributes, and all of them can be pickled.
+Each error's text is one line, its facts are attributes, and it can be pickled.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class CaptureError(DissectError):
         super().__init__(path, reason, remedy)
 
     def __str__(self) -> str:
-        path = self.path or "''"  # an empty text is no file either
+        path = self.path or "''"  # an empty path names no file, but the message shows it
         text = f"{path}: {self.reason}" + (f"; {self.remedy}" if self.remedy else "")
         return " ".join(text.split())
 

@@ -19,17 +19,17 @@ __all__ = ["Options", "Payload"]
 class Options:
     """How to dissect.
 
-    `hints` maps a port to the kind of its connections, where the bytes do not show it. `payload` is how
-    rows about one message show its payload, `redact` masks secrets. `kinds` limits rows to those made while
-    the connection was known to be of one of these kinds. Only packets from `from_time` on and before
-    `until_time` count, as if the captures had no others. With `separate` each capture file is a timeline
-    of its own. The limits bound memory, for streams and for flows; `max_expanded` bounds the contents of
-    each compressed capture, in bytes, where the default (see `capture.decompress`) does not fit. `key_logs`
-    are paths of files in NSS key log format, with the secrets of TLS connections.
+    `hints` maps a port to the kind of its connections, for those whose bytes do not show it. `payload`
+    selects how a row about one message shows its payload; `redact` masks secrets. `kinds` limits rows to
+    those made while the connection was known to be of one of these kinds. Only packets from `from_time` on
+    and before `until_time` are read, as if the captures had no others. With `separate`, each capture file
+    is its own timeline. `stream_limits` and `flow_limits` bound memory. `max_expanded` limits the bytes that
+    each compressed capture may expand to, in place of the default in `capture.decompress`. `key_logs` are
+    paths of files in NSS key log format, with the secrets of TLS connections.
 
-    Payloads, kinds and times may be texts, as on the command line: `payload="text"`, `kinds="route"`,
+    Payloads, kinds and times may be strings, as on the command line: `payload="text"`, `kinds="route"`,
     `from_time="2026-11-21T02:01"` or, in seconds after the first packet, `"1.5"`. Raises ValueError for
-    a text without such a meaning, and TypeError for a time of another type.
+    a string that cannot be read so, and TypeError for a time of another type.
     """
 
     hints: Mapping[int, Kind]
@@ -90,8 +90,8 @@ class Options:
 
 
 def _bound(name: str, time: TimeBound | str | None) -> TimeBound | None:
-    """The time of an option. Raises ValueError or TypeError, so that no dissection begins with a number or a
-    `datetime`, which does not say what it counts from or which zone it means."""
+    """Reads the time of an option. Raises ValueError for an unreadable string, and TypeError for a number,
+    which does not say what it counts from, or a `datetime`, which may not say its time zone."""
     if isinstance(time, str):
         return time_bound(time)
     if time is None or isinstance(time, TimeBound):

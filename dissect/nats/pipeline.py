@@ -32,15 +32,15 @@ RowFilter = Callable[[list[Record]], list[Record]]
 """Selects records of a list and keeps their order, such as `output.duckdb.Where(...).matching`."""
 
 OnProgress = Callable[[int], None]
-"""Called now and then with the number of packets read, after everything that they release was consumed."""
+"""Called now and then with the number of packets read, once all rows that they released are consumed."""
 
 Share = tuple[int, int]
-"""Share k of n: each flow belongs to exactly one share."""
+"""(k, n): share k of n, from 0. Each flow belongs to exactly one share."""
 
 _DEFAULTS = Options()
 _ASKED_ROWS = 4096
 _ASKED_BYTES = 16 << 20
-# Blocks of packets, 2 MiB in all, after which all records come and progress is reported.
+# Records that are complete are released, and progress is reported, after this many blocks of packets (2 MiB).
 _BLOCKS = 16
 
 
@@ -50,7 +50,7 @@ def segments(
     options: Options = _DEFAULTS,
     key_logs: KeyLogs | None = None,
 ) -> Iterator[Segment | Tick]:
-    """The TCP segments of `packets`."""
+    """The TCP segments in the packets of the captures."""
     report = CaptureReport() if report is None else report
     return PacketParser().segments(packets(paths, report, options, key_logs))
 
@@ -58,8 +58,8 @@ def segments(
 def packets(
     paths: Sequence[str], report: CaptureReport, options: Options, key_logs: KeyLogs | None
 ) -> Iterator[Packets]:
-    """The packets of the captures in order of time, within the time range of the options. `key_logs` learns
-    the TLS secrets that the captures have in them."""
+    """The packets of the captures in order of time, within the time range of the options. The TLS secrets
+    embedded in the captures are added to `key_logs`."""
     embedded = None
     if key_logs:
         embedded = key_logs.embedded
@@ -88,8 +88,8 @@ def released(
     runs: bool = False,
 ) -> Generator[Rows, None, None]:
     """The records of several tables in one pass, as they become complete, of all flows or of one share. With
-    `together` records come a little later, which takes less time; with `runs` those of frames come as runs.
-    """
+    `together`, records come a little later, which costs less CPU time; with `runs`, frames come as runs (see
+    `engine.frame_runs`)."""
     parser = PacketParser()
     if share is not None:
         number, processes = share
@@ -120,7 +120,7 @@ def released(
 
 
 def narrowed(source: Iterable[Rows], keep: RowFilter, live: bool = False) -> Iterator[Rows]:
-    """The records that `keep` selects. It is called with many records at a time; with `live`, with those that
+    """The records that `keep` selects. Each call of `keep` gets many records; with `live`, only those that
     were released together."""
     waiting: list[Rows] = []
     records = size = 0
@@ -168,7 +168,7 @@ def record_lists(
     live: bool = False,
     keep: RowFilter | None = None,
 ) -> Generator[Sequence[Record], None, None]:
-    """The same records many at a time: each list has records of one table."""
+    """The same as `records`, in lists: each list has records of one table."""
     report = CaptureReport() if report is None else report
     for timeline in timelines(paths, options, report):
         yield from _record_lists(timeline, tables, options, report, live, keep)
@@ -200,7 +200,7 @@ def _record_lists(
 
 
 def _by_kind(records: Iterable[Record]) -> Iterable[tuple[type[Record], list[Record]]]:
-    """The records of each table, in order."""
+    """Groups records by their class, in order."""
     found: dict[type[Record], list[Record]] = {}
     for record in records:
         found.setdefault(record.__class__, []).append(record)

@@ -1,4 +1,4 @@
-"""The figures of the report as objects for notebooks: Plotly figures, which Jupyter shows.
+"""The figures of the report as Plotly figures, for notebooks such as Jupyter.
 
     from dissect.nats import frames, plots
 
@@ -6,8 +6,8 @@
     plots.latency(spark.read.parquet("tables/requests"))
 
 Each function takes the rows of one table: records, an Arrow table, a pandas DataFrame or a Spark DataFrame.
-Rows are added up and never collected: Spark adds up where the rows are, and only sums travel. A column
-that is missing counts as absent. Needs the extra `report`; raises MissingLibrary without it.
+Rows are aggregated and never collected: Spark aggregates them where they are, and only the aggregates travel.
+A missing column counts as a column without values. Raises MissingLibrary without the extra `report`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ __all__ = [
 
 
 class _Part(Protocol):
-    """What adds up rows."""
+    """An aggregate of rows."""
 
     def add(self, row: Record) -> None: ...
 
@@ -72,12 +72,12 @@ def traffic(frames: Rows, measure: str = MESSAGES) -> Figure:
 
 
 def subjects(frames: Rows) -> Figure:
-    """The subjects of `frames` that take most bytes, as nested rectangles."""
+    """The subjects of `frames` with the most bytes, as nested rectangles."""
     return figures.subjects(_added_up(Subjects, "frames", frames))
 
 
 def latency(requests: Rows) -> Figure:
-    """How many of the `requests` that were answered took how long."""
+    """A histogram of the latency of the `requests` that were answered."""
     return figures.histogram(_added_up(Requests, "requests", requests).latency)
 
 
@@ -87,7 +87,7 @@ def latency_over_time(requests: Rows) -> Figure:
 
 
 def talkers(sessions: Rows) -> Figure:
-    """Who sends and receives most bytes in `sessions`."""
+    """The originators of `sessions` that send and receive the most bytes, by name."""
     return figures.talkers(_added_up(Connections, "sessions", sessions))
 
 
@@ -107,15 +107,15 @@ def lag(deliveries: Rows) -> Figure:
 
 
 def ladder(frames: Rows, session: str = "") -> Figure:
-    """The first 200 `frames` of a session as a ladder diagram. `session` is its id, or the beginning, and may
-    be left out where the rows are those of one session. Raises ValueError if it names none or several.
+    """The first 200 `frames` of a session as a ladder diagram. `session` is the session's id or the start of
+    it, and may be omitted if all rows are of one session. Raises ValueError if it matches none or several.
     """
     return ladder_figure.ladder(_added_up(partial(Steps, session), "frames", frames))
 
 
 def message_path(paths: Rows, message: str) -> Figure:
-    """The way of a message from server to server, from `paths`. `message` is `SESSION:NUMBER` of its
-    publication. Raises ValueError if it names none or several."""
+    """The path of a message from server to server as a ladder diagram, from `paths`. `message` is
+    `SESSION:NUMBER` of its publication. Raises ValueError if it matches none or several."""
     return ladder_figure.ladder(_added_up(partial(Steps, message), "paths", paths))
 
 
@@ -125,7 +125,7 @@ def _added_up(make: Callable[[], _P], table: str, rows: object) -> _P:
     if hasattr(rows, "mapInArrow"):
         add_up = partial(_parts, make, table)
         for row in rows.mapInArrow(add_up, "part binary").toLocalIterator():
-            part.merge(pickle.loads(row.part))  # what `_parts` wrote
+            part.merge(pickle.loads(row.part))  # written by `_parts`
         return part
     for record in _records(table, rows):
         part.add(record)
@@ -135,7 +135,7 @@ def _added_up(make: Callable[[], _P], table: str, rows: object) -> _P:
 def _parts(
     make: Callable[[], _P], table: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The sum of some rows, on a worker of Spark."""
+    """Aggregates some rows, on a Spark worker; yields one row with the pickled aggregate."""
     part = make()
     for batch in batches:
         for record in records_of(table, batch):

@@ -1,7 +1,7 @@
-"""The tables there are. Each is declared once, here or by a module in `application`, and nowhere else.
+"""All tables. Each is declared in exactly one place: here, or in a module of `application`.
 
-Text shows what matters of a row in few words: times in UTC, `>` for what the originator did, who opened the
-TCP connection, and `<` for the responder.
+Text output shows the essentials of a row in few words: times in UTC, `>` for the originator (the side that
+opened the TCP connection) and `<` for the responder.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ADDRESS = 21  # an IPv4 address with its port
 
 
 def _size(size: int) -> str:
-    """A size; empty for none."""
+    """A size; empty for 0."""
     return size_text(size) if size else ""
 
 
@@ -51,7 +51,7 @@ def _number(number: int | None) -> str:
 
 
 def _clock(cell: str) -> str:
-    """A time without its day."""
+    """A time without its date."""
     return cell[11:]
 
 
@@ -169,7 +169,7 @@ def _retransmitted(row: FlowRecord) -> str:
 
 
 def _stopped(row: FlowRecord) -> str:
-    """How long each side stopped the other one."""
+    """How long each side stopped the other with a zero window."""
     ways = (">", row.zero_window_ns_originator), ("<", row.zero_window_ns_responder)
     return " ".join(f"{way} {duration_text(time_ns)}" for way, time_ns in ways if time_ns)
 
@@ -260,7 +260,7 @@ _FROM_SESSIONS = (
         time="sent_ns",
         position=attrgetter("sent_ns", "session", "reply", "subject"),
         text=_REQUESTS,
-        payloads=True,  # JetStream says in the payload that it refuses
+        payloads=True,  # JetStream reports errors in the payload
     ),
     Table(
         name="flows",
@@ -285,7 +285,7 @@ _FROM_SESSIONS = (
 
 
 def _declared() -> dict[str, Table]:
-    """Every table by its name: those that the engine makes, then those of the application layers."""
+    """Every table by its name: first those of the engine, then those of the application layers."""
     found = list(_FROM_SESSIONS)
     modules = walk_packages(application.__path__, f"{application.__name__}.")
     for module in sorted(modules, key=lambda item: item.name):
@@ -300,7 +300,7 @@ def _declared() -> dict[str, Table]:
 
 
 TABLES = _declared()
-"""Every table by its name, in the order in which the manual has them."""
+"""Every table by its name, in the order of the manual."""
 
 FROM_ENGINE = tuple(name for name, table in TABLES.items() if table.layer is None)
 """The names of the tables that the engine makes itself: a saved state of a flow holds all of them."""
@@ -312,7 +312,7 @@ _FRAMES_FOR = "frames for "
 
 
 def frames_for(table: str) -> str:
-    """The name of a table that only a job has: the frames that the layer of `table` wants."""
+    """The name of an internal table of Spark jobs: the frames that the layer of `table` reads."""
     return f"{_FRAMES_FOR}{table}"
 
 

@@ -20,12 +20,12 @@ NO_SCALE = -1  # see `Segment.window_scale`
 
 
 class Direction(Enum):
-    """The sender: the side that opened the TCP connection, or the one that accepted it."""
+    """The sending side: the one that opened the TCP connection, or the one that accepted it."""
 
     ORIGINATOR = "originator"
     RESPONDER = "responder"
 
-    __hash__ = object.__hash__  # that of Enum is written in Python, and each packet asks for it
+    __hash__ = object.__hash__  # Enum.__hash__ is written in Python, and each packet calls it
 
     @property
     def other(self) -> Direction:
@@ -35,7 +35,7 @@ class Direction(Enum):
 
 @dataclass(slots=True)
 class Packet:
-    """One captured record. `data` has the captured bytes of a packet of `wire_bytes`."""
+    """One captured record. `data` has the captured bytes; the packet on the wire had `wire_bytes`."""
 
     ts_ns: int
     number: int
@@ -74,8 +74,8 @@ class Segment:
     bytes for IPv4, 36 for IPv6), `flags` the TCP flag byte, and `payload` the captured part of the `length`
     payload bytes that the IP header announces (less with a snap length). `ordinal` is the packet's number
     among all packets that were read, over all files, from 1. `window` is the unscaled receive window of the
-    header; the largest value if it was not captured. `window_scale` is the shift count that a SYN offers
-    (RFC 7323), `NO_SCALE` if the SYN has no such option, and None if it was not captured or this is no SYN.
+    header, or the largest value if it was not captured. `window_scale` is the shift count that a SYN offers
+    (RFC 7323), `NO_SCALE` if the SYN has no such option, and None if it was not captured or there is no SYN.
     """
 
     ts_ns: int
@@ -107,8 +107,8 @@ class Tick:
 @dataclass(slots=True)
 class Chunk:
     """In-order bytes of one direction, each delivered once. `offset` 0 is the byte after the SYN, or the
-    first byte seen if there was no SYN; missing bytes count. `ts_ns`, `number` and `capture` are those
-    of the packet with the bytes."""
+    first byte seen if there was no SYN; offsets include missing bytes. `ts_ns`, `number` and `capture` are
+    those of the packet with the bytes."""
 
     ts_ns: int
     number: int
@@ -122,7 +122,7 @@ class Gap:
     """Bytes of one direction that the capture does not have, reported at `ts_ns`.
 
     `truncated` distinguishes bytes cut off by the snap length from bytes whose packets are missing. `noted`
-    is set once its anomaly was handed on, so that a layer that begins before it does not report it again.
+    is set once its anomaly was reported, so that a layer that begins before the gap does not report it again.
     """
 
     ts_ns: int
@@ -136,8 +136,8 @@ class Gap:
 
 @dataclass(slots=True)
 class Oddity:
-    """An anomaly in one direction that changes nothing that was delivered. `offset` and `length` are
-    those of the bytes of the stream that it concerns."""
+    """An anomaly in one direction that does not change the delivered bytes. `offset` and `length` tell which
+    bytes of the stream it concerns."""
 
     ts_ns: int
     number: int
