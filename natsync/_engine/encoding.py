@@ -1,6 +1,6 @@
 """The encoding of messages, with all checks, in the call that publishes them.
 
-Any thread may call anything: single dictionary operations, which are atomic, take the place of a lock.
+Any thread may call any method. Single dictionary operations, which are atomic, replace a lock.
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ from ..protocol import ServerInfo, are_plain, check_publish
 __all__ = ["LARGE", "SIZE_LINES", "MessageEncoder"]
 
 _SUBJECTS = 1024
-"""How many subjects are kept, 250 KB of them. A message to another one takes 0.3 us more. Of 20,000 that were
-kept, each would take 0.3 us to find, since it is not in the processor's cache (CPython 3.11)."""
+"""The number of subjects whose wire form is kept, which takes 250 KB. A message to another subject takes 0.3
+us more. Among 20,000 kept subjects, a look-up would also take 0.3 us, because the processor's caches miss
+(CPython 3.11)."""
 _TRIAL = _SUBJECTS + 256
-"""After so many messages to other subjects it is decided whether subjects are looked up until the renewal. A
-look-up that finds nothing takes 0.1 us."""
+"""After this many messages to other subjects, the encoder decides whether to look up subjects until the
+renewal. A look-up that finds nothing takes 0.1 us."""
 _WORTH = 8
-"""They are, unless more than so many other messages came for each to a kept subject."""
+"""Look-ups go on if at least one message in about this many went to a kept subject."""
 _RENEWAL = 16 * _SUBJECTS
-"""After so many messages to other subjects, those get the room. With a quarter of it, messages to 20,000
-subjects take 0.01 us more."""
+"""After this many messages to other subjects, the kept ones are dropped and new ones are kept. With a quarter
+of this number, messages to 20,000 subjects take 0.01 us more."""
 _LONGEST = 256
 """Longer subjects are not kept."""
 _LINE = MAX_CONTROL_LINE - 18
-"""A subject, or subject and reply, of so many bytes is never too long: with two blanks and two sizes of eight
-digits. That of more bytes is looked at exactly."""
+"""A subject, or a subject and a reply, of up to this many bytes always fits into a control line, with two
+blanks and two sizes of eight digits. Longer ones are measured exactly."""
 _PUB = b"PUB "
 _TOKEN = 16
-"""The longest token of a request: so many requests no client makes."""
+"""The longest token of a request. No client makes more requests than that."""
 _START = _LINE - _TOKEN
-"""No request that begins with so many bytes is too long."""
+"""A request whose part before the token has up to this many bytes always fits into a control line."""
 _EMPTY = b"0\r\n\r\n"
 """The end of a message without payload."""
 LARGE = 4096
@@ -54,8 +55,8 @@ _find_nothing = cast("Callable[[str], None]", ().count)
 
 
 class MessageEncoder:
-    """Encodes messages for a server with this `info`. `subjects` has the wire form of some subjects that
-    were published to, `recall` returns that of one, or nothing."""
+    """Encodes messages for a server with this `info`. `subjects` has the wire forms of some subjects;
+    `recall` returns the wire form of one subject, or None."""
 
     __slots__ = (
         "subjects",
@@ -75,16 +76,16 @@ class MessageEncoder:
         self.subjects: dict[str, bytes] = {}
         self.recall: Callable[[str], bytes | None] = self.subjects.get
         self._headers = info.headers
-        self._others = 0  # messages to subjects that were not kept before, about
+        self._others = 0  # the approximate number of messages to subjects that were not kept
         self._found = 0  # messages to kept subjects in the trial
-        self._next = 0  # `_learn` is called from so many others on
-        self._starts: dict[str, bytes] = {}  # requests up to the token, for some of `subjects`
+        self._next = 0  # `_learn` is called once `_others` has reached this number
+        self._starts: dict[str, bytes] = {}  # requests up to the token, for some `subjects`
 
     def message(
         self, subject: str, data: Data, reply: str | None, headers: HeadersLike | None
     ) -> bytes:
         """Returns a complete message. Raises the errors of `Client.publish`."""
-        if subject.__class__ is not str:  # most are, and `isinstance` takes longer
+        if subject.__class__ is not str:  # nearly all are strings, and `isinstance` takes longer
             check_text(subject=subject)
         if reply:
             to = self.wire_pair(subject, reply)
@@ -95,8 +96,8 @@ class MessageEncoder:
     def request(
         self, subject: str, data: Data, inbox: bytes, token: bytes, headers: HeadersLike | None
     ) -> bytearray:
-        """Returns a complete message whose reply subject is `inbox`, the same in all calls, and `token`,
-        which need no check; as `RequestBytes`."""
+        """Returns a complete message as `RequestBytes`. Its reply subject is `inbox`, which is the same in
+        all calls, followed by `token`; neither is checked."""
         if subject.__class__ is not str:
             check_text(subject=subject)
         start = self._starts.get(subject)
@@ -116,7 +117,7 @@ class MessageEncoder:
     def large_request(
         self, subject: str, data: bytes, inbox: bytes, token: bytes
     ) -> tuple[bytes, bytes, bytes]:
-        """As `request`, in three pieces, so that `data` is not copied."""
+        """Returns the message of `request` in three pieces, so that `data` is not copied."""
         size = len(data)
         if size > self.max_payload:
             raise MaxPayloadError(size, self.max_payload)
@@ -127,12 +128,12 @@ class MessageEncoder:
         return b"%b%d\r\n" % (start, size), data, b"\r\n"
 
     def request_to(self, subject: str, data: Data, reply: bytes) -> bytes:
-        """Returns a complete message with a reply subject that needs no check."""
+        """Returns a complete message with a reply subject, which is not checked."""
         to = self.subjects.get(subject) or self.wire_subject(subject)
         return self._encode(b"%b %b" % (to, reply), data, None)
 
     def response(self, subject: bytes, data: Data, headers: HeadersLike | None) -> bytes:
-        """Returns a complete message on a subject that a server sent. Only its length is checked."""
+        """Returns a complete message to a subject that a server sent; only the length is checked."""
         return self._encode(subject, data, headers)
 
     def _encode(self, to: bytes, data: Data, headers: HeadersLike | None) -> bytes:
@@ -175,8 +176,8 @@ class MessageEncoder:
         return wire
 
     def _learn(self, subject: str, wire: bytes, others: int) -> None:
-        """Keeps one of the first subjects. After the last one it tries whether it pays to look subjects up;
-        after `others` messages, to other subjects than those that are kept, it begins anew."""
+        """Keeps the first subjects. Then it tries whether looking up subjects pays, and finally, after
+        `others` messages to subjects that are not kept, it starts again with new ones."""
         if others <= _SUBJECTS:
             if len(wire) <= _LONGEST:
                 self.subjects[subject] = wire
@@ -200,9 +201,9 @@ class MessageEncoder:
         return wire
 
     def wire_pair(self, subject: str, reply: str, size: int = 0) -> bytes:
-        """Returns the wire form of a subject and a reply subject, as a control line has them. Keeps nothing,
-        since replies do not repeat. Raises ProtocolError for an invalid one, MaxControlLineError if they do
-        not fit with a payload of `size` bytes."""
+        """Returns the wire form of a subject and a reply subject, as in a control line. Keeps nothing,
+        because reply subjects do not repeat. Raises ProtocolError if one is invalid, MaxControlLineError if
+        they do not fit with a payload of `size` bytes."""
         if reply.__class__ is not str:
             check_text(reply=reply)
         if are_plain(f".{subject}.{reply}."):
@@ -215,8 +216,8 @@ class MessageEncoder:
 
 
 def _check_line(to: bytes, sizes: bytes) -> None:
-    """Raises MaxControlLineError. The server counts what follows the op and its blank, without the line end
-    (server/parser.go: overMaxControlLineLimit)."""
+    """Raises MaxControlLineError if the control line is too long. The server counts the bytes between the op
+    with its blank and the line end (server/parser.go: overMaxControlLineLimit)."""
     size = len(to) + len(sizes.rstrip())
     if size > MAX_CONTROL_LINE:
         raise MaxControlLineError(size, MAX_CONTROL_LINE)

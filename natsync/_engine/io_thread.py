@@ -1,6 +1,6 @@
-"""The I/O thread of a client: it drives an open connection, and parks while nothing happens, so that guests
-may drive (see `seat`). The supervisor, which it runs, makes and ends connections; while one is open, it is in
-`serve`.
+"""The I/O thread of a client. It drives the open connection, and parks while nothing happens, so that guests
+may drive (see `seat`). It runs the supervisor, which opens and closes connections; while a connection is
+open, the thread is in `serve`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RETIRING = 1.0  # seconds for a server to read what was sent, before the connec
 
 
 class IOThread:
-    """One for all connections of a client. `body` is what it runs, `channel` the open connection."""
+    """A client has one for all its connections. It runs `body`; `channel` is the open connection."""
 
     def __init__(self, body: Callable[[], None], seat: Seat, router: Router) -> None:
         name = seat.loop.name
@@ -36,7 +36,7 @@ class IOThread:
         """Starts the thread, once."""
         try:
             self._thread.start()
-        except (RuntimeError, MemoryError):  # the system gives no more threads
+        except (RuntimeError, MemoryError):  # the system has no more threads
             self._seat.close()
             raise
 
@@ -57,7 +57,7 @@ class IOThread:
             self._seat.close()
 
     def take_over(self, channel: Channel | None) -> None:
-        """Makes `channel` the open connection, for guests too; None: there is none."""
+        """Makes `channel` the open connection, also for guests; None if there is none."""
         self.channel = self._seat.channel = channel
 
     def begin(self) -> None:
@@ -70,7 +70,7 @@ class IOThread:
         self._seat.broken = error
 
     def serve(self) -> None:
-        """Drives until the connection is lost or over (see `is_over`), and parks while nothing happens.
+        """Drives until the connection is lost or finished (see `is_over`); parks while nothing happens.
 
         Raises the reason of the loss.
         """
@@ -80,7 +80,7 @@ class IOThread:
         while not self.is_over():
             if much:
                 seat.loop.calm()
-            # Items that arrived during the last turn have woken no thread.
+            # Items that were added during the last turn have woken no thread.
             waiting = seat.outbound.is_full if much else seat.outbound.items
             due = waiting and not channel.has_unsent or seat.forced or seat.broken
             until = 0.0 if due else min(channel.deadline, seat.close_by)
@@ -107,6 +107,6 @@ class IOThread:
             raise ConnectionClosedError
 
     def is_over(self) -> bool:
-        """Whether the client is closed and the server has everything, or the time for that is over."""
+        """Whether the client is closed and either the server has everything or the time limit has passed."""
         seat = self._seat
         return seat.closing and (self._router.final_ping_answered or monotonic() >= seat.close_by)

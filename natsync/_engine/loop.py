@@ -1,7 +1,7 @@
 """Waiting for the socket, a wake-up or a deadline, on one thread at a time: the driver.
 
-Only the driver touches the transport; `seat` says who that is. Knows no NATS. Times are readings of the
-monotonic clock.
+Only the driver touches the transport; `seat` decides which thread that is. This module knows nothing of NATS.
+Times are times of the monotonic clock.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ __all__ = ["LONGEST", "ROOM", "Loop"]
 
 LONGEST = 3600.0  # epoll refuses waits that do not fit 31 bits of milliseconds
 _BURST = 0.0005
-"""After so many seconds a caller sends by itself. At a message a millisecond each takes 97 us of CPU time
-that way, and 135 us if it wakes the I/O thread (CPython 3.11)."""
-_SOON = 0.05  # a guest that waits for longer can be evicted at once; that costs 3 us
+"""A caller that has something to send after a pause of this many seconds sends it itself. At one message per
+millisecond, a message costs 97 us of CPU time that way, and 135 us if the caller wakes the I/O thread
+(CPython 3.11)."""
+_SOON = 0.05  # a guest that waits longer can be evicted at once, which costs 3 us
 _UNKNOWN = -1
 ROOM = 256 << 10
-"""Bytes of one read at most. With 64 KiB, or with a MiB, which no cache holds, a message of 16 KiB takes 1.3
-times as much CPU time (CPython 3.11)."""
+"""The largest number of bytes in one read. With 64 KiB, or with 1 MiB, which fits into no cache, a message of
+16 KiB takes 1.3 times as much CPU time (CPython 3.11)."""
 
 
 class Loop:
-    """What the driver waits for. Calls are for the driver unless they say otherwise. `send` sends as a guest,
-    or wakes the driver; threads that help out have `name` in theirs."""
+    """Waits for the driver. Only the driver may call methods, unless a docstring says otherwise. `send` sends
+    as a guest or wakes the driver. Helper threads have `name` in their names."""
 
     def __init__(
         self, name: str, lock: threading.RLock, send: Callable[[], None] | None = None
@@ -44,8 +45,8 @@ class Loop:
         self._pair = WakePair()
         self._pair_fd = self._pair.fileno()
         self._poller.register(self._pair_fd, READABLE)
-        # With this the main thread waits as a guest, which alone runs signal handlers: it can be made to
-        # leave it without disturbing who drives meanwhile.
+        # The main thread, which alone runs signal handlers, waits at this gate as a guest. It can be made to
+        # leave without disturbing the thread that drives meanwhile.
         self._guest_gate, self._gated = gate(self._poller)
         self._leave = WakePair()
         self.evicted = 0
@@ -54,28 +55,29 @@ class Loop:
             self._guest_gate.register(self._leave.fileno(), READABLE)
         self._main = threading.main_thread().ident
         self.awake = False
-        """The driver looks for work before it waits: it is not waiting, or a byte ends its wait."""
+        """Whether the driver will look for work before it waits, because it is not waiting or a byte ends its
+        wait."""
 
         self.standby = False
-        """Guests come so often that the I/O thread is on standby: it looks soon, by the clock."""
+        """Whether the I/O thread is on standby, because guests come often. It looks soon by itself."""
 
         self._nudged = 0.0
         self.transport: Transport | None = None
         self.buffer = BytesIO(bytes(ROOM + 1))
-        """For the reads of all connections, so that they take no new memory: that left holes in it. With 14
-        threads a process grew by 3.9 MB from minute 10 to 25, and with this by 0.4 (glibc 2.36)."""
+        """The buffer for the reads of all connections. New memory for each read fragmented the heap: with 14
+        threads a process grew by 3.9 MB from minute 10 to 25, and with this buffer by 0.4 (glibc 2.36)."""
 
-        self.mask = 0  # what the poller watches the transport for
-        # Its descriptor there: after a failure to begin TLS, the transport may have none any more.
+        self.mask = 0  # the events for which the poller watches the transport
+        # The descriptor that the poller has. After TLS failed to begin, the transport may have none.
         self._watched = -1
 
     def gate(self) -> tuple[Poller | None, int]:
-        """Returns an epoll that is ready when there is something to wait for, and the descriptor in it that
-        switches it off; None if the system has no epoll."""
+        """Returns an epoll that is ready when the poller is, and the descriptor in it with which it is
+        switched off; None if the system has no epoll."""
         return gate(self._poller)
 
     def wake(self) -> None:
-        """Ends the current wait of the driver, or else the next one. For any thread, at any time."""
+        """Ends the current wait of the driver, or the next one if it is not waiting. For any thread."""
         if self.awake:
             return
         with self.lock:
@@ -84,12 +86,12 @@ class Loop:
                     self.awake = True
                     self._pair.wake()
                 except BaseException:
-                    # An interrupt of the main thread before the byte was written.
+                    # An interrupt came before the byte was written.
                     self.awake = False
                     raise
 
     def wake_anew(self) -> None:
-        """As `wake`, for a driver that leaves before it has looked again."""
+        """Wakes the next driver. Called by a driver that leaves before it has looked again."""
         self.awake = False
         self.wake()
 
@@ -103,8 +105,8 @@ class Loop:
             self.wake()
 
     def calm(self) -> None:
-        """Takes back a wake-up, so that the next wait does not end at once; before the driver looks for
-        its reason."""
+        """Takes back a wake-up, so that it does not end the next wait. Called before the driver looks for the
+        reason of the wake-up."""
         if self.awake:
             try:
                 self._pair.clear()
@@ -112,23 +114,23 @@ class Loop:
                 self.awake = False
 
     def evict(self, guest: Guest) -> None:
-        """Makes `guest`, which only waits, leave as soon as it runs again; `make_leave` must follow. For the
-        thread of the guest."""
+        """Makes `guest`, which only waits, leave as soon as it runs again; `make_leave` must follow. Called
+        on the thread of the guest."""
         guest.evicted = True
         self.evicted += 1
 
     def leave(self, guest: Guest) -> None:
-        """Called when a guest has left while some are evicted. For the thread of the guest."""
+        """Called on the thread of a guest that has left while some guests are evicted."""
         if guest.evicted:
             guest.evicted = False
             self.evicted -= 1
             self.make_leave(False)
-            self.wake()  # a wake-up for the present driver may have ended its wait
+            self.wake()  # a wake-up meant for the current driver may have ended its wait
         if self.evicted and guest.thread == self._main:
-            self.make_leave(True)  # the one that this one interrupted
+            self.make_leave(True)  # the guest that this one interrupted
 
     def make_leave(self, now: bool) -> None:
-        """Ends the wait of an evicted guest; or no longer does so. For any thread."""
+        """Ends the wait of an evicted guest if `now`; otherwise takes that back. For any thread."""
         with self.lock:
             if self.is_open:
                 self._leave.wake() if now else self._leave.clear()
@@ -156,8 +158,8 @@ class Loop:
             self.mask, self._watched = 0, -1
 
     def pause(self, until: float, check: Callable[[], float | None]) -> None:
-        """Waits for the time `until`; calls `check` at each wake-up and at the times that it returns.
-        Ends if it returns None or raises."""
+        """Waits until the time `until`. Calls `check` at each wake-up and at the times that it returns. Ends
+        early if `check` returns None or raises."""
         while (due := check()) is not None and monotonic() < until:
             self.wait(min(until, due))
 
@@ -168,8 +170,8 @@ class Loop:
         reading: bool = True,
         guest: Guest | None = None,
     ) -> bool:
-        """Waits for a readable transport (not, if not `reading`; also for a writable one, if
-        `writing`), a wake-up, or the time `until`.
+        """Waits for a transport that is readable (if `reading`) or writable (if `writing`), for a wake-up, or
+        until the time `until`.
 
         Returns whether the transport has something to read or, if `writing`, may be able to write. May
         return early. A `guest` has to check afterwards whether it was evicted.
@@ -192,8 +194,8 @@ class Loop:
                 else:
                     ready = True
         finally:
-            # Before the caller looks for work: who leaves some after that look writes a byte again. Also
-            # where an interrupt took the byte: there would never be another one.
+            # Before the caller looks for work: a thread that leaves some after that look writes a byte again.
+            # Also after an interrupt, which may have taken the byte: there would never be another one.
             self.awake = False
         if guest is not None and not guest.evicted:
             self.awake = True  # until it looks, before its next wait
@@ -208,11 +210,11 @@ class Loop:
             if not found and left > _SOON and not guest.evicted:
                 for fd, _ in self._guest_gate.poll(left - _SOON):
                     if fd != self._gated and not guest.evicted:
-                        # It was for a guest that this one has interrupted: see `leave`.
+                        # This was for a guest that this one has interrupted: see `leave`.
                         self.make_leave(False)
                 found = () if guest.evicted else self._poller.poll(0.0)
         except (OSError, ValueError):
-            if not guest.evicted:  # else the poller may have been closed meanwhile
+            if not guest.evicted:  # an evicted guest may find the poller closed
                 raise
         guest.idle = False
         return () if guest.evicted else found
@@ -228,12 +230,12 @@ class Loop:
         if mask == self.mask:
             return
         fd = self._watched = transport.fileno()
-        # Unknown until that is done, since an interrupt may come in between.
+        # Unknown until the change is done, since an interrupt may come in between.
         before, self.mask = self.mask, _UNKNOWN
         if before == _UNKNOWN:
             self._forget(fd)
             before = 0
-        if not mask:  # an empty mask would still report the end of the stream, again and again
+        if not mask:  # an empty mask would still report the end of the stream, repeatedly
             if before:
                 self._poller.unregister(fd)
         elif before:
@@ -243,11 +245,11 @@ class Loop:
         self.mask = mask
 
     def _forget(self, fd: int) -> None:
-        with suppress(KeyError, OSError):  # it may be registered or not
+        with suppress(KeyError, OSError):  # it may not be registered
             self._poller.unregister(fd)
 
     def close(self) -> None:
-        """Closes the descriptors: nobody waits any more."""
+        """Closes the descriptors. Called when no thread waits any more."""
         with self.lock:
             self.is_open = False
             self._close_descriptors()

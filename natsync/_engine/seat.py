@@ -1,8 +1,8 @@
 """The seat: one thread at a time drives, that is, moves the bytes of an open connection.
 
-That is the I/O thread, or a guest: a thread that waits for something, or publishes much. A guest reads what
-it waits for itself, which saves two switches of threads, while the I/O thread sleeps at the gate, an epoll
-that a guest switches off with one system call.
+The driver is either the I/O thread or a guest: a thread that waits for something or publishes much. A guest
+reads what it waits for itself, which saves two thread switches. Meanwhile the I/O thread sleeps at the gate,
+an epoll that a guest switches off with one system call.
 
     I/O thread drives  -- nothing to do: `wait_idle` ------>  seat free
     seat free          -- socket, wake-up or deadline ----->  I/O thread drives
@@ -14,9 +14,9 @@ that a guest switches off with one system call.
     guest drives, and reads or writes
                        -- such a call --------------------->  unchanged; the call raises ReentrantCallError
 
-When callers block so often that switching the gate costs more than it saves, the I/O thread is on standby
-(`Loop.standby`): guests read and write for everybody, and it looks every two milliseconds whether they still
-come. Without epoll there are no guests.
+When callers block so often that switching the gate costs more than it saves, the I/O thread goes on standby
+(`Loop.standby`): guests read and write for everybody, and the I/O thread checks every two milliseconds
+whether guests still come. Without epoll there are no guests.
 """
 
 from __future__ import annotations
@@ -37,18 +37,20 @@ from .waiter import Guest, StateLock
 __all__ = ["Seat", "Waiter"]
 
 _NEVER = float("inf")
-_SPIN, _LONGEST_SPIN = 0.05, 1.0  # for a guest to notice the same deadline
+_SPIN, _LONGEST_SPIN = 0.05, 1.0  # seconds for a guest to notice the same deadline
 _BURST, _WHILE = 4, 0.004
-"""With 4 guests in 4 ms the I/O thread goes on standby: with 16 requests in flight from one thread each takes
-10 us of CPU time instead of 12; with 16 threads it makes no difference. That thread has 5 to 10 turns in 4
-ms, so that with 8 it is left to chance: it takes 1.07 times as much CPU time (CPython 3.11)."""
+"""After 4 guests within 4 ms the I/O thread goes on standby. With 16 requests in flight from one thread, a
+request then takes 10 us of CPU time instead of 12; with 16 threads it makes no difference. One thread with 16
+requests in flight is a guest 5 to 10 times in 4 ms. A limit of 8 guests is therefore reached only sometimes,
+and takes 1.07 times as much CPU time (CPython 3.11)."""
 _LOOK = 0.002
-"""How often it looks then whether they still come: 0.1 ms take the same CPU time as 1, but one pause as long
-as this ends it. Beside 1,200 requests a second a message for a handler comes after 0.9 ms, with 1 ms after
-0.7 (medians on a busy machine)."""
+"""The interval in seconds at which the I/O thread on standby checks whether guests still come. One interval
+without guests ends the standby. Intervals of 0.1 ms and 1 ms cost the same CPU time. Beside 1,200 requests a
+second, a message reaches its handler after 0.9 ms; with an interval of 1 ms, after 0.7 (medians on a busy
+machine)."""
 
 _OWN = Guest()
-"""Stands for the I/O thread, which is nobody's guest."""
+"""Stands for the I/O thread, which is not a guest."""
 _OWN.thread = 0
 
 _T = TypeVar("_T")
@@ -63,9 +65,9 @@ class Driven(Protocol):
 
 
 class Seat:
-    """One for all connections of a client. `channel` is the open connection, `limits` are those of the
-    outbound buffer. `closing` ends everything by the time `close_by`; `forced` gives up the connection;
-    `broken` is why it has to end."""
+    """Decides which thread drives; a client has one seat for all its connections. `channel` is the open
+    connection, `limits` are those of the outbound buffer. `closing` ends everything by the time `close_by`;
+    `forced` gives up the connection; `broken` is the reason why the connection has to end."""
 
     def __init__(self, name: str, lock: StateLock, limits: tuple[int, float, int]) -> None:
         self.loop = Loop(name, lock, partial(self.drive, None, 0.0))
@@ -75,32 +77,32 @@ class Seat:
         self.close_by = _NEVER
         self.forced = False
         self.broken: Exception | None = None
-        self.io_thread: int | None = None  # its id, once it runs
-        # As in `threading.Condition`.
+        self.io_thread: int | None = None  # the thread's id, once it runs
+        # As `threading.Condition` does.
         self._owns_lock: Callable[[], bool] = lock._is_owned  # type: ignore[attr-defined]  # no stub
         self._gate, self._gated = self.loop.gate()
         self._is_muted = False
-        # Who drives, under one key: single dictionary operations are atomic, also for an interrupt.
+        # The driver, under one key: single dictionary operations are atomic, even if an interrupt comes.
         self._seat: dict[str, Guest] = {"holder": _OWN}
-        self._until = 0.0  # when the parked I/O thread wakes up by itself
-        self._guests = 0  # so far, about
-        self._burst_at = 0.0  # when the last burst was complete
-        self._burst_took = LONGEST  # and how long that took
+        self._until = 0.0  # the time at which the parked I/O thread wakes up by itself
+        self._guests = 0  # the approximate number of guests up to now
+        self._burst_at = 0.0  # the time of the last guest of the latest group of `_BURST` guests
+        self._burst_took = LONGEST  # and how long that group took
 
     # For any thread.
 
     def waiter(self, subject: str = "") -> Waiter[_T]:
-        """As `prepare_to_block`, which see; returns what this thread can wait with then."""
+        """Calls `prepare_to_block`, and returns a waiter for this thread."""
         self.prepare_to_block()
         return Waiter(self._drive, subject)
 
     def prepare_to_block(self) -> None:
-        """Makes sure that another thread can drive while this one waits. For any thread, before it
-        waits, and before it sends what it waits for.
+        """Ensures that another thread can drive while this one waits. Any thread calls it before it waits,
+        and before it sends the request for whose answer it waits.
 
-        This thread may be running a signal handler or finalizer that has interrupted it while it was
-        driving, or changing what the lock guards. If it only waited for the socket, it is evicted;
-        otherwise, and on the I/O thread, nothing would ever end the wait: raises ReentrantCallError.
+        This thread may be running a signal handler or finalizer that interrupted it while it was driving or
+        holding the lock. If it was only waiting for the socket, it is evicted from the seat. Otherwise, and
+        on the I/O thread, nothing would ever end the wait: raises ReentrantCallError.
         """
         me = threading.get_ident()
         if me == self.io_thread or self._owns_lock():
@@ -116,9 +118,9 @@ class Seat:
             self.loop.make_leave(True)
 
     def drive(self, done: Callable[[], object] | None, until: float) -> None:
-        """Moves bytes until `done()` or the time `until`, unless another thread drives; for a thread
-        that would only wait. Returns early if another thread has to go on. Without `done` it only
-        sends.
+        """Moves bytes until `done()` is true or the time is `until`, unless another thread drives. For a
+        thread that would only wait otherwise. Returns early if another thread has to continue. Without
+        `done` it only sends.
 
         Raises ReentrantCallError if this thread is already driving.
         """
@@ -127,7 +129,7 @@ class Seat:
         self._drive(done, until, Guest())
 
     def _drive(self, done: Callable[[], object] | None, until: float, guest: Guest) -> None:
-        """As `drive`, after `prepare_to_block` on the same thread."""
+        """Does the work of `drive`, after `prepare_to_block` on the same thread."""
         loop = self.loop
         try:
             if self.take(guest):
@@ -143,7 +145,7 @@ class Seat:
         finally:
             try:
                 self.release(guest)
-            except BaseException:  # an interrupt: again, since no other thread can
+            except BaseException:  # an interrupt: repeat it, since no other thread can
                 self.release(guest)
                 self.unmute()
                 raise
@@ -155,14 +157,14 @@ class Seat:
             return
         if loop.awake:
             loop.calm()
-        # Who leaves something from here on need not write a byte: this thread looks again before it waits.
+        # A thread that leaves something from here on need not wake this one, which looks before it waits.
         loop.awake = True
         if not channel.push():
             loop.wake_anew()
             return
         if done:
             if not loop.standby:
-                self._set_gate(0)  # only now: it takes longer than most sending does
+                self._set_gate(0)  # only now: it takes longer than sending usually does
             while True:
                 loop.awake = False  # before it looks
                 if done() or self.closing or self.forced or self.broken or monotonic() >= until:
@@ -173,10 +175,10 @@ class Seat:
                 if guest.evicted:
                     return
         elif loop.standby:
-            channel.turn(0.0)  # also read: no other thread does
+            channel.turn(0.0)  # reads, too, because no other thread does
         loop.awake = False
         if channel.leaves_work(self._until) or self.closing or self.forced or self.broken:
-            loop.wake()  # the byte for that may have been read already
+            loop.wake()  # the byte that announced it may have been read already
 
     def take(self, guest: Guest) -> bool:
         """Makes `guest` the driver if the I/O thread is parked; returns whether it drives. `release` must
@@ -207,12 +209,12 @@ class Seat:
             self.loop.wake()  # so that it goes on standby: switching the gate for each guest takes longer
 
     def unmute(self) -> None:
-        """Lets the I/O thread see the socket again. It switches its gate off again if that is too
-        early."""
+        """Lets the I/O thread see the socket again. If this is too early, the I/O thread switches its gate
+        off again."""
         self._set_gate(READABLE)
 
     def _set_gate(self, events: int) -> None:
-        """Keeps the I/O thread asleep while a guest waits, without `events`."""
+        """Switches the gate: without `events`, the I/O thread stays asleep while a guest waits."""
         loop = self.loop
         with loop.lock:
             if loop.is_open and self._gate:
@@ -222,8 +224,8 @@ class Seat:
     # For the I/O thread.
 
     def wait_idle(self, until: float, writing: bool, reading: bool, much: bool = False) -> float:
-        """Lets guests drive until there is something to do, or the time `until`. Returns the time until
-        which `Loop.wait` may block then."""
+        """Lets guests drive until there is something to do or the time is `until`. Returns the time until
+        which `Loop.wait` may block afterwards."""
         loop = self.loop
         if self._gate is None:
             return until
@@ -241,16 +243,16 @@ class Seat:
                 ready = bool(self._gate.poll(left))
             if self._seat.setdefault("holder", _OWN) is _OWN:
                 return 0.0
-            self._set_gate(0)  # this guest need not wake it again
+            self._set_gate(0)  # this guest need not wake the I/O thread again
             if not self._seat:
-                self.unmute()  # the guest has left meanwhile, and may not have seen that
+                self.unmute()  # the guest has left meanwhile, perhaps without unmuting
             if not ready:
                 until = self._until = max(until, monotonic() + spin)
-                loop.wake()  # the guest: there may be something new since it looked
+                loop.wake()  # wakes the guest: there may be something new since it looked
                 spin = min(spin * 2, _LONGEST_SPIN)
 
     def _stand_by(self, gate: Poller, until: float) -> None:
-        """Sleeps while guests do all the work, and looks by the clock whether they still come."""
+        """Sleeps while guests do all the work, and checks at intervals whether they still come."""
         loop = self.loop
         loop.standby = True
         self._set_gate(0)
@@ -260,10 +262,10 @@ class Seat:
             if guests == self._guests or loop.awake and not self._seat or monotonic() >= until:
                 break
         loop.standby = False
-        self.unmute()  # in this order: a guest that leaves does it the other way round
+        self.unmute()  # in this order, which is the reverse of that of a leaving guest
 
     def _is_burst(self) -> bool:
-        """Whether guests come so often that the I/O thread would only be in their way."""
+        """Whether guests come so often that the I/O thread would only get in their way."""
         return self._burst_took < _WHILE and monotonic() - self._burst_at < _WHILE
 
     def close(self) -> None:
@@ -282,22 +284,22 @@ class Seat:
 
 
 class Waiter(Guest, Generic[_T]):
-    """The wait of one thread for one result, which the driver sets once: it drives if no other thread does,
-    else it sleeps. It uses a bare lock, and only if it sleeps: an Event costs 4 times as much, and mostly
-    the waiting thread is the driver."""
+    """The wait of one thread for one result, which the driver sets once. The thread drives if no other does;
+    otherwise it sleeps. Only a sleeping thread uses a lock, and a bare one: an Event costs 4 times as much,
+    and usually the waiting thread is the driver."""
 
     __slots__ = ("subject", "_turn", "_drive", "_outcome")
 
     def __init__(
         self, drive: Callable[[Callable[[], object], float, Guest], None], subject: str = ""
     ) -> None:
-        # Not by `Guest.__init__`: a request has one of these.
+        # Without `Guest.__init__`, to save a call: each request makes a waiter.
         self.thread = threading.get_ident()
         self.idle = self.evicted = False
         self.subject = subject
-        self._turn: threading.Lock | None = None  # of the thread, once it sleeps
+        self._turn: threading.Lock | None = None  # the lock at which the thread sleeps
         self._drive = drive
-        # Empty, then a value or an error: always the same list, whose length the driver looks at.
+        # Empty, then with a value or an error. Always the same list, since the driver looks at its length.
         self._outcome: list[tuple[_T | None, Error | None]] = []
 
     def settle(self, value: _T) -> None:
@@ -305,7 +307,7 @@ class Waiter(Guest, Generic[_T]):
         outcome = self._outcome
         if not outcome:
             outcome += ((value, None),)
-            if self._turn:  # no call up to that of `release`: an interrupt cannot come in between
+            if self._turn:  # no call before `release`, so that no interrupt can come in between
                 self._turn.release()
 
     def fail(self, error: Error) -> None:
@@ -317,8 +319,8 @@ class Waiter(Guest, Generic[_T]):
                 self._turn.release()
 
     def wait(self, timeout: float) -> _T | None:
-        """Returns the value, or None if there is none within `timeout` seconds. For the thread that made
-        this, once."""
+        """Returns the value, or None if there is none within `timeout` seconds. Only the thread that made the
+        waiter may call it, once."""
         until = monotonic() + timeout
         outcome = self._outcome
         self._drive(outcome.__len__, until, self)
@@ -326,7 +328,7 @@ class Waiter(Guest, Generic[_T]):
             turn = threading.Lock()
             turn.acquire()
             self._turn = turn
-            if not outcome:  # only now: who settles it after this look finds the lock
+            if not outcome:  # only now: a thread that settles it after this look finds the lock
                 turn.acquire(timeout=min(max(0.0, until - monotonic()), MAX_WAIT))
         for value, error in outcome:
             if error:

@@ -20,25 +20,25 @@ __all__ = [
 ]
 
 StateLock = threading.RLock
-"""For annotations: the lock that guards the state of one client."""
+"""The type of the lock that guards the state of one client."""
 
 Drive = Callable[[Callable[[], object], float], None]
-"""Moves the connection's bytes until the call returns something true, or a time; or returns early."""
+"""Moves the connection's bytes until the call returns true or until a time; may return early."""
 
 
 def deadline_after(timeout: float) -> float:
-    """Returns the time `timeout` seconds from now, at most as far off as any platform can wait."""
+    """Returns the time `timeout` seconds from now, limited to what every platform can wait."""
     return monotonic() + min(timeout, MAX_WAIT)
 
 
 def set_free(lock: threading.RLock) -> None:
     """Resets `lock` in a forked child, as the standard library does with its own locks."""
-    if hasattr(lock, "_at_fork_reinit"):  # that of gevent does it by itself
+    if hasattr(lock, "_at_fork_reinit"):  # a lock of gevent resets itself
         lock._at_fork_reinit()
 
 
 def release(turn: threading.Lock) -> bool:
-    """Wakes the thread that waits for `turn`; returns False if it was woken before."""
+    """Wakes the thread that waits for `turn`; returns False if it was woken already."""
     try:
         turn.release()
     except RuntimeError:
@@ -47,13 +47,13 @@ def release(turn: threading.Lock) -> bool:
 
 
 class Event:
-    """As `threading.Event`, whose `wait` may lose a lock at an interrupt. Any thread may call anything."""
+    """Replaces `threading.Event`, whose `wait` may lose a lock at an interrupt. For any thread."""
 
     __slots__ = ("is_set", "_waiting")
 
     def __init__(self) -> None:
         self.is_set = False
-        self._waiting: dict[threading.Lock, None] = {}  # in single operations, which are atomic
+        self._waiting: dict[threading.Lock, None] = {}  # single operations, which are atomic
 
     def set(self) -> None:
         """Wakes all threads that wait, now and later."""
@@ -71,7 +71,7 @@ class Event:
         turn.acquire()
         try:
             self._waiting[turn] = None
-            # Only now: who sets it after this look finds the lock.
+            # Only now: a thread that sets it after this look finds the lock.
             return self.is_set or turn.acquire(timeout=min(max(0.0, timeout), MAX_WAIT))
         finally:
             self._waiting.pop(turn, None)
@@ -80,8 +80,8 @@ class Event:
 class Guest:
     """A thread that drives in place of the I/O thread, from `Seat.take` to `Seat.release`.
 
-    `idle`: it only waits for the socket, so that a call from a signal handler that interrupts it may
-    take the seat from it. `evicted`: such a call has done so, and the guest touches nothing any more.
+    `idle`: it only waits for the socket, so that a call from a signal handler that interrupts it may take
+    the seat from it. `evicted`: such a call has taken the seat, and the guest must not touch anything.
     """
 
     __slots__ = ("evicted", "idle", "thread")
@@ -93,28 +93,28 @@ class Guest:
 
 
 class Turns:
-    """Threads that wait, each for a condition of its own. Any thread may call anything."""
+    """Threads that each wait for a condition. For any thread."""
 
     __slots__ = ("waiting",)
 
     def __init__(self) -> None:
         self.waiting: dict[threading.Lock, None] = {}
-        """The threads that wait, in single operations, which are atomic."""
+        """The threads that wait. Changed only by single operations, which are atomic."""
 
     def wake(self) -> None:
-        """Makes all waiting threads check their conditions, once."""
+        """Makes all waiting threads check their conditions once."""
         for turn in self.waiting.copy():
             release(turn)
             self.waiting.pop(turn, None)  # only now: an interrupt may come in between
 
     def wait(self, done: Callable[[], bool], until: float) -> bool:
-        """Waits until `done()`, or the time `until`; returns whether it is done."""
+        """Waits until `done()` is true or the time is `until`; returns whether it is done."""
         while not done():
             turn = threading.Lock()
             turn.acquire()
             try:
                 self.waiting[turn] = None
-                # Only now: who changes the condition after this look finds the lock.
+                # Only now: a thread that changes the condition after this look finds the lock.
                 if not done() and not turn.acquire(
                     timeout=min(max(0.0, until - monotonic()), MAX_WAIT)
                 ):

@@ -82,7 +82,7 @@ class Entry:
         created = self._created
         if isinstance(created, int):  # nanoseconds, from an ack subject
             return _EPOCH + timedelta(microseconds=created // 1000)
-        if isinstance(created, str):  # RFC 3339, from a header; parsed here because few programs need it
+        if isinstance(created, str):  # RFC 3339, from a header: few programs need it
             try:
                 return parse_time(created)
             except ValueError as error:

@@ -101,7 +101,8 @@ class KeyDeletedError(KeyNotFoundError):
 
 class WrongLastRevisionError(KeyValueError):
     """The last revision of the key is not the expected one, because another client has written it.
-    `actual` is the last revision, if the server reports it; servers do not for replicated buckets."""
+    `actual` is the last revision, if the server reports it; servers do not for replicated buckets.
+    """
 
     bucket: str
     key: str

@@ -31,7 +31,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     try:
         new = open(partial, "xb")
     except OSError as error:
-        raise OSError(error.errno, error.strerror, path) from None  # the caller does not know that name
+        raise OSError(error.errno, error.strerror, path) from None  # not the temporary name
     try:
         with new as file:
             if exists:

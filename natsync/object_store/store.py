@@ -308,7 +308,7 @@ class ObjectStore:
                 if latest or not self._direct:
                     raise NoDirectGetError(self._stream)
                 found = direct_get(api, self._stream, {}, subject)
-            except NoDirectGetError:  # the store is gone or no longer allows direct reads: the leader knows
+            except NoDirectGetError:  # the store is gone or refuses direct reads: the leader knows
                 found = get_msg(api, self._stream, {"last_by_subj": subject})
         except MessageNotFoundError:
             return None
@@ -325,7 +325,7 @@ class ObjectStore:
                 return self._write(info, before.revision if before else 0), before
             except (WrongLastSequenceError, *_UNSURE) as error:
                 last = self._last(info.name, latest=True)
-                if last and last.nuid == info.nuid:  # it was stored, only the acknowledgement was lost
+                if last and last.nuid == info.nuid:  # only the acknowledgement was lost
                     return last, before
                 if isinstance(error, _UNSURE):
                     raise
