@@ -158,7 +158,7 @@ _KNOWN_BYTES = 128
 
 
 class _Texts(dict[bytes, str]):
-    """Decoded texts of the wire, cached because the same subjects come again and again."""
+    """A cache of decoded texts, because the same subjects come again and again."""
 
     def __missing__(self, wire: bytes) -> str:
         text = text_of(wire)
@@ -258,7 +258,7 @@ def _maker(names: set[str], row_class: type[_Row]) -> Callable[..., _Row]:
     head = f"def make(frame, {', '.join((*_CONTEXT, *(f'{name}={name}' for name in used)))}):"
     scope: dict[str, Callable[..., _Row]] = {}
     source = "\n ".join([head, "account = account or None", "row = new(row_class)", *lines])
-    # Compiled first: if SIGINT comes while CPython runs a string, it ends although SIGINT has a handler.
+    # Compiled first: if SIGINT arrives while CPython runs a string, CPython ends, despite a SIGINT handler.
     exec(compile(f"{source}\n return row", __file__, "exec"), dict(used), scope)
     return scope["make"]
 

@@ -71,7 +71,7 @@ class FrameRun(_Run, Record):
         return sum(len(getattr(frame, "payload", b"")) for frame in self.frames)
 
     def part(self, start: int, stop: int) -> FrameRun:
-        """The run of some of its frames."""
+        """A run with some of the frames."""
         labels, number, ts_ns, packet, frames, facts = self
         return FrameRun(labels, number + start, ts_ns, packet, frames[start:stop], facts)
 
@@ -97,11 +97,11 @@ class RunMaker:
         return {**self.__dict__, "_labels": ({}, {})}
 
     def runs(self, batch: Batch, kind: str, account: str) -> list[FrameRun]:
-        """The runs of a batch: one, or two where its first frame began in an earlier packet."""
+        """The runs of a batch: one, or two if its first frame began in an earlier packet."""
         frames, first, last = batch.frames, batch.first, batch.last
         count = len(frames)
         if count == 1 and batch.gap is None and frames[0].__class__ not in _TEXTS:
-            # The same as `numbered`, in half of its time.
+            # The same as `numbered`, in half the time.
             self._number = number = self._number + 1
             facts = _NO_FACTS
         else:
