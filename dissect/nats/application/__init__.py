@@ -1,1 +1,1 @@
-"""Frames of a session -> rows: the protocols that lie above NATS, one module each."""
+"""The protocols above NATS, one module or package each: frames of a session -> rows of tables."""

@@ -1,4 +1,4 @@
-"""Cells of text tables, which are empty for absent values."""
+"""Cells of text tables: empty if the value is absent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..schema.records import Record
 
 
 def cell(name: str, render: Callable[..., str] = str) -> Callable[..., str]:
-    """The cell of a column: empty where the value is absent."""
+    """A function for the cell of a column: empty if the value is absent."""
     get = attrgetter(name)
 
     def text(row: Record) -> str:
@@ -20,13 +20,13 @@ def cell(name: str, render: Callable[..., str] = str) -> Callable[..., str]:
 
 
 def payload_cell(row: Record) -> str:
-    """The payload, or its digest, of a row that shows one."""
+    """The payload of a row or its digest, whichever the row shows."""
     shown: str | None = getattr(row, "payload") or getattr(row, "payload_sha256")
     return shown or ""
 
 
 def count_cell(name: str, render: Callable[..., str] = str) -> Callable[..., str]:
-    """The cell of a count or size: empty where it is absent or 0."""
+    """A function for the cell of a count or size: empty if it is absent or 0."""
     get = attrgetter(name)
 
     def text(row: Record) -> str:

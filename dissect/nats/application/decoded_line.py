@@ -1,4 +1,4 @@
-"""One frame of a layer above NATS in a few words, from the frame alone: `ACK ORDERS/worker 42`."""
+"""Describes a frame of a layer above NATS in a few words, from the frame alone: `ACK ORDERS/worker 42`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _PUBLISHED = frozenset({"PUB", "HPUB", "RMSG", "LMSG", "HMSG"})
 
 
 def decoded(frame: FrameRecord) -> str:
-    """The meaning of a frame above NATS; empty if its subject and reply have none. The kind of an ack is in
-    its payload: if the row does not show that, the kind is `ack`."""
+    """The meaning of a frame above NATS; empty if its subject and reply have none. An ack's kind is in its
+    payload; if the row does not show the payload, the kind is `ack`."""
     subject = frame.subject or ""
     if frame.op not in MESSAGES:
         return ""

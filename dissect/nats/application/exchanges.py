@@ -2,8 +2,8 @@
 
 A question is any message with a reply subject: an API request, a publication that asks for an ack, or an ack
 that asks for a confirmation. An answer is a message from the other side to that reply subject, whether the
-inbox serves one request or all requests of a connection (`_INBOX.X.TOKEN`). Servers rewrite a reply subject
-before they send the request to another server, so both still agree there.
+inbox serves one request or all requests of a connection (`_INBOX.X.TOKEN`). Servers that rewrite a reply
+subject do so before they send the request to another server, so question and answer match there, too.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ..schema.declaration import LayerFrame
 from ..schema.records import Record
 from . import held_payloads
 
-# nats.go lets 4000 publications wait for their acks (jetstream/publish.go); a program may have several such
-# contexts on one connection. An entry takes about 1 kB.
+# A JetStream context of nats.go lets 4000 publications wait for their acks (jetstream/publish.go), and a
+# program may have several contexts on one connection. An entry takes about 1 kB.
 _WAITING = 16_384
 
 
@@ -29,7 +29,7 @@ class Question(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """About how many bytes of messages it keeps: what its row shows, and bodies that it has read."""
+        """The approximate bytes of messages that it keeps: in its row, and bodies that it has read."""
 
     def answer(self, frame: LayerFrame) -> bool:
         """Takes an answer; returns whether more may come."""
@@ -39,14 +39,14 @@ class Question(Protocol):
 
 
 class Exchanges:
-    """The open questions of one session: the latest of each reply subject."""
+    """The open questions of one session: the latest for each reply subject."""
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, Question] = OrderedDict()
         self._held_bytes = 0
 
     def ask(self, reply: str, question: Question) -> list[Record]:
-        """Waits for answers on `reply`; returns the rows of the questions that this ends."""
+        """Adds a question that waits for answers on `reply`; returns the rows of questions that this ends."""
         waiting, size = self._waiting, question.held_bytes
         ended: list[Record] = []
         if reply in waiting:

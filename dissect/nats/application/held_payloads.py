@@ -1,14 +1,14 @@
-"""A limit on the payloads in the rows of a table that are not complete yet."""
+"""Limits the size of the payloads that incomplete rows of a table hold."""
 
 from __future__ import annotations
 
 HELD_BYTES = 32 << 20
-"""The size of the payloads that the rows of one state may hold together."""
+"""The limit on all payloads that the incomplete rows of one state hold."""
 
 
 class HeldPayloads:
-    """The size of the payloads of rows that wait. Pass the payload of a row that begins to wait to `add`, and
-    the payload of one that no longer waits to `remove`."""
+    """The total size of the payloads of waiting rows. Call `add` with the payload of a row that begins to
+    wait, and `remove` with the payload of a row that no longer waits."""
 
     __slots__ = ("_bytes",)
 
@@ -16,12 +16,12 @@ class HeldPayloads:
         self._bytes = 0
 
     def add(self, payload: str | None) -> None:
-        """A row with this payload begins to wait."""
+        """Adds the payload of a row that begins to wait."""
         if payload:
             self._bytes += len(payload)
 
     def remove(self, payload: str | None) -> None:
-        """A row with this payload no longer waits."""
+        """Removes the payload of a row that no longer waits."""
         if payload:
             self._bytes -= len(payload)
 

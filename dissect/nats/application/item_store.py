@@ -1,7 +1,7 @@
 """The items of a grouped layer on this machine: in memory while they are few, then sorted in temporary files.
 
 This is a merge sort on disk: items that exceed the limit of memory are written as a sorted *run*, and reading
-merges the runs. The files have no names, so nothing is left, whatever ends the program.
+merges the runs. The files have no names, so none is left behind, however the program ends.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ..errors import DissectError
 from ..schema.declaration import Group, Item, LastStage
 from ..schema.records import Record
 
-# Items of all stages in memory, 300 to 500 bytes each. On disk an item takes 3 us more (CPython 3.11).
+# Items in memory over all stages, 300 to 500 bytes each. An item on disk costs 3 us more (CPython 3.11).
 _HELD = 1 << 16
-# Items that are written and read at once: each run that is merged has as many in memory.
+# Items that are written and read at once. A merge holds this many items of each run in memory.
 _BLOCK = 512
-_MERGED = 16  # runs of about the same size that become one, so that few are open
+_MERGED = 16  # runs of about the same size that are merged into one, so that few files are open
 _LENGTH_BYTES = 4
 
-# The fields of an item but for its stage. As plain tuples, they are not visited by the garbage collector.
+# The fields of an item except its stage. The garbage collector does not visit such plain tuples.
 _Entry = tuple[bytes, int, str, int, tuple[object, ...]]
 _fields = cast("Callable[[Item], _Entry]", attrgetter("key", "ts_ns", "session", "number", "body"))
 _position = itemgetter(slice(4))  # bodies cannot always be compared
@@ -46,12 +46,12 @@ class StoreError(DissectError):
 
 
 def packed(item: Item) -> bytes:
-    """The body of an item as bytes; `marshal.loads` unpacks it. Only this version of Python can."""
-    return marshal.dumps(item.body)  # type: ignore[arg-type]  # it has values of Python's own types
+    """Packs the body of an item into bytes, which `marshal.loads` of the same Python version unpacks."""
+    return marshal.dumps(item.body)  # type: ignore[arg-type]  # bodies have only built-in types
 
 
 class ItemStore:
-    """The items of all stages. `add` stores them; `run` and `rows` process and remove those of a stage."""
+    """The items of all stages. `add` stores an item; `run` and `rows` process and remove those of a stage."""
 
     def __init__(self) -> None:
         self._held: defaultdict[int, list[_Entry]] = defaultdict(list)
@@ -78,7 +78,7 @@ class ItemStore:
         return [Item(stage, *entry) for entry in islice(entries, limit)]
 
     def rows(self, grouped: Callable[[ItemStore], LastStage]) -> Iterator[Record]:
-        """The rows of a layer, when all items of its sessions are here. Raises StoreError."""
+        """The rows of a layer, once all items of its sessions were added. Raises StoreError."""
         last = grouped(self)
         yield from last.function(self._groups(last.stage))
         self._forget(last.stage)
@@ -140,7 +140,7 @@ class _Run:
             raise
 
     def __iter__(self) -> Iterator[_Entry]:
-        """The items; only one iterator is used at a time."""
+        """The items. Only one iterator may be in use at a time."""
         self._file.seek(0)
         while True:
             with _one_line_errors():
@@ -157,8 +157,8 @@ class _Run:
 
 
 def _folder() -> str | None:
-    """Where temporary files are made; None: where Python makes them. /tmp is often in memory, so /var/tmp is
-    tried first."""
+    """The folder for temporary files; None selects Python's default. /tmp is often in memory, so /var/tmp is
+    preferred, unless TMPDIR is set."""
     if "TMPDIR" in os.environ or not os.access("/var/tmp", os.W_OK):
         return None
     return "/var/tmp"

@@ -16,11 +16,11 @@ from ..secrets.redact import MASK, masked_text, masked_values
 
 Object = dict[str, object]
 
-# Rows wait in memory until they are sorted, so a row shows only so much of a body. A stream's whole
-# configuration and state has about 2000 characters; lists of streams and subjects have megabytes.
+# Rows wait in memory until they are sorted, so a row shows at most this many characters of a body. A stream's
+# whole configuration and state takes about 2000 characters; lists of streams and subjects take megabytes.
 _SHOWN = 8192
 _PIECE = 512
-# Members that hold stored messages: contents, which no table but `frames` shows.
+# Members that hold the contents of stored messages, which no table but `frames` shows.
 _CONTENTS = ("data", "hdrs")
 
 
@@ -42,7 +42,7 @@ def why_unread(frame: LayerFrame) -> str:
 
 
 def masked_json(value: Mapping[str, object]) -> str:
-    """The object on one line, without secrets and stored contents; long parts as their sizes."""
+    """The object on one line, without secrets and stored contents. Long members of a long one are cut."""
     value = dict(value)
     message = value.get("message")
     if isinstance(message, dict):
@@ -59,7 +59,7 @@ def masked_json(value: Mapping[str, object]) -> str:
 
 
 def _audited(value: Object) -> Object:
-    """The request and response, which an audit advisory contains as texts, made readable and masked."""
+    """The request and response in an audit advisory, which contains them as strings, parsed and masked."""
     found: Object = {}
     for name in ("request", "response"):
         body = value.get(name)
@@ -74,7 +74,7 @@ def _line(value: object) -> str:
 
 
 def _shortened(value: Object) -> Object:
-    """The object with its long members replaced by how many there are."""
+    """The object with long lists and objects replaced by their number of items, and long texts cut."""
     found: Object = {}
     for name, item in value.items():
         if len(_line(item)) <= _PIECE:
@@ -89,25 +89,25 @@ def _shortened(value: Object) -> Object:
 
 
 def text(value: Object, name: str) -> str:
-    """A member that is a text; empty if it is none."""
+    """A member that is a string; empty if it is not."""
     found = value.get(name)
     return found if isinstance(found, str) else ""
 
 
 def number(value: Object, name: str) -> int | None:
-    """A member that is an integer of 64 bits."""
+    """A member that is an integer of 64 bits; None if it is not."""
     found = value.get(name)
     return found if type(found) is int and -(1 << 63) <= found < 1 << 64 else None
 
 
 def flag(value: Object, name: str) -> bool | None:
-    """A member that is true or false."""
+    """A member that is true or false; None if it is not."""
     found = value.get(name)
     return found if isinstance(found, bool) else None
 
 
 def member(value: Object, name: str) -> Object:
-    """A member that is an object; empty if it is none."""
+    """A member that is an object; empty if it is not."""
     found = value.get(name)
     return cast(Object, found) if isinstance(found, dict) else {}
 
@@ -128,13 +128,13 @@ def error_of(value: Object) -> tuple[int | None, int | None, str | None]:
 
 
 def header(frame: LayerFrame, name: str) -> str | None:
-    """The first value of a header, its name exactly so: the server compares case-sensitively."""
+    """The first value of a header. Names are case-sensitive, as they are for the server."""
     values = frame.headers.get(name) if frame.headers else None
     return values[0] if values else None
 
 
 def decimal(value: str | None) -> int | None:
-    """A header's value that is a number."""
+    """The value of a header as a number; None if it is not a number of up to 20 digits."""
     if not value or not value.isascii() or not value.isdigit() or len(value) > 20:
         return None
     return int(value)

@@ -1,11 +1,11 @@
-"""The operations that layers above NATS read: messages, and the subscriptions that say where messages go."""
+"""The operations that layers above NATS read: messages, subscriptions and others."""
 
 from __future__ import annotations
 
 from ..schema.records import FrameRecord
 
 OTHER = {"originator": "responder", "responder": "originator"}
-"""The sender on the other side."""
+"""The other side, by sender."""
 LINKS = frozenset({"route", "gateway", "leafnode"})
 MESSAGES = frozenset("PUB HPUB MSG HMSG RMSG LMSG".split())
 MESSAGES_AND_INTEREST = MESSAGES | {"SUB", "UNSUB"}

@@ -14,7 +14,7 @@ _LONGEST_NS = (1 << 63) - 1
 
 
 def time_ns(text: str) -> int | None:
-    """A time of RFC 3339, as Go writes it, in ns since the epoch; None if it is none."""
+    """Parses a time of RFC 3339, as Go writes it, into ns since the epoch; None if it is not such a time."""
     found = _RFC_3339.fullmatch(text)
     if not found:
         return None
@@ -30,8 +30,8 @@ def time_ns(text: str) -> int | None:
 
 
 def clock_ns(written: str, seen_ns: int) -> int | None:
-    """How far a server's clock is ahead of the capture's, by a time that it wrote into a message that was
-    captured at `seen_ns`. The result includes the latency from the server and its own delay."""
+    """How far a server's clock is ahead of the capture's, by a time that the server wrote into a message
+    captured at `seen_ns`. The time from writing to capture makes the result smaller."""
     time = time_ns(written)
     if time is None or time <= 0 or abs(time - seen_ns) > _LONGEST_NS:
         return None  # Go writes the year 1 for no time

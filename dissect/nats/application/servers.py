@@ -1,10 +1,10 @@
-"""The servers that a capture shows, and how they are linked: from INFO and CONNECT of all connections.
+"""The servers in a capture and the links between them, from the INFO and CONNECT of all connections.
 
-A server says who it is in the INFO that opens a connection, and on links also in its CONNECT: routes and
-gateways name themselves there by their id, leafnodes by `server_id` and `name` (nats-server: route.go
-sendRouteConnect, gateway.go sendGatewayConnect, leafnode.go sendLeafConnect). INFOs that announce another
-server of the cluster (gossip: `ip` begins with `nats-route://` and there is no nonce) or give an order
-(`gateway_cmd`) say nothing about their sender.
+A server identifies itself in the INFO that opens a connection, and on links also in its CONNECT: there,
+routes and gateways give their id, leafnodes `server_id` and `name` (nats-server: route.go sendRouteConnect,
+gateway.go sendGatewayConnect, leafnode.go sendLeafConnect). Two kinds of INFO say nothing about their sender:
+gossip, which announces another server of the cluster (`ip` begins with `nats-route://` and there is no
+nonce), and commands (`gateway_cmd`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ..schema.records import Record
 from .messages import GREETINGS, LINKS
 
 _GOSSIP = "nats-route://"
-# Connections that are remembered by who was at their ends. Beyond that, the ones that came first are
-# forgotten: a later CONNECT of theirs counts as that of another connection.
+# Connections whose ends are remembered. Beyond this limit the oldest are forgotten, and a later CONNECT on
+# one of them counts as another connection's.
 _CONNECTIONS = 1 << 16
-# Servers in a table; real systems have some hundreds, and a capture made to fill memory has more.
+# Servers in a table. Real systems have some hundreds; a capture crafted to fill memory may have more.
 _SERVERS = 1 << 16
 
 
@@ -48,8 +48,8 @@ class ServerRecord(Record):
 
 @dataclass(slots=True)
 class _Server:
-    """The facts about a server. Of two values the later one counts, and of two at the same
-    time the greater: so the order in which connections are read does not matter."""
+    """The facts about a server. The latest value of a fact wins, and of two at the same time the greater, so
+    the order in which connections are read does not matter."""
 
     first_ns: int
     last_ns: int
@@ -60,7 +60,7 @@ class _Server:
     links: set[tuple[str, str]] = field(default_factory=set)
 
     def learn(self, ts_ns: int, values: dict[str, str]) -> None:
-        """Reads what its INFO or CONNECT says about the server."""
+        """Takes facts from an INFO or CONNECT of the server."""
         self.first_ns, self.last_ns = min(self.first_ns, ts_ns), max(self.last_ns, ts_ns)
         for name, value in values.items():
             if value:
@@ -139,7 +139,7 @@ class Servers:
         if not key or is_gossip or info.get("gateway_cmd"):
             return
         if connection.ends.get(frame.sender, key) != key:
-            return  # it announces another server
+            return  # this INFO announces another server
         names = ("server_name", "version", "cluster", "gateway", "domain")
         server = self._server(connection, frame, key, {name: _text(info, name) for name in names})
         urls = info.get("connect_urls")
@@ -151,7 +151,7 @@ class Servers:
     def _learn_link(
         self, connection: _Connection, frame: LayerFrame, info: dict[str, object]
     ) -> None:
-        """A CONNECT between servers."""
+        """Learns from a CONNECT between servers."""
         if connection.ends.get(frame.sender):
             return
         values = {name: _text(info, name) for name in ("cluster", "gateway", "domain")}
@@ -164,7 +164,7 @@ class Servers:
     def _server(
         self, connection: _Connection, frame: LayerFrame, key: str, values: dict[str, str]
     ) -> _Server | None:
-        """The server that sent the frame; None where there is no room for one more."""
+        """The server that sent the frame; None if the table of servers is full."""
         server = self._servers.get(key)
         if server is None:
             if len(self._servers) >= _SERVERS:
@@ -178,8 +178,8 @@ class Servers:
 
     def _link(self, connection: _Connection, kind: str) -> None:
         """Notes the link between the two ends, once both are known. A server that finds its own address among
-        its `routes` dials itself, notices and closes (nats-server: route.go processRouteInfo): no link.
-        """
+        its `routes` connects to itself, notices that and closes the connection (nats-server: route.go
+        processRouteInfo), which is not a link."""
         if kind in LINKS and len({*connection.ends.values()}) == 2:
             for sender, other in (("originator", "responder"), ("responder", "originator")):
                 server = self._servers[connection.ends[sender]]

@@ -1,10 +1,10 @@
 """Services: endpoints with their requests, errors and latencies (ADR-32).
 
-A service subscribes to `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS`, also followed by its name and id, and
-answers them with JSON that names its endpoints. A connection that makes these subscriptions is a service's:
-its latencies are those of its handlers. On other connections the same answers, and error headers on
-replies, show which requests go to services: their latencies are round trips. An endpoint that nobody
-describes is a subscription that a service's connection makes after those to `$SRV.`; it has no name then.
+A service subscribes to `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS`, also with its name and id appended, and
+answers with JSON that names its endpoints. A connection with these subscriptions is a service's: its
+latencies are those of the handlers. On other connections, the same answers and error headers on replies show
+which requests go to services: their latencies are round trips. Subscriptions that a service's connection
+makes after those to `$SRV.` are endpoints too; one that no answer describes has no name.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _DISCOVERY = "$SRV."
 _TYPE = "io.nats.micro.v1."
 _NO_RESPONDERS = 503
 _OPEN = 8192  # requests of one side that wait for replies
-# Subjects of a session whose requests are counted: those of the last requests, since most subjects are not
-# those of services, and may come once only.
+# Subjects per session whose requests are counted: those of the latest requests, because most subjects do not
+# belong to services, and may occur only once.
 _SUBJECTS = 4096
 _INSTANCES = 1024
 _ENDPOINTS = 256  # of an instance
@@ -120,7 +120,7 @@ class _Open:
 
 
 class _KnownEndpoint(NamedTuple):
-    """An endpoint of the instance with this id. `place` is its place among all endpoints."""
+    """An endpoint. `key` is the id of its instance; `place` is its position among all endpoints."""
 
     place: int
     key: str
@@ -143,7 +143,7 @@ class _Described:
                     self._wild.append((pattern.encode("utf-8", "replace"), known))
 
     def by(self, subject: str) -> list[_KnownEndpoint]:
-        """The endpoints that say they serve a subject, in order."""
+        """The endpoints that serve a subject according to their description, in order."""
         wire = subject.encode("utf-8", "replace")
         found = [
             known
@@ -154,20 +154,20 @@ class _Described:
 
 
 class Services:
-    """One session."""
+    """The state of one session: its own endpoints, and the services that it calls."""
 
     def __init__(self) -> None:
         self._instances: dict[str, _Instance] = {}
         self._own: dict[str, None] = {}  # ids of instances on this connection
-        self._sids: dict[str, _Traffic] = {}  # the subscriptions of their endpoints
+        self._sids: dict[str, _Traffic] = {}  # of their endpoints, by sid
         self._served: dict[tuple[str, str], _Traffic] = {}
-        self._asked: OrderedDict[str, _Traffic] = OrderedDict()  # the last ones at the end
+        self._asked: OrderedDict[str, _Traffic] = OrderedDict()  # most recently used last
         self._has_forgotten = False
-        # By who asks, and by reply subject: a client may ask a service of its own connection.
+        # By requesting side and reply subject: a client may call a service on its own connection.
         self._open: dict[str, OrderedDict[str, _Open]] = {side: OrderedDict() for side in OTHER}
 
     def add(self, frame: LayerFrame) -> Iterable[Record]:
-        """Takes the next frame; rows come at the end."""
+        """Reads the next frame. All rows come from `finish`."""
         op = frame.op
         if op == "SUB":
             self._subscribe(frame)
@@ -215,7 +215,7 @@ class Services:
         self._sids[frame.sid or ""] = traffic
 
     def _request(self, frame: LayerFrame, to_client: bool) -> None:
-        """A message that asks for a reply."""
+        """Counts a message that asks for a reply."""
         subject = frame.subject or ""
         traffic: _Traffic | None = None
         if not subject.startswith("$"):
@@ -236,7 +236,7 @@ class Services:
         waiting[frame.reply or ""] = _Open(frame.ts_ns, traffic)
 
     def _traffic(self, frame: LayerFrame) -> _Traffic:
-        """The requests on a subject that this connection asks."""
+        """The traffic on a subject to which this connection sends requests."""
         subject = frame.subject or ""
         found = self._asked.get(subject)
         if found is None:
@@ -248,7 +248,7 @@ class Services:
         return found
 
     def _has_room(self, kept: Mapping[_Key, object], key: _Key, limit: int) -> bool:
-        """Whether there may be something for this key; otherwise the rows will say that there was not."""
+        """Whether this key may be kept within the limit; if not, the rows get the anomaly `forgotten`."""
         if key in kept or len(kept) < limit:
             return True
         self._has_forgotten = True
@@ -294,7 +294,8 @@ class Services:
                     instance.endpoints[subject] = _Endpoint(text(endpoint, "name"), subject, group)
 
     def _describe(self, row: ServiceRecord) -> None:
-        """Completes an endpoint of this connection: of the instance that says it has it, where one does."""
+        """Completes the row of an endpoint on this connection. If exactly one instance describes the
+        endpoint, it belongs to that instance."""
         says = [key for key in self._own if row.subject in self._instances[key].endpoints]
         if len(says) == 1:
             row.instance = says[0]
@@ -304,7 +305,7 @@ class Services:
         row.endpoint = described.name or None if described else None
 
     def _named(self, traffic: _Traffic, known: list[_KnownEndpoint]) -> _Traffic:
-        """Requests with the name of the service that they go to, if all that know it agree."""
+        """Adds the service that the requests go to, if all endpoints that match the subject agree on it."""
         row = traffic.row
         services = {each.instance.service for each in known}
         if len(services) == 1:

@@ -1,1 +1,1 @@
-"""Frames of JetStream, key-value buckets and object stores -> the rows of their tables."""
+"""JetStream, key-value buckets and object stores: frames of a session -> rows of tables."""

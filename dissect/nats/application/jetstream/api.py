@@ -1,8 +1,8 @@
 """Calls of the JetStream API, each with its answer, and the advisories that servers send about it.
 
-A call is a request whose body is one JSON object or nothing; its answer has a `type`, and an `error` where
-it failed (ADR-1, ADR-7). Direct gets are answered by the stored message itself (ADR-31): the row shows its
-headers' facts. An advisory or metric (`$JS.EVENT.>`) is a row of its own, without a request.
+A call is a request whose body is a JSON object or empty; its answer has a `type`, and an `error` if the call
+failed (ADR-1, ADR-7). The answer to a direct get is the stored message itself (ADR-31): the row shows the
+facts in its headers. An advisory or metric (`$JS.EVENT.>`) has its own row, without a request.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class ApiRecord(Record):
 
 
 class Call:
-    """A request that waits for its answer: a `Question`. `request` and `response` are the bodies as read;
-    `value` is the first answer's frame, `rest` the end of the subject."""
+    """A request that waits for its answer: a `Question`. `request` and `response` are the parsed bodies,
+    `value` is the frame of the first answer, and `rest` the end of the subject."""
 
     __slots__ = "sender row request response value rest held_bytes _certain _many".split()
 
@@ -114,7 +114,8 @@ class Call:
 
     @property
     def is_proven(self) -> bool:
-        """Whether this is a call: by its subject or, if that has another prefix, by the answer."""
+        """Whether this is certainly a call: its subject shows it or, if the subject has another prefix, the
+        answer does."""
         if self._certain:
             return True
         value = self.value
@@ -122,7 +123,7 @@ class Call:
         return is_message or text(self.response, "type").startswith(_TYPE)
 
     def answer(self, frame: LayerFrame) -> bool:
-        """Takes an answer; of several, the first one counts."""
+        """Takes an answer; returns whether more may come. Only the first one fills the row."""
         row = self.row
         row.responses += 1
         if self.value is None:
@@ -137,13 +138,13 @@ class Call:
         return self._many and not is_last
 
     def close(self, anomaly: str | None) -> Iterable[Record]:
-        """The row."""
+        """Ends the exchange; returns the row if this is certainly a call."""
         if anomaly:
             self.mark(anomaly)
         return (self.row,) if self.is_proven else ()
 
     def mark(self, anomaly: str) -> None:
-        """Sets the anomaly."""
+        """Adds an anomaly."""
         self.row.anomalies = [*(self.row.anomalies or ()), anomaly]
 
     def _read(self, frame: LayerFrame) -> None:

@@ -14,7 +14,7 @@ from .deliveries import DeliveryRecord
 from .pulls import PullRecord
 from .streams import Named
 
-# Consumers of a session that have rows; those that come later are only in the tables of single messages.
+# Consumers per session that have rows. Later ones appear only in the tables of single messages.
 _CONSUMERS = 4096
 
 
@@ -109,7 +109,7 @@ class ConsumerRecord(Record):
 
 @dataclass(slots=True)
 class _Consumer:
-    """A row in the making."""
+    """A row that is not complete yet."""
 
     row: ConsumerRecord
     latencies: Durations = field(default_factory=Durations)
@@ -122,10 +122,10 @@ class Consumers:
 
     def __init__(self) -> None:
         self._consumers: dict[tuple[str, str], _Consumer] = {}
-        self._by_subject: dict[str, tuple[str, str]] = {}  # where push consumers deliver
+        self._by_subject: dict[str, tuple[str, str]] = {}  # of push consumers: where they deliver
 
     def call(self, call: Call, ts_ns: int) -> None:
-        """Learns from a finished API call."""
+        """Takes facts from a finished API call."""
         asked, response = call.row, call.response
         if not asked.api.startswith("CONSUMER.") or not asked.stream or asked.code is not None:
             return
@@ -194,7 +194,7 @@ class Consumers:
             found.latencies.add(made.ack_latency_ns)
 
     def heartbeat(self, subject: str) -> None:
-        """Counts an idle heartbeat or flow control request, by the subject that it came on."""
+        """Counts an idle heartbeat or flow control request; `subject` is the consumer's deliver subject."""
         key = self._by_subject.get(subject)
         if key:
             self._consumers[key].row.heartbeats += 1
@@ -249,7 +249,7 @@ class Consumers:
         return found
 
     def _describe(self, row: ConsumerRecord, info: Object) -> None:
-        """Takes configuration and state out of an answer of the API."""
+        """Takes configuration and state from an answer of the API."""
         config = member(info, "config")
         row.config = masked_json(config)
         row.durable = bool(text(config, "durable_name"))

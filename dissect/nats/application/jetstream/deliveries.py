@@ -1,14 +1,14 @@
 """Messages that consumers delivered, each with the acks that the client sent.
 
-The reply subject of a delivered message says which stream and consumer it is from, and which attempt it is;
-a client acknowledges by publishing to it (ADR-13, ADR-15):
+The reply subject of a delivered message names its stream and consumer and the number of the attempt; a client
+acknowledges by publishing to that subject (ADR-13, ADR-15):
 
     (empty) +ACK +OK         done                   -NAK [{"delay": NS}]     deliver again, perhaps later
     +WPI                     still working          +TERM [reason]           never deliver again
     +NXT [pull request]      done, and pull the next
 
-A row waits for its ack until the session is over, then a little longer for repeated ones. Where the delivery
-itself is not in the capture, its ack still proves it, and makes a row.
+A row waits for its ack, if necessary until the session ends; an acked row waits a little longer for repeated
+acks. If the delivery itself is not in the capture, its ack proves it and makes the row.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from ...secrets.redact import masked_text
 from ..held_payloads import HeldPayloads
 from .subjects import AckSubject, ack_subject
 
-# Servers let a consumer have 1000 deliveries without an ack by default (max_ack_pending).
+# By default, servers allow a consumer 1000 deliveries without an ack (max_ack_pending).
 _UNACKED = 16_384
-_SETTLED = 1024  # acked ones that wait for a confirmation
-_REPEATED = 16  # acked ones that wait for nothing but another ack
-_EMITTED = 4096  # keys of rows that are out: a late repetition of an ack is no new delivery
+_SETTLED = 1024  # acked deliveries that wait for a confirmation
+_REPEATED = 16  # acked deliveries that wait only for a repeated ack
+_EMITTED = 4096  # keys of emitted rows: an ack that is repeated late is not a new delivery
 _REASON = 256  # characters
 _READ = 8192  # bytes of a message that are searched for a reason
 _NOT_SEEN = Anomaly.DELIVERY_NOT_SEEN.value
 
-# The server compares these by their beginning, the others whole (server/consumer.go: processAck).
+# The server matches these by prefix, other acks as a whole (server/consumer.go: processAck).
 _PREFIXES = ((b"-NAK", "nak"), (b"+TERM", "term"), (b"+NXT", "next"))
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9}
 _UNITS["h"] = 3600 * 10**9
@@ -103,13 +103,13 @@ class Confirmation:
         self._row = row
 
     def answer(self, frame: LayerFrame) -> bool:
-        """The server has the ack; 503 says that nobody does."""
+        """Notes that the server confirmed the ack. A status, such as 503 (no responders), does not."""
         if frame.status is None and self._row.confirmed_ns is None:
             self._row.confirmed_ns = frame.ts_ns
         return False
 
     def close(self, anomaly: str | None) -> Iterable[Record]:
-        """It is not a row."""
+        """Returns no rows: the confirmation is a column of the delivery."""
         return ()
 
 
@@ -128,8 +128,8 @@ class Deliveries:
     ) -> tuple[DeliveryRecord, list[Record]]:
         """Adds a delivered message; returns its row, and incomplete rows that are emitted early.
 
-        Its ack may have come before it: a delivery that a loss has cut is complete only when the loss is
-        certain. Then it completes the row of the ack, unless that is out already.
+        Its ack may come first, because a delivery with missing bytes is complete only once the loss is
+        certain. Then the delivery completes the row of the ack, unless that row is emitted already.
         """
         row, waits = self._waiting(ack_reply.key), True
         given_up: list[Record] = []
@@ -152,7 +152,7 @@ class Deliveries:
         return row, given_up
 
     def _over(self, newest: DeliveryRecord) -> Iterator[Record]:
-        """Incomplete rows that are emitted early, because the waiting ones show too many payloads."""
+        """Emits incomplete rows early if the waiting rows hold too many payloads."""
         if self._held.are_too_many:
             yield from self._done()
         while self._held.are_too_many:
@@ -182,8 +182,9 @@ class Deliveries:
     def acknowledge(
         self, frame: LayerFrame, ack: str
     ) -> tuple[DeliveryRecord | None, list[Record]]:
-        """An ack goes out, `ack_of` its payload: the row of its delivery, None if that is out already or this
-        is no ack, and rows that are done."""
+        """Adds an ack that a client sends; `ack` is `ack_of` its payload. Returns the row of its delivery, or
+        None if that row is emitted already or this is not an ack, and the rows that are complete.
+        """
         key, done = frame.subject or "", list[Record]()
         row = self._waiting(key)
         if row is None:
@@ -221,7 +222,7 @@ class Deliveries:
         self._settled, self._unacked = OrderedDict(), OrderedDict()
 
     def _done(self) -> list[DeliveryRecord]:
-        """The acked rows that nothing more can change."""
+        """Removes and returns the acked rows that need not wait any longer."""
         settled, confirming, done = self._settled, self._confirming, []
         while len(settled) > _REPEATED or (settled and self._held.are_too_many):
             key = next(iter(settled))
@@ -279,12 +280,14 @@ def _read_ack(row: DeliveryRecord, frame: LayerFrame, ack: str) -> None:
     if ack == "nak":
         row.nak_delay_ns = _delay(text_of(frame.content[4:]).strip())
     elif ack == "term":
-        reason = masked_text(text_of(frame.content[5:_READ]))  # before it is cut between bob: and @
+        reason = masked_text(
+            text_of(frame.content[5:_READ])
+        )  # first: the cut may lose the @ of bob:secret@
         row.term_reason = reason.strip()[:_REASON] or None
 
 
 def _delay(delay_text: str) -> int | None:
-    """The delay of a nak: JSON, or a duration as Go writes it."""
+    """The delay of a nak in ns, from JSON or a duration as Go writes it; None if it is neither."""
     if delay_text.startswith("{"):
         try:
             read = json.loads(delay_text)

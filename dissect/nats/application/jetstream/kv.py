@@ -1,9 +1,9 @@
 """Key-value buckets: keys that were put, read, deleted and watched (ADR-8).
 
-A bucket `b` is the stream `KV_b` with the subjects `$KV.b.KEY`; with an API prefix writes carry it in front
-(nats.go: jetstream/kv.go). A write is a publication, a read the last message of the key's subject, and a
-watch a consumer: with all its messages it reads the history, with headers only it lists keys. Values are
-shown when asked for; those that a watch delivers are in `deliveries`.
+A bucket `b` is the stream `KV_b` with the subjects `$KV.b.KEY`; if the API has a prefix, the subjects of
+writes have it, too (nats.go: jetstream/kv.go). A write is a publication, and a read gets the last message on
+the key's subject. A watch is a consumer: one that delivers all messages reads the history, one that delivers
+only headers lists keys. Values are shown on request; those that a watch delivers are in `deliveries`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class KvRecord(Record):
 
 
 def kv_write(frame: LayerFrame) -> KvRecord | None:
-    """The row of a publication that writes to a bucket; None if it does not."""
+    """The row of a publication that writes to a bucket; None for other publications."""
     subject = frame.subject or ""
     at = subject.find(_SUBJECTS)
     if at < 0 or (at and subject[at - 1] != "."):
@@ -101,11 +101,11 @@ def kv_write(frame: LayerFrame) -> KvRecord | None:
 
 
 class KeyValue:
-    """The buckets of one session: its watches that are open."""
+    """The buckets of one session, with its open watches."""
 
     def __init__(self) -> None:
         self._watches: dict[tuple[str, str], KvRecord] = {}
-        self._early: dict[tuple[str, str], int] = {}  # entries before the answer that names a watch
+        self._early: dict[tuple[str, str], int] = {}  # entries that came before the watch was named
 
     def call(self, call: Call) -> Iterator[Record]:
         """Yields the rows of a finished API call."""
@@ -136,7 +136,7 @@ class KeyValue:
             self._early[key] = self._early.get(key, 0) + 1
 
     def finish(self) -> Iterator[Record]:
-        """The session is over; yields its open watches."""
+        """Ends the session; yields the rows of its open watches."""
         yield from self._watches.values()
 
     def _row(self, call: Call, op: str) -> KvRecord:
@@ -201,6 +201,6 @@ class KeyValue:
 
 
 def _key(subject: str) -> str | None:
-    """The key of a subject: what follows the bucket."""
+    """The key in a subject: the part after the bucket; None if there is none."""
     at = subject.find(_SUBJECTS)
     return subject[at + len(_SUBJECTS) :].partition(".")[2] or None if at >= 0 else None

@@ -1,9 +1,9 @@
 """The JetStream layer: reads the messages of a session once and makes the rows of all its tables.
 
-Everything is subjects, payloads and headers of ordinary messages. Which of them mean something is said by
-API subjects, ack replies and the reply subjects of earlier messages, so nothing depends on the name of an
-inbox or on who asks. Messages between servers carry the same subjects; there a message may be both a
-question and an answer.
+JetStream consists of ordinary messages with subjects, headers and payloads that have a meaning. API subjects,
+ack replies and the reply subjects of earlier messages identify them, so nothing depends on the names of
+inboxes or on which side asks. Messages between servers have the same subjects, but their operation does not
+show whether a message is a question or an answer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STORES = ("KV_", "OBJ_")  # streams of buckets and object stores
 
 
 class JetStream:
-    """One session."""
+    """The JetStream state of one session."""
 
     def __init__(self) -> None:
         self._exchanges = Exchanges()
@@ -49,7 +49,7 @@ class JetStream:
         self._objects = Objects()
 
     def add(self, frame: LayerFrame) -> Iterable[Record]:
-        """The rows that the frame completes."""
+        """Reads the next frame; returns the rows that it completes."""
         op = frame.op
         if op == "PUB" or op == "HPUB":
             return self._published(frame)
@@ -64,7 +64,7 @@ class JetStream:
         return self._published(frame) if found is None else found
 
     def finish(self) -> Iterator[Record]:
-        """The rows that are left."""
+        """Ends the session; yields the remaining rows."""
         for question in self._exchanges.rest():
             yield from question.close(None)
             if isinstance(question, Call) and question.is_proven:
@@ -78,7 +78,7 @@ class JetStream:
         yield from self._objects.finish()
 
     def _delivered(self, frame: LayerFrame) -> Iterable[Record] | None:
-        """A message to who subscribed; None if it means nothing as such."""
+        """Reads a message to a subscriber; returns None if it means nothing as such."""
         reply, subject = frame.reply, frame.subject or ""
         if reply:
             ack_reply = ack_subject(reply)
@@ -103,7 +103,7 @@ class JetStream:
         return None
 
     def _published(self, frame: LayerFrame) -> Iterable[Record]:
-        """A message of who publishes."""
+        """Reads a message from a publisher."""
         subject = frame.subject or ""
         if subject.startswith(ACK):
             return self._acknowledged(frame)
@@ -132,7 +132,7 @@ class JetStream:
         return [*ended, *publication.close(None)]
 
     def _acknowledged(self, frame: LayerFrame) -> Iterable[Record]:
-        """An ack of a client."""
+        """Reads an ack from a client."""
         ack = ack_of(frame.content)
         row, found = self._deliveries.acknowledge(frame, ack)
         if row is None:
@@ -149,7 +149,7 @@ class JetStream:
         return found
 
     def _close(self, question: Question, ts_ns: int) -> Iterable[Record]:
-        """A question has its answer."""
+        """Ends a question that is answered; returns the rows."""
         if isinstance(question, Call):
             if question.is_proven:
                 self._streams.call(question, ts_ns)

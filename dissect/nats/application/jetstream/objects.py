@@ -2,8 +2,8 @@
 
 A store `b` is the stream `OBJ_b`. An object's chunks are messages on `$O.b.C.NUID`, in order; after them
 comes its meta message on `$O.b.M.NAME` (base64url), a JSON object with name, size, chunks and digest. A
-reader looks the meta message up and has a consumer deliver the chunks. Contents are not shown; their digest
-is computed where every chunk was captured whole.
+reader looks up the meta message and creates a consumer for the chunks. Contents are not shown; their digest
+is checked if every chunk was captured whole.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ class ObjectRecord(Record):
 
 
 class _Digest:
-    """SHA-256 of chunks in order; unknown once a chunk is missing."""
+    """SHA-256 of chunks in order; unknown once a chunk was not captured whole."""
 
     def __init__(self) -> None:
         self._hash = sha256()
         self.is_known = True
 
     def __reduce__(self) -> tuple[type[_Digest], tuple[()], dict[str, object]]:
-        """A hash cannot be pickled, so the digest is unknown after the session has moved."""
+        """A hash cannot be pickled, so the digest is unknown after the session moves to another process."""
         return _Digest, (), {"is_known": False}
 
     def add(self, frame: LayerFrame) -> None:
@@ -92,7 +92,7 @@ class _Digest:
 
 @dataclass(slots=True)
 class _Transfer:
-    """Chunks on their way, to the store or from it."""
+    """The chunks of an object on their way to or from the store."""
 
     row: ObjectRecord
     digest: _Digest
@@ -137,7 +137,7 @@ class Objects:
         return (self._meta(frame, bucket, rest), []) if part == "M" else (None, [])
 
     def deliver(self, frame: LayerFrame, made: DeliveryRecord) -> Iterator[Record]:
-        """A message that a consumer delivered; yields the object that it completes."""
+        """Adds a message that a consumer delivered; yields the row that it completes."""
         if not made.stream.startswith(_STREAMS):
             return
         bucket, part, rest = _parts(made.subject or "")
@@ -154,7 +154,7 @@ class Objects:
         transfer, given_up = self._transfer("get", bucket, rest, frame)
         yield from given_up
         if made.stream_seq <= transfer.last_seq:
-            return  # an ordered consumer that begins again
+            return  # the ordered consumer starts again
         transfer.last_seq = made.stream_seq
         transfer.add(frame)
         meta = self._metas.get((bucket, rest))
@@ -192,7 +192,7 @@ class Objects:
     def _transfer(
         self, op: str, bucket: str, nuid: str, frame: LayerFrame
     ) -> tuple[_Transfer, list[Record]]:
-        """The transfer of a chunk, and the one that ends early to make room for it."""
+        """The transfer of a chunk, and the row of the transfer that ends early to make room for it."""
         key, given_up = (op, bucket, nuid), []
         found = self._transfers.get(key)
         if found is None:
@@ -206,7 +206,7 @@ class Objects:
         return found, list(given_up)
 
     def _meta(self, frame: LayerFrame, bucket: str, encoded: str) -> ObjectRecord:
-        """A meta message that is published."""
+        """The row of a published meta message."""
         meta = read_object(frame.content)
         row = _row(frame, bucket, "put")
         row.name = _name(encoded)
@@ -303,7 +303,7 @@ def _called(call: Call, bucket: str, op: str, ts_ns: int) -> ObjectRecord:
 
 
 def _parts(subject: str) -> tuple[str, str, str]:
-    """Bucket, `C` or `M`, and what follows, of a subject of a store."""
+    """Splits a subject of a store into the bucket, `C` or `M`, and the rest; others into empty strings."""
     at = subject.find(_SUBJECTS)
     if at < 0 or (at and subject[at - 1] != "."):
         return "", "", ""
@@ -313,7 +313,7 @@ def _parts(subject: str) -> tuple[str, str, str]:
 
 
 def _name(encoded: str) -> str | None:
-    """The name of an object in the subject of its meta message."""
+    """The name of an object, decoded from the subject of its meta message; None if it cannot be decoded."""
     try:
         plain = encoded.replace("-", "+").replace("_", "/").encode("ascii")
         return text_of(binascii.a2b_base64(plain)) or None

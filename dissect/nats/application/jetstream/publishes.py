@@ -1,8 +1,9 @@
 """Messages published to JetStream, each with its PubAck.
 
-No subject shows that a message goes to a stream. It does where it asks for it in its headers, where it
-belongs to a key-value bucket or an object store, or where its reply subject gets an ack: JSON with `stream`
-and `seq`, and with `error` beside them where the message was not stored (nats-server: server/stream.go).
+A subject alone does not show that a message goes to a stream. A message counts as published to JetStream if
+it has headers that only streams read, if it belongs to a key-value bucket or an object store, or if its reply
+subject gets an ack: JSON with `stream` and `seq`, and also `error` if the message was not stored
+(nats-server: server/stream.go).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from .kv import KvRecord
 from .objects import ObjectRecord
 
 _NO_RESPONDERS = 503
-# Headers that only a stream reads; where one is, an ack is expected.
+# Headers that only streams read: a message with one of them expects an ack.
 _ASKS = frozenset(
     (
         "Nats-Msg-Id",
@@ -102,9 +103,8 @@ class PublishRecord(Record):
 
 
 class Publication:
-    """A message that waits for its ack: a `Question`. It is a row only if it `is_expected` to be acked, or
-    if it was. `stored` is the row of the bucket or object store that it writes to, which the ack completes.
-    """
+    """A message that waits for its ack: a `Question`. It has a row only if an ack `is_expected` or comes.
+    `stored` is its row in `kv` or `objects`, which the ack completes."""
 
     __slots__ = ("sender", "row", "is_expected", "_stored")
 
@@ -136,7 +136,7 @@ class Publication:
         return len(self.row.payload or "")
 
     def answer(self, frame: LayerFrame) -> bool:
-        """Takes the ack, or an answer that shows it is not a publication."""
+        """Takes the answer: an ack, an error status, or something else."""
         row, content = self.row, frame.content
         if frame.status == _NO_RESPONDERS:
             row.code, row.error = _NO_RESPONDERS, frame.status_text or "no responders"
@@ -154,7 +154,7 @@ class Publication:
         return False
 
     def close(self, anomaly: str | None) -> Iterable[Record]:
-        """The row, if it is one."""
+        """Ends the exchange; returns the rows if the message counts as a publication."""
         if not self.is_expected:
             return ()
         row, stored = self.row, self._stored

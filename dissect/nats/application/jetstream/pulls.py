@@ -1,9 +1,9 @@
 """Pull requests: the messages that each one received, and how it ended.
 
-A pull asks for a batch; its messages come under their own subjects to the subscription on its inbox, and
-statuses come on the inbox itself (ADR-13, ADR-37; server/consumer.go). A full batch ends without a status,
-but for one with `max_bytes`. Servers serve the pulls of a consumer in their order, so where several share an
-inbox, messages and statuses belong to the oldest one that is open.
+A pull asks for a batch. Its messages arrive under their own subjects at the subscription on its inbox;
+statuses arrive on the inbox itself (ADR-13, ADR-37; server/consumer.go). A full batch ends without a status,
+unless the pull has `max_bytes`. Servers serve the pulls of a consumer in order, so if several share an inbox,
+messages and statuses belong to the oldest open one.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from ..json_bodies import (
 )
 from .subjects import AckSubject, ApiSubject
 
-# A consumer lets 512 pulls wait by default (max_waiting).
+# By default, a consumer lets 512 pulls wait (max_waiting).
 _OPEN = 8192
 _SIDS = 65_536
-_INBOXES = 64  # open inboxes of one consumer that a message under a shared wildcard may be for
+_INBOXES = 64  # open inboxes of a consumer that are compared with a wildcard subscription
 _IDLE_HEARTBEAT = 100
 _MOST_DIGITS = 9
 
@@ -95,9 +95,9 @@ class Pulls:
     def __init__(self) -> None:
         self._subjects: dict[str, str] = {}  # sid -> subject of its subscription
         self._inboxes: dict[_Key, dict[str, deque[PullRecord]]] = {}
-        self._consumers: dict[str, _Key] = {}  # inbox -> whose pulls it serves
+        self._consumers: dict[str, _Key] = {}  # inbox -> the consumer of its pulls
         self._open: OrderedDict[int, tuple[_Key, str, PullRecord]] = OrderedDict()
-        self._matched = ("", "")  # the last subscription and inbox: a batch has many messages
+        self._matched = ("", "")  # latest subscription and its inbox: a batch has many messages
 
     def subscribe(self, frame: LayerFrame) -> None:
         """Notes a SUB."""
@@ -106,7 +106,7 @@ class Pulls:
         self._subjects[frame.sid or ""] = frame.subject or ""
 
     def unsubscribe(self, frame: LayerFrame) -> Iterator[Record]:
-        """Ends the pulls of an inbox without a subscription."""
+        """Ends the pulls of an inbox whose subscription ends."""
         if frame.max_msgs:
             return
         inbox = self._subjects.pop(frame.sid or "", "")
@@ -117,7 +117,8 @@ class Pulls:
                 yield self._close(key, inbox)
 
     def pull(self, frame: LayerFrame, asked: ApiSubject) -> tuple[PullRecord, list[Record]]:
-        """Adds a pull request, or an ack that asks for the next message; returns its row and ended ones."""
+        """Adds a pull request, or an ack that asks for the next message; returns its row and the rows of
+        pulls that end."""
         row = PullRecord(
             session=frame.session,
             number=frame.number,
@@ -181,7 +182,7 @@ class Pulls:
         """Ends the session; yields the open pulls."""
         for _, _, row in self._open.values():
             if row.delivered >= row.batch:
-                row.end = "filled"  # it had max_bytes, and its status did not come
+                row.end = "filled"  # it had max_bytes, and its status is missing
             yield row
         self._open, self._inboxes, self._consumers = OrderedDict(), {}, {}
 
@@ -221,7 +222,7 @@ class Pulls:
 
 
 def _read(row: PullRecord, frame: LayerFrame, body: bytes) -> None:
-    """Takes the body: JSON, or the size of the batch alone, or nothing."""
+    """Reads the body: JSON, the size of the batch alone, or nothing."""
     if not body:
         return
     if body.isdigit() and len(body) <= _MOST_DIGITS:

@@ -1,7 +1,7 @@
 """The stored message in the answer of a direct get or of STREAM.MSG.GET (ADR-31, ADR-8).
 
-A direct get is answered by the message itself, with its place in the stream in `Nats-` headers; the older
-call by JSON with the headers and the payload in base64.
+The answer to a direct get is the message itself, with its position in the stream in `Nats-` headers; the
+answer to the older call is JSON with the headers and the payload in base64.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GETS = ("DIRECT.GET", "STREAM.MSG.GET")
 
 
 class StoredMessage(NamedTuple):
-    """A message as a stream stores it; `headers` has the first value of each."""
+    """A message as a stream stores it; `headers` has the first value of each header."""
 
     subject: str
     seq: int | None

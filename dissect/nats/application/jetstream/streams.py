@@ -12,7 +12,7 @@ from .api import Call
 from .deliveries import DeliveryRecord
 from .publishes import PublishRecord
 
-# Streams of a session that have rows; those that come later are only in the tables of single messages.
+# Streams per session that have rows. Later ones appear only in the tables of single messages.
 _STREAMS = 4096
 _SUBJECTS = 256
 
@@ -88,7 +88,7 @@ class Streams:
         self._rows: dict[str, StreamRecord] = {}
 
     def call(self, call: Call, ts_ns: int) -> None:
-        """Learns from a finished API call."""
+        """Takes facts from a finished API call."""
         asked, response = call.row, call.response
         if asked.api == "STREAM.LIST":
             self._list(call, ts_ns)
@@ -146,7 +146,7 @@ class Streams:
         yield from self._rows.values()
 
     def _list(self, call: Call, ts_ns: int) -> None:
-        """Learns from a page of a list of streams."""
+        """Takes facts from a page of a list of streams."""
         listed = call.response.get("streams")
         for item in listed if isinstance(listed, list) else ():
             config = item.get("config") if isinstance(item, dict) else None
@@ -178,7 +178,7 @@ class Streams:
 
 
 def _describe(row: StreamRecord, info: Object) -> None:
-    """Takes configuration and state out of an answer of the API."""
+    """Takes configuration and state from an answer of the API."""
     config, state = member(info, "config"), member(info, "state")
     if config:
         row.config = masked_json(config)

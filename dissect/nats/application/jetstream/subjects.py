@@ -1,13 +1,13 @@
 """The subjects of JetStream: API requests under any prefix or domain, ack replies in both forms, and the
 purpose of every subject that NATS reserves.
 
-An API subject is `$JS.API.`, `$JS.DOMAIN.API.` or an imported prefix, then the call, then what it is about
-(nats-server: server/jetstream_api.go). The reply of a delivered message says what was delivered (ADR-15):
+An API subject is `$JS.API.`, `$JS.DOMAIN.API.` or an imported prefix, then the call, then its stream and
+consumer (nats-server: server/jetstream_api.go). A delivered message's reply describes the delivery (ADR-15):
 
     $JS.ACK.STREAM.CONSUMER.DELIVERED.STREAM_SEQ.CONSUMER_SEQ.STORED_NS.PENDING
     $JS.ACK.DOMAIN.ACCOUNT_HASH.STREAM.CONSUMER.DELIVERED.STREAM_SEQ.CONSUMER_SEQ.STORED_NS.PENDING[...]
 
-Between servers the message's subject follows it after an `@`, and `_GR_.CLUSTER.SERVER.` may precede it
+Between servers, `@` and the message's subject follow the reply, and `_GR_.CLUSTER.SERVER.` may precede it
 (server/client.go: processMsgResults; server/gateway.go).
 """
 
@@ -26,9 +26,9 @@ _LONGEST_NUMBER = 20  # digits of 64 bits
 
 
 class ApiSubject(NamedTuple):
-    """An API request's subject, taken apart; empty texts for what it does not name. `rest` is what follows
-    the names: the filter of a consumer, the subject of a direct get. `certain` is False under a prefix that
-    is not JetStream's own: only the answer proves such a request."""
+    """The parts of an API request's subject; a part that it does not have is empty. `rest` follows the names:
+    the filter of a consumer, or the subject of a direct get. `certain` is False under a prefix that is not
+    JetStream's own, where only the answer proves the request."""
 
     api: str
     domain: str
@@ -39,8 +39,8 @@ class ApiSubject(NamedTuple):
 
 
 class AckSubject(NamedTuple):
-    """A delivery by its ack reply. `key` is the reply without the parts that servers add on links, and
-    `subject` the subject of the message, which is in the reply on links only."""
+    """The facts about a delivery in its ack reply. `key` is the reply without the parts that servers add on
+    links; `subject` is the subject of the message, which the reply contains only on links."""
 
     key: str
     domain: str
@@ -54,7 +54,7 @@ class AckSubject(NamedTuple):
     subject: str
 
 
-# The calls, by how many names follow: of a stream, of a stream and a consumer.
+# The calls, by the names that follow: of a stream, of a stream and a consumer, or none.
 _OF_STREAM = (
     "STREAM.CREATE STREAM.UPDATE STREAM.INFO STREAM.DELETE STREAM.PURGE STREAM.MSG.GET"
     " STREAM.MSG.DELETE STREAM.SNAPSHOT STREAM.RESTORE STREAM.LEADER.STEPDOWN STREAM.PEER.REMOVE"
@@ -79,17 +79,17 @@ def _alternatives(calls: list[str]) -> str:
     return "|".join(re.escape(call) for call in sorted(calls, key=len, reverse=True))
 
 
-# A lone `INFO` is not a call under another prefix: too many subjects end like that.
+# Under another prefix, a lone `INFO` does not count as a call: too many subjects end like that.
 _FOREIGN = re.compile(rf"\.({_alternatives(_OF_STREAM + _OF_CONSUMER)})\.")
 _OWN = re.compile(rf"({_alternatives(list(_NAMES))})(?:\.|$)")
-# The form that nearly all replies have; to take the others apart step by step takes three times as long.
+# The form of nearly all replies. Splitting the others step by step takes three times as long.
 _USUAL_ACK = re.compile(
     r"\$JS\.ACK\.([^.@]+)\.([^.@]+)" + rf"\.([0-9]{{1,{_LONGEST_NUMBER}}})" * 5
 ).fullmatch
 
 
 def api_subject(subject: str) -> ApiSubject | None:
-    """The API request of a subject; None if it is not the subject of one."""
+    """Parses the subject of an API request; None if it is not one."""
     if subject.startswith("$JS."):
         head, api, rest = subject.partition(".API.")
         domain = head[4:]
@@ -97,10 +97,10 @@ def api_subject(subject: str) -> ApiSubject | None:
             return None
         found = _OWN.match(rest)
         if found is None:
-            # A call that this version does not know: named, with what follows as the rest.
+            # A call that this version does not know: all that follows `.API.` is its name.
             return None if rest.startswith("$") else ApiSubject(rest, domain, "", "", "", True)
         return _named(found[1], domain, rest[found.end() :], True)
-    # Most subjects are none, and a search by the expression takes ten times as long as these.
+    # Most subjects are not API subjects, and searching with the expression takes ten times as long as this.
     if not (".STREAM." in subject or ".CONSUMER." in subject or ".DIRECT.GET." in subject):
         return None
     if subject.startswith("$"):
@@ -120,7 +120,7 @@ def _named(api: str, domain: str, rest: str, certain: bool) -> ApiSubject:
 
 
 def ack_subject(reply: str) -> AckSubject | None:
-    """The delivery of an ack reply; None if it is not an ack reply."""
+    """Parses an ack reply; None if it is not one."""
     usual = _USUAL_ACK(reply)
     if usual:
         return _numbered(reply, "", usual[1], usual[2], usual.groups()[2:], "")

@@ -1,4 +1,4 @@
-"""The tables of the JetStream layer: columns of their text, order of their rows."""
+"""The tables of the JetStream layer: their text columns and the order of their rows."""
 
 from __future__ import annotations
 

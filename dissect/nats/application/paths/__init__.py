@@ -1,1 +1,1 @@
-"""One message across the system: its hops, from every session that carried it -> the rows of `paths`."""
+"""Follows one message across the system: its hops in all sessions -> rows of the table `paths`."""

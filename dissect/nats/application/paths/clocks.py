@@ -1,11 +1,11 @@
 """The differences between the clocks of several captures, proven by messages that pass between them.
 
-A message cannot come before it was sent. Of the clocks of two captures, the one where messages come from is
-ahead by `ahead` if the smallest latency is shorter than it really is by that: so `ahead` is at least minus
-the smallest latency in this direction, and at most the smallest latency in the other one. As NTP does, the
-middle of the two is taken, and half of what lies between them is the error. If only one direction is known,
-negative latencies prove no more than the smallest correction, and the error is unknown. Clocks for which no
-latency is negative are left alone.
+A message cannot arrive before it was sent. If the source's clock is ahead of the target's by `ahead`,
+messages in this direction seem faster by `ahead`, and messages in the other direction slower. So `ahead` is
+at least minus the smallest latency in this direction, and at most the smallest latency in the other. As in
+NTP, the correction is the middle between these bounds, and the error is half their distance. If only one
+direction is known, negative latencies prove only the smallest possible correction, and the error is unknown.
+Clocks without negative latencies are not corrected.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ class Correction(NamedTuple):
 
 
 class _Bounds(NamedTuple):
-    """Between which values a clock is ahead of another one; None where nothing limits it."""
+    """The bounds on how far one clock is ahead of another; None if there is no bound."""
 
     least: int | None
     most: int | None
 
     @property
     def is_contradiction(self) -> bool:
-        """Whether no value fits: the clocks did not keep their distance."""
+        """Whether no value is within both bounds, because the difference between the clocks changed."""
         return self.least is not None and self.most is not None and self.least > self.most
 
     def error(self, ahead: int) -> int | None:
-        """How far a value may be off."""
+        """The largest error of a value; None if it is unknown."""
         if self.least is None or self.most is None:
             return None
         return max(abs(self.most - ahead), abs(ahead - self.least))
 
     def chosen(self) -> int:
-        """The correction: 0 if it fits."""
+        """The value to correct by: 0 if that is within the bounds."""
         least, most = self.least, self.most
         if (least is None or least <= 0) and (most is None or most >= 0):
             return 0
@@ -51,22 +51,22 @@ class _Bounds(NamedTuple):
             return least if least is not None else most or 0
         middle = (least + most) // 2
         if self.is_contradiction and abs(middle) <= least - most:
-            return 0  # the contradiction is greater than what it would correct
+            return 0  # the contradiction is greater than the correction
         return middle
 
 
 @dataclass(slots=True)
 class Clocks:
-    """The corrections of captures; those without one are right as far as the captures show. `latencies` are
-    the smallest ones from capture to capture, by their uncorrected times."""
+    """The corrections of the captures' clocks. A capture without one is right as far as the messages show.
+    `latencies` has the smallest latency from capture to capture, by uncorrected times."""
 
     corrections: dict[str, Correction]
     latencies: Mapping[Pair, int]
 
     @classmethod
     def of(cls, latencies: Mapping[Pair, int]) -> Clocks:
-        """The clocks that these latencies prove. Of two captures the second one by name is corrected, or
-        the smaller group of those whose distances are known already."""
+        """Corrects clocks as far as these latencies prove. Each step joins two groups of captures with known
+        differences: it corrects the smaller group or, if they are equal, the second one by name."""
         ahead = {tap: 0 for pair in latencies for tap in pair}
         error: dict[str, int | None] = {}
         groups = {tap: {tap} for tap in ahead}
@@ -95,12 +95,12 @@ class Clocks:
         return self.corrections.get(tap)
 
     def time(self, hop: Hop) -> int:
-        """The time of a frame, corrected."""
+        """The corrected time of a frame."""
         correction = self.corrections.get(hop.tap)
         return hop.ts_ns + correction.ns if correction else hop.ts_ns
 
     def error(self, one: str, other: str) -> int | None:
-        """How far the corrected times of two captures may be apart wrongly; None if nobody knows."""
+        """The largest error in the difference of corrected times of two captures; None if it is unknown."""
         if one == other:
             return 0
         shift = self._shift(other) - self._shift(one)
@@ -115,7 +115,7 @@ class Clocks:
 
 
 def _best_first(latencies: Mapping[Pair, int]) -> list[Pair]:
-    """Pairs of captures, each once: first those of which most is known."""
+    """Pairs of captures, each once: those with the most certain difference first."""
 
     def doubt(pair: Pair) -> tuple[bool, int, Pair]:
         back = latencies.get(pair[::-1])
@@ -132,7 +132,7 @@ def _between(
     latencies: Mapping[Pair, int],
     ahead: dict[str, int],
 ) -> _Bounds:
-    """How far the clocks of a group are ahead of those of another one."""
+    """How far the clocks of the captures in `theirs` are ahead of those in `mine`."""
     least: int | None = None
     most: int | None = None
     mine = set(mine)

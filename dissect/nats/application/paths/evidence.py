@@ -1,9 +1,9 @@
-"""Evidence from unique messages for the matching of others: smallest latencies, and anchors.
+"""Evidence from unique messages that helps to match others: smallest latencies, and anchors.
 
-A latency is from the frame that brought a message to a server to a frame in which that server sent it on,
-where these two are in different captures. An anchor is a message that a publisher sent and a line carried:
-since a line keeps the order of a publisher's messages, those before it on one side are before it on the
-other. Of anchors with the same gaps before them, the first and the last one tell all.
+A latency is the time from the frame that brought a message to a server to a frame in which that server sent
+it on, if the two are in different captures. An anchor is a message that a publisher sent and a line carried:
+because a line keeps the order of a publisher's messages, those before the anchor on one side are before it on
+the other. Among anchors with the same gaps before them, the first and the last suffice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .facts import Facts
 from .hops import Hop, Line, Side
 from .items import ANCHORS, LATENCIES, Match, key_of
 
-# Pairs of captures, and anchors: more would not fit into memory, and then messages remain unproven.
+# Limits on pairs of captures and on anchors, which are held in memory. Beyond them, messages remain unproven.
 _PAIRS = 1 << 16
 _ANCHORS = 1 << 18
 
@@ -32,8 +32,8 @@ class Anchor(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Consecutive messages of a publisher on a line: those after `start` and before `stop`. `is_whole`:
-    no byte is missing between these two on either side."""
+    """Consecutive messages of a publisher on a line: those after `start` and before `stop`. `is_whole` tells
+    that no byte is missing between the two on either side."""
 
     start: Anchor
     stop: Anchor
@@ -44,7 +44,7 @@ _BEGIN, _END = Anchor(0, 0), Anchor(1 << 63, 1 << 63)
 
 
 class Evidence:
-    """Collects it from unique messages; `items` has it for LATENCIES and ANCHORS."""
+    """Collects evidence from unique messages; `items` returns it for LATENCIES and ANCHORS."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
@@ -53,7 +53,7 @@ class Evidence:
         self._count = 0
 
     def add(self, publication: Hop, matches: Sequence[Match]) -> None:
-        """Takes a unique message and its hops. Those of JetStream keep no order, and are not anchors."""
+        """Adds a unique message and its hops. Hops of JetStream keep no order, so they are not anchors."""
         facts = self._facts
         if len(facts.taps) > 1:
             self._add_latencies(publication, [match.hop for match in matches])
@@ -86,7 +86,7 @@ class Evidence:
                 self._latencies[pair] = min(latency, self._latencies.get(pair, latency))
 
     def items(self) -> Iterator[Item]:
-        """All of it."""
+        """The items with all evidence."""
         for (source, target), latency in self._latencies.items():
             yield Item(LATENCIES, key_of(source, target), 0, "", 0, (source, target, latency))
         for (side, line), segments in self._anchors.items():
@@ -120,7 +120,7 @@ class Anchors:
 
     @classmethod
     def of(cls, work: Work) -> Anchors:
-        """The anchors in the items of ANCHORS; of too many, the first ones."""
+        """The anchors in the items of ANCHORS; if there are too many, the first ones."""
         return cls(work.first(ANCHORS, _ANCHORS))
 
     def pieces(self, facts: Facts, side: Side, line: Line) -> list[Piece]:

@@ -1,7 +1,7 @@
 """The facts about all sessions that `paths` needs: the servers at their ends, gaps, and captures.
 
-`SessionFacts` collects it for one session; `Facts` has it for all, and goes to every task. It is small: an
-entry per connection, and one per gap up to a limit.
+`SessionFacts` collects them for one session; `Facts` has them for all sessions, and is sent to every task. It
+is small: it has an entry per connection, and one per gap up to a limit.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from ..messages import LINKS, OTHER
 from .hops import Hop, Side
 from .items import SESSIONS, key_of
 
-# Connections whose facts are kept; of further ones rows lack the servers, and say that something is missing.
+# Connections whose facts are kept. If there are more, servers are missing, and rows have the anomaly
+# `forgotten`.
 CONNECTIONS = 1 << 16
-# Gaps that are counted one by one on one side of a connection: later ones count as one with the last.
+# Gaps that are counted one by one on each side of a connection. Later ones count as part of the last one.
 _GAPS = 4096
-_CAPTURES = 256  # captures of one connection; more of them count as the last one
+_CAPTURES = 256  # captures, and names of servers, that are noted for one connection
 
 
 @dataclass(slots=True)
 class SessionFacts:
-    """One session: the servers at its ends by sender, as they said first; the names of servers by their ids;
-    the numbers of the frames that follow a gap, by sender; the captures that have its frames.
-    """
+    """The facts about one session. `ends` has the servers at its ends by sender, as they first identified
+    themselves, and `names` the names of servers by id; `gaps` has the numbers of the frames that follow a
+    gap, by sender, and `taps` the captures that have its frames."""
 
     ends: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
@@ -61,14 +62,14 @@ class SessionFacts:
                 self.names[key] = min(name, self.names.get(key, name))
 
     def item(self, session: str) -> Item:
-        """These facts for SESSIONS."""
+        """The item with these facts, for SESSIONS."""
         body = self.ends, self.names, self.gaps, self.taps
         return Item(SESSIONS, key_of(session), 0, session, 0, body)
 
 
 @dataclass(slots=True)
 class Facts:
-    """The facts of all sessions. `is_full`: those of some are missing."""
+    """The facts of all sessions. `is_full` tells that the facts of some are missing."""
 
     ends: dict[str, dict[str, str]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
@@ -106,7 +107,7 @@ class Facts:
         self.taps.update(taps)
 
     def gaps_before(self, side: Side, number: int) -> int:
-        """How many gaps a side has before one of its frames."""
+        """The number of gaps that a side has before one of its frames."""
         return bisect_right(self.gaps.get(side, ()), number)
 
     def is_torn(self, side: Side) -> bool:
@@ -124,7 +125,7 @@ class Facts:
         return ends.get(OTHER[hop.sender]) if ends else None
 
     def entries(self, publication: Hop, hops: Iterable[Hop]) -> dict[str, list[Hop]]:
-        """The frames that brought a message to each server: the publication, and hops."""
+        """The frames that brought a message to each server, by the server's id: the publication, and hops."""
         found: dict[str, list[Hop]] = {}
         for hop in chain((publication,), hops):
             receiver = self.receiver(hop)

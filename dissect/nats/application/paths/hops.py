@@ -1,10 +1,10 @@
 """The parts of a message that stay the same from server to server, so that its hops can be recognised.
 
-Payload and headers stay. So does the subject, but for what servers put around it, and for subject mappings
-and imports; and the reply, but for `_GR_.` before it on gateways, `_R_.` instead of it after a service
-import, and on the way of a JetStream delivery the subject after it. Servers add and change the headers in
-`_CHANGED` (nats-server: server/msgtrace.go, server/accounts.go). See the notes on a delivery's reply in
-`jetstream_subjects`.
+Payload and headers stay, except the headers in `_CHANGED`, which servers add and change (nats-server:
+server/msgtrace.go, server/accounts.go). The subject stays, except for what servers put around it, and for
+subject mappings and imports. The reply stays, except that gateways put `_GR_.` before it, a service import
+replaces it by `_R_.`, and servers append the subject to the reply of a JetStream delivery (see
+`jetstream.subjects`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ Line = tuple[str, str, str]
 
 
 class Hop(NamedTuple):
-    """One frame that carries a message. `content` is equal for frames of equal messages; where there is
-    neither payload nor header it has the subject. `size` counts their bytes. `reply` is None for a delivery
-    of JetStream, which `place` (stream, sequence) names instead. `tap` is the capture that has the frame.
-    """
+    """One frame that carries a message. `content` is the digest of headers and payload or, without both, of
+    the subject; `size` counts the bytes of headers and payload. `reply` is None for a delivery of JetStream,
+    which `place` (stream, sequence) identifies instead. `tap` is the capture that has the frame."""
 
     ts_ns: int
     session: str
@@ -58,12 +57,12 @@ class Hop(NamedTuple):
 
     @property
     def is_publication(self) -> bool:
-        """Whether a client sent it."""
+        """Whether a client published the message in this frame."""
         return self.op in ("PUB", "HPUB")
 
 
 def hop_of(frame: LayerFrame) -> Hop:
-    """The hop that a frame is."""
+    """Makes a hop from a frame."""
     ack_reply: AckSubject | None = None
     subject, reply = _plain(frame.subject or ""), frame.reply
     if reply:
@@ -91,10 +90,10 @@ def hop_of(frame: LayerFrame) -> Hop:
 
 
 def _content(frame: LayerFrame, subject: str) -> tuple[int, bytes]:
-    """The size and the digest of these parts. Digests for different `person` are never equal, so a
-    payload that repeats the headers or the subject of another message is not taken for these."""
+    """The size and the digest of headers and payload. Digests with different `person` are never equal, so a
+    payload that repeats the headers or the subject of another message is not taken for them."""
     payload = frame.content
-    if frame.captured_bytes is not None:  # a part is missing: it equals nothing
+    if frame.captured_bytes is not None:  # a part is missing: this digest equals no other
         place = f"{frame.session} {frame.number}".encode()
         return len(payload), blake2b(place, digest_size=_DIGEST, person=b"part").digest()
     headers = b""

@@ -1,4 +1,4 @@
-"""The data that the stages of `paths` pass on: items with hops, publications and places, by stage.
+"""The items that the stages of `paths` exchange, with hops, publications and places, by stage:
 
 SESSIONS   the facts about a session: `facts`
 ASKS       by session and reply subject: publications, and PubAcks that came back there
@@ -21,24 +21,24 @@ from .hops import Hop
 
 SESSIONS, ASKS, PLACES, CONTENTS, LATENCIES, ANCHORS, EQUALS, MESSAGES = range(8)
 
-# Items of one key that are held together: each takes about 700 bytes. Of a key that has more, nothing is
-# matched, and the rows of its publications say so.
+# Items of one key that are held in memory together, about 700 bytes each. If a key has more, nothing is
+# matched, and the rows of its publications have the anomaly `forgotten`.
 GROUP_ITEMS = 1 << 18
-# Times may be larger than 64 bits: pcapng has as many for seconds.
+# Times may exceed 64 bits, because pcapng has 64 bits for seconds.
 _LATEST_NS = (1 << 63) - 1
 
 Place = tuple[str, int]
 
 
 class Match(NamedTuple):
-    """A hop of a publication, by which means it is known: `unique`, `ordered`, `time` or `mapped`."""
+    """A hop of a publication, and what proves it: `unique`, `ordered`, `time` or `mapped`."""
 
     hop: Hop
     matched_by: str
 
 
 def hop_item(stage: int, key: bytes, hop: Hop) -> Item:
-    """An item with a hop, to which `hop_in` returns it."""
+    """An item with a hop, which `hop_in` returns."""
     ts_ns, session, number, *_ = hop
     ts_ns = ts_ns if ts_ns < _LATEST_NS else _LATEST_NS
     return Item(stage, key, ts_ns, session, number, tuple(hop))
@@ -50,18 +50,18 @@ def hop_in(item: Item) -> Hop:
 
 
 def key_of(*parts: str | int) -> bytes:
-    """A key of several parts, each with its length."""
+    """A key made of several parts, each after its length."""
     texts = [str(part) for part in parts]
     return "".join([f"{len(text)}:{text}" for text in texts]).encode("utf-8", "surrogatepass")
 
 
 def equal_key(hop: Hop, subject: str, reply: str | None, is_stored: bool) -> bytes:
-    """The key in EQUALS: what equal messages and their hops share."""
+    """The key in EQUALS, which equal messages and their hops share."""
     return hop.content + key_of(subject, reply or "", reply is not None, is_stored)
 
 
 def message_key(publication: Hop) -> bytes:
-    """The key in MESSAGES: in order of the publications' times."""
+    """The key in MESSAGES. Keys are in order of the publications' times."""
     at = min(publication.ts_ns, _LATEST_NS) + _LATEST_NS + 1
     return at.to_bytes(8, "big") + b"%s:%d" % (publication.session.encode(), publication.number)
 
@@ -86,14 +86,14 @@ def _message_item(key: bytes, hop: Hop, matched_by: str, copies: int | None) -> 
 
 
 def message_in(item: Item) -> tuple[Match, int | None]:
-    """The match in an item of MESSAGES, and for a publication, which has no match, its `copies`."""
+    """The match in an item of MESSAGES, and `copies`. A publication has an empty `matched_by`."""
     matched_by, copies, hop = cast("tuple[str, int | None, tuple[object, ...]]", item.body)
     return Match(Hop._make(hop), matched_by), copies
 
 
 def alone(group: Group) -> tuple[Item | None, Group]:
-    """The only item of a group, if it has one alone, as most have where few connections are captured; and
-    the group."""
+    """The item of a group that has only one, otherwise None; and the group. Most groups have only one if few
+    connections are captured."""
     first = next(group)
     second = next(group, None)
     return (first, group) if second is None else (None, chain((first, second), group))
@@ -112,7 +112,7 @@ def is_ack(item: Item) -> bool:
 
 
 def ack_item(hop: Hop, place: Place) -> Item:
-    """A PubAck for ASKS: it came in the frame `hop`."""
+    """An item for ASKS with a PubAck, which came in the frame `hop`."""
     item = hop_item(ASKS, key_of(hop.session, hop.subject), hop)
     item.body = place
     return item

@@ -1,10 +1,10 @@
-"""Subject mappings, stream and service imports: a message that goes on under another subject or reply.
+"""Subject mappings, stream and service imports: hops of a message under another subject or reply.
 
-The bytes prove it where a message is the only one in all captures with this payload and these headers, and a
-server that it reached sends the same ones on: with the same reply, or with `_R_.`, which stands for the
-requester after a service import; or without a reply, if the content is more than a few bytes. A server may
-also get the same content from somebody who publishes it again, outside the capture. So nothing is proven for
-a subject under which it also comes to a server that had the message already.
+The content proves such a hop if only one publication in all captures has this payload and these headers, and
+a server that the message reached sends them on: with the same reply, or with `_R_.`, which replaces the reply
+after a service import; or without a reply, if the content is more than a few bytes. A server may also get the
+same content from somebody who publishes it again, outside the capture. So nothing is proven for a subject
+under which the content also comes to a server that already had the message.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .hops import Hop
 from .items import Match
 
 _SERVICE_REPLY = "_R_."
-# Fewer bytes than these may be equal by chance, such as counters.
+# Shorter contents, such as counters, may be equal by chance.
 _ENOUGH = 8
 
 
@@ -31,7 +31,7 @@ def mapped(
             by_subject.setdefault(hop.subject, []).append(hop)
     for hops in by_subject.values():
         if len({hop.line for hop in hops}) < len(hops):
-            continue  # twice on a line: it is published again
+            continue  # twice on a line: the content was published again
         entered = [server for hop in hops if (server := facts.receiver(hop))]
         if reached.isdisjoint(entered) and len(set(entered)) == len(entered):
             for hop in _sent_on(hops, reached, facts):
@@ -48,7 +48,7 @@ def _is_alike(publication: Hop, hop: Hop) -> bool:
 
 
 def _sent_on(hops: Sequence[Hop], reached: set[str], facts: Facts) -> Iterator[Hop]:
-    """The hops that start at a server which the message reached, also by other ones of them."""
+    """The hops from servers that the message reached, including those that it reached by one of `hops`."""
     known, waiting = set(reached), list(hops)
     while True:
         sent = [hop for hop in waiting if (facts.sender(hop) or "") in known]

@@ -1,16 +1,15 @@
-"""Which hops belong to which publication: by what is unique, by order, by time; otherwise not at all.
+"""Matches hops to publications by uniqueness, order or time. Hops that none of these proves stay unmatched.
 
-Publications are equal if subject, reply, headers and payload are. A publication that is equal to no other
-one owns every hop with its content. Of several equal ones by one publisher, the first hop on each line
-(connection, direction, subscription) is of the first one, and so on, since messages of one publisher keep
-their order there; this holds where a line has as many hops as there are publications. Equal ones by several
-publishers are told apart by time only where each hop comes before the next publication, within the error of
-the clocks. Where any line has more hops than there are publications, some of these are not in the capture,
-so that none of the hops is certain.
-Where bytes are missing, on a line or from a publisher of equal messages, equal numbers prove nothing: both a
-publication and a hop may be lost. Unique messages of the same publisher on the same line confine this doubt
-to what lies between the last one before the gap and the first one after it.
-A delivery of JetStream says stream and sequence, as the PubAck of its publication does.
+Publications are equal if subject, reply, headers and payload are. A publication that equals no other owns
+every hop with its content. If one publisher sends several equal ones, the first hop on each line (connection,
+direction, subscription) belongs to the first one, and so on, because a line keeps the order of a publisher's
+messages; the line must have as many hops as there are publications. Equal ones by several publishers are told
+apart by time, if each hop comes before the next publication, within the error of the clocks. If any line has
+more hops than there are publications, some publications are not in the capture, so no hop is certain.
+If bytes are missing, on a line or from a publisher of equal messages, equal numbers prove nothing, because
+both a publication and a hop may be lost. Unique messages of the same publisher on the same line limit this
+doubt to the messages between the last one before the gap and the first one after it.
+A delivery of JetStream names stream and sequence, as the PubAck of its publication does.
 """
 
 from __future__ import annotations
@@ -49,8 +48,8 @@ _number = attrgetter("number")
 
 
 def match_asks(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
-    """ASKS: where publications are stored, as their acks say. A reply subject that is used again has as many
-    acks, all of one stream, which answers in order."""
+    """ASKS: finds where publications are stored, by their acks. A reply subject that is used again must have
+    as many acks, all from one stream, because one stream acks in order."""
     for group in groups:
         only, group = alone(group)
         if only:
@@ -71,8 +70,8 @@ def match_asks(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
 
 
 def match_stored(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
-    """PLACES: deliveries of what one publication has stored. Several accounts, or systems, may each have a
-    stream of that name: then the place names nobody, and content has to."""
+    """PLACES: matches deliveries to the one publication that was stored there. Several accounts or systems
+    may have a stream of that name: then the place is ambiguous, and content has to decide."""
     evidence = Evidence(facts)
     for group in groups:
         items, is_all = first_items(group)
@@ -93,14 +92,14 @@ def match_stored(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
 
 
 def _may_be(publication: Hop, hop: Hop) -> bool:
-    """Whether time allows it: on the clock of one capture, no hop comes before its publication."""
+    """Whether time allows the hop: by the clock of one capture, no hop comes before its publication."""
     return publication.tap != hop.tap or hop.ts_ns >= publication.ts_ns
 
 
 @dataclass(slots=True)
 class _Equals:
-    """Publications that are equal, and the frames that may carry them, by line. `is_stored`: these come from
-    JetStream, which replaces the reply of a publication by one of its own."""
+    """Equal publications, and the frames that may carry them, by line. `is_stored` tells that the frames come
+    from JetStream, which replaces the reply of a publication by its own."""
 
     publications: list[Hop]
     lines: Lines = field(default_factory=dict)
@@ -113,7 +112,7 @@ class _Equals:
 
 
 def match_unique(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
-    """CONTENTS: the publications, and the hops of those that equal no other one."""
+    """CONTENTS: yields all publications, and the hops of those that equal no other one."""
     evidence = Evidence(facts)
     for group in groups:
         only, group = alone(group)
@@ -183,7 +182,7 @@ def _unique(
 def match_equal(
     groups: Iterator[Group], facts: Facts, clocks: Clocks, anchors: Anchors
 ) -> Iterator[Item]:
-    """EQUALS: the hops of equal publications, as far as order and time prove them."""
+    """EQUALS: yields the hops of equal publications, as far as order and time prove them."""
     for group in groups:
         items, is_all = first_items(group)
         hops = [*hops_in(items)] if is_all else []
@@ -200,7 +199,7 @@ def match_equal(
 def matches_of(
     equals: _Equals, facts: Facts, clocks: Clocks, anchors: Anchors
 ) -> Iterator[tuple[Hop, Match]]:
-    """The hops of equal publications, each with the one that it surely is."""
+    """Equal publications, each with a hop that certainly belongs to it."""
     publications = equals.publications
     publishers = {one.line for one in publications}
     if len(publishers) > 1:
@@ -238,14 +237,14 @@ def _within(piece: Piece, publications: list[Hop], line: list[Hop]) -> tuple[lis
 
 
 def _between(hops: list[Hop], start: int, stop: int) -> list[Hop]:
-    """Those with numbers between the two. By bisection, because a line may have thousands of pieces."""
+    """The hops with numbers between the two, by bisection, because a line may have thousands of pieces."""
     return hops[bisect_right(hops, start, key=_number) : bisect_left(hops, stop, key=_number)]
 
 
 def _by_time(
     publications: list[Hop], line: list[Hop], clocks: Clocks
 ) -> Iterator[tuple[Hop, Match]]:
-    """Hops of equal publications by several publishers: each before the next publication."""
+    """Hops of equal publications by several publishers: each has to come before the next publication."""
     line = sorted(line, key=lambda hop: hop.number)
     if len(line) != len(publications) or _is_of_several_accounts(line):
         return
@@ -262,7 +261,7 @@ def _by_time(
 
 
 def _in_time(publications: Iterable[Hop], line: Iterable[Hop], clocks: Clocks) -> bool:
-    """Whether no hop comes before its publication, which would prove that another one is missing."""
+    """Whether no hop comes before its publication. One that does proves that a publication is missing."""
     return all(
         clocks.time(hop) + (clocks.error(one.tap, hop.tap) or 0) >= clocks.time(one)
         for one, hop in zip(publications, line)
@@ -270,5 +269,5 @@ def _in_time(publications: Iterable[Hop], line: Iterable[Hop], clocks: Clocks) -
 
 
 def _is_of_several_accounts(line: list[Hop]) -> bool:
-    """Whether hops of several accounts look alike: then content alone proves nothing."""
+    """Whether the hops belong to several accounts: then content alone proves nothing."""
     return len({hop.account for hop in line}) > 1

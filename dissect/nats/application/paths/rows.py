@@ -93,8 +93,8 @@ def rows_of(groups: Iterator[Group], facts: Facts, clocks: Clocks) -> Iterator[P
 
 
 def _alone(one: Hop, copies: int | None, facts: Facts, clocks: Clocks) -> PathRecord:
-    """The row of a publication without hops, as most are in captures of a few connections: `_Way` takes
-    twice as long for it."""
+    """The row of a publication without hops, for which `_Way` takes twice as long. In captures of a few
+    connections, most publications have none."""
     sender, receiver = facts.sender(one), facts.receiver(one)
     correction = clocks.correction(one.tap)
     is_missing = facts.is_full or copies is None
@@ -134,7 +134,7 @@ class _Way:
             self._came[server] = min((clocks.time(hop), hop) for hop in hops)
 
     def rows(self, copies: int | None, is_missing: bool) -> Iterator[PathRecord]:
-        """All rows, in order. `is_missing`: hops or servers may not be known."""
+        """All rows, in order. `is_missing` tells that hops or servers may be missing."""
         one, facts, clocks = self._publication, self._facts, self._clocks
         message = f"{one.session}:{one.number}"
         began_ns = clocks.time(one)
@@ -170,7 +170,7 @@ class _Way:
             )
 
     def _position(self, hop: Hop) -> tuple[int, int, str, int]:
-        """The place of a hop: by time, but after the one that brought the message, which clocks may deny."""
+        """The position of a hop: by time, but after the hop that brought the message, whatever clocks say."""
         ts_ns, depth = self._clocks.time(hop), 0
         cause = self._came.get(self._facts.sender(hop) or "")
         while cause and cause[1] is not self._publication and depth <= len(self._came):

@@ -21,7 +21,7 @@ def is_followed(frame: FrameRecord) -> bool:
 
 
 class PathSession:
-    """One session. Its rows are items."""
+    """The state of one session. It makes items instead of rows."""
 
     def __init__(self) -> None:
         self._facts = SessionFacts()
@@ -52,7 +52,7 @@ class PathSession:
         if hop.place:
             return [hop_item(PLACES, key_of(*hop.place), hop)]
         items = [hop_item(CONTENTS, hop.content, hop)]
-        # A PubAck: it says where the publication is that asked for it on this reply subject.
+        # A PubAck: it tells where the publication with this reply subject is stored.
         if frame.content[:1] == b"{" and b'"seq"' in frame.content:
             read = read_object(frame.content)
             sequence = number(read, "seq") if read else None

@@ -1,12 +1,12 @@
-"""The way of each message through the system: from its publisher through servers to its readers.
+"""The path of each message through the system: from its publisher through servers to its subscribers.
 
 One row per hop. The first hop is the publication by a client; the others are frames that carry the same
 message: between servers, and to clients that subscribe. Hops that cannot be proven are left out: `copies`
 counts equal publications, and `matched_by` names the proof of a hop (see `matching`).
 
-The frames of each session become items (`session`), and the stages here make rows of them: each stage
-has one function over all items of a key, so that the rows do not depend on how the work is divided. The
-facts about all sessions that a stage needs are few: `facts` and `clocks`.
+The frames of each session become items (`session`), and the stages here turn them into rows. The function of
+a stage gets all items of a key together, so the rows do not depend on how the work is divided. The stages
+share only a few facts about all sessions: `facts` and `clocks`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Frames of NATS Streaming -> the rows of `streaming`."""
+"""NATS Streaming: frames of a session -> rows of the table `streaming`."""

@@ -1,4 +1,4 @@
-"""Messages that may be deliveries of NATS Streaming: the latest to each inbox, until another proves it."""
+"""Messages that may be deliveries of NATS Streaming: the latest to each inbox, until the next proves it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _INBOXES = 1024
 
 
 class Candidates:
-    """The latest message to each inbox, with its row. Old ones are forgotten where there are too many."""
+    """The latest message to each inbox, with its row. If there are too many, the oldest are forgotten."""
 
     def __init__(self) -> None:
         self._latest: OrderedDict[str, tuple[StreamingRecord, MsgProto]] = OrderedDict()
@@ -25,7 +25,7 @@ class Candidates:
     def put(
         self, inbox: str, row: StreamingRecord, message: MsgProto
     ) -> tuple[StreamingRecord, MsgProto] | None:
-        """Keeps a message, without its data; returns the one before it."""
+        """Keeps a message without its data; returns the previous message to the inbox."""
         message.data = b""
         latest, held = self._latest, self._held
         before = latest.pop(inbox, None)

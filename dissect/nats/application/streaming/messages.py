@@ -1,4 +1,4 @@
-"""Messages of NATS Streaming, read without raising, and what makes one of them plausible by itself."""
+"""Parses messages of NATS Streaming without raising, and tells whether one is plausible by itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _M = TypeVar("_M", bound=StreamingMessage)
 
 
 def is_plausible(message: MsgProto, frame: LayerFrame) -> bool:
-    """Whether a message that parses may be a delivery: with all that a server sets, and nothing else."""
+    """Whether a parsed message may be a delivery: it has all fields that a server sets, and no other."""
     return (
         message.sequence > 0
         and not message.unknown

@@ -83,7 +83,7 @@ def new_row(frame: LayerFrame, op: str, evidence: str) -> StreamingRecord:
 
 
 def mark_unread(row: StreamingRecord, frame: LayerFrame) -> None:
-    """Notes that the message of a frame could not be read: it is cut, or no protobuf."""
+    """Notes that the message of a frame could not be read: it is truncated, or not a protobuf."""
     cut = frame.captured_bytes is not None
     mark(row, Anomaly.TRUNCATED.value if cut else Anomaly.BAD_PROTOBUF.value)
 

@@ -1,9 +1,9 @@
 """The NATS Streaming of a session: connections, publications, subscriptions, deliveries and their acks.
 
-Each message is a protobuf payload whose type only its subject shows. What a server names in its answer to a
-connection request is certain (`discovered`); so is what goes to an inbox that a request named. Where a
-capture begins later, the default subjects (`subject`), and two messages on one inbox that continue each
-other (`shape`), count as evidence; a single message that merely parses does not.
+Each message is a protobuf payload whose type only its subject shows. The subjects that a server names in its
+answer to a connection request are certain (`discovered`), and so are the inboxes that a request names
+(`inbox`). If a capture begins later, the default subjects (`subject`) count as evidence, as do two successive
+messages on one inbox (`shape`); a single message that merely parses does not.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from .records import StreamingRecord, mark, mark_unread, new_row, show_payload
 from .subjects import Purpose, StreamingSubjects
 
 _NO_RESPONDERS = 503
-_PUBLICATIONS = 16_384  # stan.go lets as many wait for their acks
+_PUBLICATIONS = 16_384  # stan.go lets this many wait for their acks
 _SUBSCRIPTIONS = 8192
 _DELIVERIES = 16_384
 _CLIENTS = 4096
 _SECOND_NS = 10**9
-# First bytes of messages that no subject explains: their field 1 (protobuf), a number or a text.
+# First bytes of messages that no subject explains: protobuf field 1, a number or a string.
 _BEGINNINGS = (b"\x08", b"\x0a")
 
 
@@ -75,14 +75,14 @@ class _Request:
         return False
 
     def close(self, anomaly: str | None) -> Iterable[Record]:
-        """The row; none for a message that only looked like a request."""
+        """Ends the request; returns its row, unless the message only looked like a request."""
         if anomaly:
             mark(self.row, anomaly)
         return () if self.row.evidence == "shape" else (self.row,)
 
 
 class Streaming:
-    """One session, of a client or of the streaming server itself."""
+    """The state of one session, of a client or of the streaming server itself."""
 
     def __init__(self) -> None:
         self._subjects = StreamingSubjects()
@@ -98,11 +98,11 @@ class Streaming:
         self._has_begun = False
 
     def add(self, frame: LayerFrame) -> Iterable[Record]:
-        """The rows that the frame completes."""
+        """Reads the next frame; returns the rows that it completes."""
         subject = frame.subject or ""
         if self._has_begun:
             return self._read(frame, subject)
-        # Most sessions have none of this: until a frame shows something, only those that may are looked at.
+        # Most sessions have no NATS Streaming: until a frame shows some, only frames that may are read.
         if frame.content[:1] not in _BEGINNINGS and not subject.startswith("_STAN."):
             return ()
         rows = self._read(frame, subject)
@@ -110,7 +110,7 @@ class Streaming:
         return rows
 
     def _read(self, frame: LayerFrame, subject: str) -> Iterable[Record]:
-        """The rows of a frame, by the subjects known so far."""
+        """Reads a frame by the subjects known so far; returns the rows that it completes."""
         purpose = self._subjects.purpose(subject)
         if purpose:
             return self._request_rows(frame, purpose)
@@ -136,7 +136,7 @@ class Streaming:
         yield from self._publications.values()
 
     def _request_rows(self, frame: LayerFrame, purpose: Purpose) -> Iterable[Record]:
-        """A message to a subject of the server."""
+        """Reads a message to a subject of the server."""
         if frame.status is not None:
             return ()
         row = new_row(frame, purpose.op, purpose.evidence)
@@ -155,12 +155,12 @@ class Streaming:
         return self._exchanges.ask(frame.reply, _Request(frame, row, self._reader(purpose.op)))
 
     def _reader(self, op: str) -> Callable[[StreamingRecord, LayerFrame], None]:
-        """What reads the answer of a request."""
+        """The function that reads the answer to a request."""
         return {"connect": self._connected, "subscribe": self._subscribed}.get(op, _ended)
 
     def _discovery(self, frame: LayerFrame) -> Iterable[Record]:
-        """A request that may be for a connection, under a prefix that is not the default: a row only if the
-        answer names the subjects of a server."""
+        """Reads what may be a connection request under a prefix that is not the default. It becomes a row
+        only if the answer names the subjects of a server."""
         if frame.content[:1] != b"\x0a":
             return ()
         request = parsed(ConnectRequest, frame)
@@ -174,7 +174,7 @@ class Streaming:
         return self._exchanges.ask(frame.reply or "", question)
 
     def _meet(self, request: ConnectRequest, row: StreamingRecord) -> None:
-        # Clients of older versions have no connection id: many of them have the same one, which is empty.
+        # Older clients have no connection id, so many of them share the empty one.
         if max(len(self._clients), len(self._heartbeats)) < _CLIENTS:
             self._clients[request.conn_id] = printable(request.client_id)
             self._heartbeats[request.heartbeat_inbox] = row
@@ -201,7 +201,7 @@ class Streaming:
         row.client_id = printable(message.client_id) or self._clients.get(message.conn_id)
         row.guid, row.channel = printable(message.guid) or None, printable(message.subject)
         show_payload(row, frame, message.data)
-        # A capture that begins later proves it by channel and subject alone, so they have to agree.
+        # If the capture begins later, only channel and subject prove the publication, so they have to agree.
         return purpose.evidence == "discovered" or (
             bool(message.guid) and message.subject == purpose.channel
         )
@@ -222,7 +222,7 @@ class Streaming:
         self._held.add(row.payload)
 
     def _published_as(self, guid: str) -> StreamingRecord | None:
-        """The publication, which no longer waits."""
+        """Removes and returns the publication with this guid; None if none waits."""
         row = self._publications.pop(guid, None)
         if row:
             self._held.remove(row.payload)
@@ -288,7 +288,7 @@ class Streaming:
         return True
 
     def _heartbeat(self, frame: LayerFrame, subject: str) -> Iterable[Record]:
-        """The server asks whether a client is there."""
+        """Reads a heartbeat, with which the server checks whether a client is alive."""
         known = self._heartbeats.get(subject)
         if known is None or frame.content:
             return ()
@@ -299,7 +299,7 @@ class Streaming:
     def _deliver(
         self, frame: LayerFrame, subscription: StreamingRecord, evidence: str
     ) -> Iterable[Record]:
-        """A message to the inbox of a subscription."""
+        """Reads a message to the inbox of a subscription."""
         if frame.status is not None:
             return ()
         row = new_row(frame, "deliver", evidence)
@@ -326,7 +326,7 @@ class Streaming:
     def _ack(
         self, frame: LayerFrame, subscription: StreamingRecord | None, evidence: str
     ) -> Iterable[Record]:
-        """An ack of a delivery."""
+        """Reads the ack of a delivery."""
         ack = parsed(Ack, frame)
         row = new_row(frame, "ack", evidence)
         if subscription:
@@ -342,8 +342,9 @@ class Streaming:
         return (row,)
 
     def _shaped(self, frame: LayerFrame, subject: str) -> Iterable[Record]:
-        """A message to an inbox whose request was not captured: a delivery if another one of its channel,
-        with a higher sequence or redelivered, came there; an ack if it names such a delivery."""
+        """Reads a message to an inbox whose request was not captured. It is a delivery if it follows another
+        message of its channel there, with a higher sequence or redelivered; an ack if it names a delivery.
+        """
         if frame.content[:1] == b"\x0a":
             ack = parsed(Ack, frame)
             if (
@@ -383,7 +384,7 @@ _REQUESTS: dict[str, Callable[[Streaming, StreamingRecord, LayerFrame, Purpose],
 
 
 def _ended(row: StreamingRecord, frame: LayerFrame) -> None:
-    """Reads the answer of a request that has none but an error."""
+    """Reads the answer to a request, if that answer has nothing but an error."""
     response: SubscriptionResponse | CloseResponse | PingResponse | None
     if row.op == "ping":
         response = parsed(PingResponse, frame)

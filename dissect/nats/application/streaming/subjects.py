@@ -1,8 +1,9 @@
 """The subjects of a NATS Streaming server: which message goes where.
 
-A client asks `_STAN.discover.CLUSTER`, or another prefix that its server was configured with; the answer
-names all other subjects (stan.go: pb/protocol.proto, nats-streaming-server: server/server.go). Where that
-exchange was not captured, the default subjects still show the type of a message, if its payload agrees.
+A client sends its connection request to `_STAN.discover.CLUSTER`, or to another prefix that its server is
+configured with; the answer names all other subjects (stan.go: pb/protocol.proto, nats-streaming-server:
+server/server.go). If that exchange was not captured, the default subjects still show the type of a message,
+provided that its payload agrees.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class StreamingSubjects:
         self._prefixes: dict[str, Purpose] = {}
 
     def learn(self, cluster: str, response: ConnectResponse) -> None:
-        """Takes the subjects that a server names."""
+        """Adds the subjects that a server names in its answer to a connection request."""
         if len(self._known) >= _MOST or len(self._prefixes) >= _MOST:
             return
         for op, subject in (
