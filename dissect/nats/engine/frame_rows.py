@@ -212,8 +212,8 @@ Cells = Callable[[Sequence[Frame]], list[Value | bytes]]
 @cache
 def cells_of(frame: type[Frame], column: str) -> Cells | None:
     """The function that makes the values of a column for frames of this class, without rows; None if they
-    have no such value. Texts are the bytes of the wire, empty where they are absent. Not for
-    `ROW_COLUMNS`, nor for columns that are the same for a whole run."""
+    have no such value. Texts are bytes as on the wire, empty if absent. Not for `ROW_COLUMNS`, nor for
+    columns that are the same for a whole run."""
     names = {*frame._fields}
     is_text = column in _TEXTS and column in names
     value = f"frame.{column}" if is_text else _own_value(column, names)

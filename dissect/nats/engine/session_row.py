@@ -32,7 +32,7 @@ _PEER_NAMES = (
 
 
 def session_row(connection: Connection, session: Session) -> SessionRecord:
-    """The row of a session, up to the present state. Finishes the session."""
+    """Finishes the session, and makes its row from the present state."""
     flow, framing = connection.flow, connection.framing
     session.finish(flow.last_ns if flow.end in (End.FIN, End.RST) else None, framing.handshake)
     counts = [framing.byte_counts(direction) for direction in Direction]
@@ -153,10 +153,10 @@ def _add_frames(record: SessionRecord, session: Session, kind: Kind | None) -> N
 
 
 def _slow_consumer(record: SessionRecord, flow: Flow) -> str | None:
-    """The evidence that the server closed the connection because of a slow consumer: `error` if it said so,
-    `stalled` if the receiver had stopped it; None without evidence. nats-server closes such a connection when
-    its write deadline has passed or too many bytes are pending, mostly without an -ERR, which could not be
-    sent either (server/client.go, `flushOutbound`)."""
+    """The evidence that the server closed the connection because of a slow consumer: `error` if an -ERR says
+    so, `stalled` if the receiver had stopped the sender; None without evidence. nats-server closes such a
+    connection when its write deadline has passed or too many bytes are pending, usually without an -ERR,
+    because that could not be sent either (server/client.go, `flushOutbound`)."""
     if any(text.lower().startswith("slow consumer") for text in record.errors or ()):
         return "error"
     slow = gave_up_on(flow)

@@ -25,7 +25,7 @@ from .finished_session import FinishedSession, LastRows
 from .frame_rows import FrameRows
 from .session_row import add_facts, session_row
 
-# This many groups are processed together, so that code and data stay in the processor's caches: it saves a
+# This many groups are processed together, so that code and data stay in the processor's caches, which saves a
 # third of the time. Groups with large frames are processed sooner.
 _GROUP_EVENTS = 256
 _TOGETHER_BYTES = 1 << 20
@@ -208,7 +208,7 @@ class SessionTables:
         self._wants_anomalies = "anomalies" in tables
 
     def resume(self, runs: bool) -> None:
-        """Continues in another table builder: charges its quota, and makes runs of frames if it does."""
+        """Continues in another table builder: charges its quota, and makes runs of frames if `runs`."""
         self._runs = runs
         if self._session:
             self._session.recharge()
