@@ -12,9 +12,9 @@ Frames that become columns are packed instead of rendered, and the parent puts c
 (`output.shared_frames`).
 
 Workers are spawned, not forked, although forking would save each of them half a second of imports: pyarrow
-and numpy start threads when they are imported, which a forked process does not have, while their locks may be
-held for ever. Workers do not import the main module of the program. So it needs no
-`if __name__ == "__main__"`, but a renderer cannot be defined there.
+and numpy start threads on import. A forked process lacks these threads, but their locks may stay held in it
+forever. Workers do not import the program's main module, so that module needs no
+`if __name__ == "__main__"`, but a renderer cannot be defined in it.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def sharded(
 def sharded_frames(
     job: TableJob[Row], jobs: int, report: CaptureReport
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The frames as batches with the columns that the job wants `packed`. Otherwise the same as `sharded`."""
+    """The frames as record batches with the columns in `job.packed`. Otherwise the same as `sharded`."""
     frames = SharedFrames(TABLES["frames"].window)
     with _pool(job, jobs, report) as pool:
         yield from frames.in_order([map(_part, pool.batches(each)) for each in pool.workers])
@@ -135,7 +135,7 @@ def merged(streams: Iterable[Iterator[Entry[Row]]], table: str) -> Iterator[Row]
 
 
 class _Worker:
-    """A worker process. `batches` were received and not used yet; `over` is true after the last one."""
+    """A worker process. `batches` are received but not used yet; `over` is true after the last one."""
 
     def __init__(self, process: SpawnProcess, connection: Connection) -> None:
         self.process = process
@@ -229,7 +229,7 @@ def _start(job: TableJob[Row], number: int, jobs: int) -> _Worker:
     # Imported here, because most commands start no process, and the import takes a twentieth of their start.
     from multiprocessing import get_context, resource_tracker
 
-    # Started here, because it unblocks SIGINT, also if `start` starts it (CPython:
+    # Started before SIGINT is blocked: starting it unblocks SIGINT, even inside `process.start` (CPython:
     # ResourceTracker.ensure_running).
     resource_tracker.ensure_running()
     context = get_context("spawn")
@@ -253,7 +253,7 @@ def _start(job: TableJob[Row], number: int, jobs: int) -> _Worker:
 @contextmanager
 def _without_main() -> Iterator[None]:
     """Hides the main module from multiprocessing, which would make each worker import it: a script without
-    `if __name__ == "__main__"` would then start workers of its own."""
+    `if __name__ == "__main__"` would then start more workers."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:

@@ -46,7 +46,7 @@ pipe."""
 
 class EntryBatch(NamedTuple):
     """Entries in order, and the capture report so far, without the files before `first_file`. `packed` frames
-    come before the entries. `last` is whether the worker sends no other batch."""
+    come before the entries. `last` tells that the worker sends no other batch."""
 
     entries: list[Entry[object]]
     report: CaptureReport
@@ -79,8 +79,8 @@ class TableJob(Generic[Row]):
 
 
 def tune_garbage_collector() -> None:
-    """Makes Python collect garbage less often, which saves a twentieth of the time. Little garbage needs it:
-    imported modules stay, and rows form no cycles."""
+    """Makes Python collect garbage less often, which saves a twentieth of the time. There is little garbage
+    to collect: imported modules stay, and rows form no cycles."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
 
