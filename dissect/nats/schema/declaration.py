@@ -16,10 +16,10 @@ from .payload import Payload
 from .records import Counts, FrameRecord, Headers, Record
 
 ARROWS = {"originator": ">", "responder": "<"}
-"""How text shows the sender: `>` who opened the TCP connection, `<` who accepted it."""
+"""How text shows the sender: `>` for the side that opened the TCP connection, `<` for the other side."""
 
 SortPosition = tuple[int | str, ...]
-"""The place of a row in its table: its time first, and no two alike but for equal rows."""
+"""The position of a row in its table. It begins with the row's time, and only equal rows share a position."""
 
 
 class Type(Enum):
@@ -35,8 +35,9 @@ class Type(Enum):
 
 
 class Column(NamedTuple):
-    """One column of a table. `optional`: it may be absent. `field` is the record's field that holds the
-    value: the column's own, but for `time`, which says the table's time column as a time."""
+    """One column of a table. `optional` tells that values may be absent. `field` is the record's field with
+    the value: it has the column's name, except for `time`, which shows the table's time column as a time.
+    """
 
     name: str
     type: Type
@@ -57,7 +58,7 @@ _TYPES = {
 
 @cache
 def columns_of(record: type[Record], time: str) -> tuple[Column, ...]:
-    """The columns of a class of records, with `time` beside the column of that name."""
+    """The columns of a class of records. After the column named by `time` comes the column "time"."""
     hints = get_type_hints(record, include_extras=True)
     found = []
     for name in [item.name for item in fields(record)]:  # type: ignore[arg-type]  # a dataclass
@@ -75,12 +76,13 @@ def columns_of(record: type[Record], time: str) -> tuple[Column, ...]:
 
 
 class TextColumn(NamedTuple):
-    """A column of the text that people read; `cell` makes its text from a record.
+    """A column of text output; `cell` makes its text from a record.
 
-    On a narrow terminal `shorter` shortens the cells and `short` is the title. With `gives` cells may be cut.
-    `rank` is the order in which columns are left out: the highest first, then those of rank 0 from the right,
-    those with an `alarm` and the first column last. `usual` is the width where rows are shown as they come.
-    A row with a value in an `alarm` column is red. With `always` the column is shown even without values.
+    On a narrow terminal, `shorter` shortens the cells, and `short` is the title. With `gives`, cells may be
+    cut. `rank` is the order in which columns are left out: the highest first, then those of rank 0 from the
+    right, those with an `alarm` and the first column last. `usual` is the width if rows are shown as they
+    come. A row with a value in an `alarm` column is red. With `always`, the column is shown even without
+    values.
     """
 
     name: str
@@ -136,10 +138,10 @@ class ApplicationState(Protocol):
 
 @dataclass(slots=True)
 class Item(Record):
-    """What a stage of a grouped layer says about a frame, for the stage with this number.
+    """Data about a frame in a grouped layer, for the stage with this number.
 
     That stage gets the items with the same `key` together, ordered by `ts_ns`, `session` and `number`. `body`
-    has values of Python's own types only, so that it can be written to disk or sent to another machine.
+    has only values of built-in types, so that it can be written to disk or sent to another machine.
     """
 
     stage: int
@@ -155,15 +157,15 @@ Group = Iterator[Item]
 
 
 class Work(Protocol):
-    """All items of a grouped layer, by stage: on this machine or in the tasks of many."""
+    """All items of a grouped layer, by stage: on this machine, or in tasks on many machines."""
 
     def run(self, stage: int, function: Callable[[Iterator[Group]], Iterable[Item]]) -> None:
-        """Calls the function with groups of a stage, each group once; its items are for later stages. Several
-        tasks may each call it with some of the groups. The items of this stage are freed.
-        """
+        """Calls the function with the groups of a stage, each group once, and adds the items that it returns,
+        which are for later stages. Several tasks may each call it with some of the groups. Then frees the
+        items of this stage."""
 
     def first(self, stage: int, limit: int) -> list[Item]:
-        """The first items of a stage, in order of their keys, and then as in a group."""
+        """The first items of a stage, in order of their keys, and within a key as in a group."""
 
 
 class LastStage(NamedTuple):
@@ -187,10 +189,10 @@ class ApplicationLayer:
         layer = ApplicationLayer(frozenset({"PUB", "HPUB"}), Sizes)
 
     `ops` are the operations of the frames that it reads: the payloads of other frames are not kept, and Spark
-    does not move them. `start` makes a state, which gets the frames of one session in order and returns rows
-    as soon as they are complete, so that it limits its own memory. `start` is importable by name, because
-    other processes call it, and the state depends on its frames only: then every way to run the layer gives
-    the same rows.
+    does not move them. `start` makes a state, which gets the frames of one session in order. To limit its
+    memory, a state returns rows as soon as they are complete. `start` must be importable by name, because
+    other processes call it, and the state must depend only on its frames, so that every way to run the layer
+    gives the same rows.
 
     A layer `across` sessions has one state for all of them; their frames come interleaved in any order, and
     its rows must not depend on that order. A `grouped` layer has one state for each session, whose rows are
@@ -203,8 +205,8 @@ class ApplicationLayer:
     grouped: Callable[[Work], LastStage] | None = None
 
     def rows(self, frames: Iterable[LayerFrame]) -> Iterator[Record]:
-        """The rows of frames that the layer wants: of one session, or of all if it is `across` and not
-        `grouped`. Of a grouped layer these are items."""
+        """The rows of frames that the layer reads: of one session, or of all if it is `across` and not
+        `grouped`. For a grouped layer, the rows are items."""
         state = self.start()
         for frame in frames:
             yield from state.add(frame)
@@ -219,7 +221,7 @@ class Unchanged:
         return (frame,)
 
     def finish(self) -> Iterable[Record]:
-        """Nothing is left."""
+        """Returns nothing."""
         return ()
 
 
@@ -228,10 +230,10 @@ class Table:
     """One table.
 
     `row` is the class of its records, `time` the column with the time of a row, and `position` orders the
-    rows. `window` is how many rows are held back to bring late ones into order: a row that comes later
-    than that stays late. `at_end` tells that rows are complete only when their connection is over. A table
-    without `text` columns has a line of its own (`output.text_lines`). `layer` makes the rows; the engine
-    itself makes those of a table without. With `payloads` frames keep their payloads, which takes time.
+    rows. `window` is the number of rows that are held back to bring late rows into order: a row that comes
+    even later stays late. `at_end` tells that rows are complete only when their connection is over. A table
+    without `text` columns has its own line format (`output.text_lines`). `layer` makes the rows; without it,
+    the engine makes them. With `payloads`, frames keep their payloads, which takes time.
     """
 
     name: str
@@ -254,10 +256,10 @@ class Table:
 
     @property
     def shows_payloads(self) -> bool:
-        """Whether its rows are about one message each and show the payload, when asked to."""
+        """Whether its rows are about one message each and show the payload if requested."""
         return "payload" in {item.name for item in fields(self.row)}  # type: ignore[arg-type]  # a dataclass
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of its records. Found when a table is first used, as a command uses few of all."""
+        """The columns of its records, found on first use, because a command uses few tables."""
         return columns_of(self.row, self.time)  # type: ignore[arg-type]  # a class can be hashed

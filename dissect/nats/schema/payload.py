@@ -22,9 +22,8 @@ class Payload(Enum):
         raise ValueError(f"payload must be {', '.join(each.value for each in cls)}, not {value!r}")
 
     def columns(self, data: bytes, is_whole: bool) -> tuple[str | None, str | None]:
-        """The values of the columns `payload` and `payload_sha256`. Of a payload that is not whole, which a
-        snap length has cut or which has gaps, the captured bytes are shown and there is no digest.
-        """
+        """The values of the columns `payload` and `payload_sha256`. If a payload is not whole, because the
+        snap length cut it or it has gaps, the captured bytes are shown, and there is no digest."""
         if self is Payload.TEXT:
             return text_of(data), None
         if self is Payload.BASE64:

@@ -3,8 +3,8 @@
 Columns are declared here only, and every output format is made from these declarations, so a column is
 the same everywhere. Times are int nanoseconds since the epoch (`_ns`), sizes are bytes. Wire text (subject,
 reply, sid, queue, account) is UTF-8 with invalid bytes as `\\xNN`. An absent value is None, and so is an
-empty list or map; writers leave it out. A meaning stands alone, because Parquet files and Spark's tables
-have it as the comment of the column.
+empty list or map; writers leave it out. Each meaning must be clear by itself, because Parquet files and
+Spark tables have it as the comment of the column.
 """
 
 from __future__ import annotations
@@ -355,16 +355,16 @@ def text_of(data: bytes) -> str:
 
 
 UNPRINTABLE = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
-"""Characters that may do something to a terminal, by their codes, and how to write each of them."""
-# Line ends that are not control characters, and marks that turn the direction of the text after them.
+"""The replacements of characters that may affect a terminal, by their codes."""
+# Line ends that are not control characters, and marks that change the direction of the text after them.
 UNPRINTABLE |= {
     code: f"\\u{code:04x}"
     for code in (0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 }
-# Bytes of file names and arguments that are not UTF-8, as Python has them.
+# Surrogates, which Python uses for bytes of file names and arguments that are not UTF-8.
 UNPRINTABLE |= {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(128, 256)}
 
 
 def printable(text: str) -> str:
-    """Text that does nothing to a terminal: control characters as `\\xNN` or `\\uNNNN`."""
+    """Text that cannot affect a terminal: control characters become `\\xNN` or `\\uNNNN`."""
     return text if text.isprintable() else text.translate(UNPRINTABLE)
