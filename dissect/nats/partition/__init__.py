@@ -1,2 +1,1 @@
-"""Exact division of captures, and of the work on them, into partitions for many tasks. Nothing here needs
-Spark."""
+"""Divides captures, and the work on them, exactly into partitions for many tasks. Does not need Spark."""

@@ -116,7 +116,7 @@ def read_byte_range(
 
 
 def records(byte_range: ByteRange, report: FileReport, embedded: KeyLog | None = None) -> Reading:
-    """Does the same as `read_byte_range`, and returns the state at the end of reading."""
+    """Yields the packets, as `read_byte_range` does, and returns the state at the end of reading."""
     report.last_ns = byte_range.before_ns
     stop = NOWHERE if byte_range.stop is None else byte_range.stop
     check_unchanged(byte_range)

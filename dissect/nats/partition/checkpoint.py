@@ -65,8 +65,8 @@ class Dissector:
             "key_logs": self._connections.key_logs,
             "sessions": self._table_builder.quota,
         }
-        # Reducers are looked up by type, in C: `persistent_id` would be called for each of the objects of
-        # a state, of which there are about a thousand.
+        # Reducers are looked up by type, in C. `persistent_id` would be called for each object of a state,
+        # and a state has about a thousand.
         named = partial(_named, {id(value): name for name, value in self._shared.items()})
         self._reducers: dict[type, Callable[[Any], _Reduced]] = {
             **copyreg.dispatch_table,
@@ -169,7 +169,7 @@ def _named(names: dict[int, str], value: object) -> _Reduced:
 
 
 def shared(name: str) -> object:
-    """The object that all flows of a dissector share: the dissector that loads a state puts its own here."""
+    """Stands for an object that all flows share: the dissector that loads a state puts its own here."""
     raise LookupError(name)
 
 
@@ -186,7 +186,7 @@ class _Unpickler(pickle.Unpickler):
         self._of_dissector = of_dissector
 
     def find_class(self, module: str, name: str) -> object:
-        """As for every pickle, but for `shared`: the objects of this dissector."""
+        """Finds `shared` in the objects of this dissector, and everything else as every unpickler does."""
         if module == __name__ and name == shared.__name__:
             return self._of_dissector.__getitem__
         return super().find_class(module, name)

@@ -4,9 +4,9 @@
     shares = divided(samples, 2)
     parser = shares.parser(0)      # passes on the segments of share 0
 
-No task then needs the state in which a flow reaches the middle of a capture, so a few tasks are done sooner
-than if they cut the capture: `is_faster` estimates that. The samples decide how much work each share is, and
-nothing else: any division gives the same rows.
+No task then needs the state in which a flow reaches the middle of a capture, so a few tasks finish sooner
+than if they cut the capture: `is_faster` estimates that. The samples only balance the work of the shares: any
+division gives the same rows.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ..types import Packets, Segment
 # The sizes in bytes of captures that are worth a sample: a smaller one takes a second either way, and a task
 # that fails would have to read all of a larger one again.
 CAPTURE_BYTES = range(32 << 20, 4 << 30)
-# Packets of a partition in its sample, and flows that get a share by their work; all others are small.
+# Packets in the sample of a partition, and flows that are assigned to shares by their work. Others are small.
 _SAMPLED = 4096
 _FLOWS = 4096
-# The time to dissect all packets, and to survey, stitch and decode them in chunks, beside the time to read
-# them: 18 and 44 us a packet beside 2.6 (a million packets whose subjects never repeat, CPython 3.11).
+# The time to dissect all packets, and the time to survey, stitch and decode them in chunks, as multiples of
+# the time to read them: 18 and 44 us a packet to 2.6 (a million packets, no subject repeats, CPython 3.11).
 _DISSECT = 7
 _IN_CHUNKS = 17
 
@@ -34,8 +34,8 @@ _IN_CHUNKS = 17
 @dataclass(frozen=True, slots=True)
 class FlowShares:
     """A division of flows into `count` shares. `assigned` has the shares of some flows by their `flow_hash`;
-    the hash itself divides the others. `largest` is the part of the sampled work that the largest share has,
-    from 0 to 1."""
+    the hash itself divides the others. `largest` is the fraction of the sampled work in the largest share.
+    """
 
     count: int
     assigned: Mapping[int, int]
@@ -47,12 +47,12 @@ class FlowShares:
         return PacketParser(lambda value: share_of(value, value % count) == number)
 
     def is_faster(self, tasks: int) -> bool:
-        """Whether the shares, all at once, take less time than a capture in chunks, `tasks` at once."""
+        """Whether all shares at once take less time than the capture in chunks, `tasks` of them at once."""
         return 1 + _DISSECT * self.largest < _IN_CHUNKS / tasks
 
 
 def sampled(packets: Iterable[Packets]) -> Counter[int]:
-    """The work for each flow in the first packets: how many have payload, by `flow_hash`."""
+    """The work for each flow in the first packets: the number of packets with payload, by `flow_hash`."""
     work: Counter[int] = Counter()
     for segment in islice(PacketParser().feed(packets), _SAMPLED):
         if isinstance(segment, Segment) and segment.length:

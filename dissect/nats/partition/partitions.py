@@ -2,8 +2,8 @@
 
 The turn of a record in the timeline (see merge.py) is the largest time of any record up to it in its file: a
 record that goes back in time comes directly after the record before it. The records of all files are merged
-in order of their turns, and of files where turns are equal. So where files overlap, the timeline can be cut
-at any time; elsewhere a partition is one byte range.
+in order of their turns and, if turns are equal, of their files. So where files overlap, the timeline can be
+cut at any time; elsewhere a partition is one byte range.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def index_captures(
     max_expanded: int | None = None,
 ) -> tuple[list[list[RecordIndex]], int]:
     """The captures that the inputs name, each cut into proven byte ranges of about this size, and the
-    number of byte ranges whose beginning was guessed wrong. `walk_all` is that of `record_index.prove_all`,
+    number of byte ranges whose beginning was guessed wrong. `walk_all` is as for `record_index.prove_all`,
     and `max_expanded` limits the contents of compressed files (`decompress.bounded`)."""
     files = [cut(path, size_bytes, max_expanded) for path in captures(paths, report)]
     return prove_all(files, walk_all)

@@ -32,7 +32,7 @@ class RecordIndex:
     """The result of walking a byte range.
 
     `byte_range` begins where the first record was found. `report` is the part of the file's report that is
-    about this byte range. `smallest_ns` is the smallest time in it. `rising` is whether no packet is earlier
+    about this byte range. `smallest_ns` is the smallest time in it. `rising` tells that no packet is earlier
     than a packet before it. `ended` is the state at the end of the walk: before the next record, or at
     `report.fault`.
     """
@@ -246,8 +246,8 @@ def _placed(walked: RecordIndex, byte_range: ByteRange) -> RecordIndex:
 
 
 def _begins_section(walked: RecordIndex) -> bool:
-    """Whether a section begins in the byte range itself: the reader counts one of its own, and the context
-    begins another."""
+    """Whether a section begins in the byte range itself. The reader's count includes one that it starts with
+    and one in the context."""
     return walked.ended.sections > 2 or not pcapng.is_section(walked.byte_range.context)
 
 

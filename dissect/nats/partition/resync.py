@@ -17,8 +17,8 @@ from ..capture.pcapng.section import ORDERS
 # `data`, or -1 if no record begins there.
 Step = Callable[[bytes, int], int]
 
-# The earliest time of a plausible record, in seconds since 1970 (it is 2001). No fraction of a second is as
-# large, neither in microseconds nor in nanoseconds. Without this test a record would also be found four bytes
+# The earliest time of a plausible record, in seconds since 1970: the year 2001. No fraction of a second is
+# this large, in microseconds or in nanoseconds. Without this test, a record would also be found four bytes
 # after its start: there, its fraction looks like the seconds of a record that ends at the same position.
 _CLOCKS = 10**9
 
@@ -36,8 +36,8 @@ def span(context: bytes) -> int:
 
 
 def first_record(context: bytes, data: bytes, whole: bool) -> int | None:
-    """The position in `data` where a record of the capture seems to begin; None if there is none. `whole` is
-    whether the file ends with `data`."""
+    """The position in `data` where a record of the capture seems to begin; None if there is none. `whole`
+    tells that the file ends with `data`."""
     if pcapng.is_section(context):
         order = ORDERS[context[8:12]]
         size_at, align, steps = 4, 4, [_block_step(order)]
@@ -58,7 +58,7 @@ def first_record(context: bytes, data: bytes, whole: bool) -> int | None:
 
 def _chain(data: bytes, need: int, step: Step, looks: tuple[int, int], whole: bool) -> int | None:
     """The first position from which steps lead at least `need` bytes further, or exactly to the end of the
-    file; None if it is further away than one record is long."""
+    file; None if there is none within the length of one record."""
     size = len(data)
     # Positions from which steps lead nowhere. Without them, long runs of zeros would be walked many times.
     dead: set[int] = set()

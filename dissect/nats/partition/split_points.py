@@ -1,7 +1,7 @@
-"""Cuts a capture into pieces that are captures of their own, with the same records, byte by byte.
+"""Cuts a capture into pieces, each of them a capture, with the same records, byte by byte.
 
-Together they have the packets of the whole, in order: a cut is made only where no later packet is earlier
-than one before it, because captures are merged by time when they are read. Compressed captures are
+Together the pieces have the packets of the whole, in order: a cut is made only where no later packet is
+earlier than one before it, because captures are merged by time when they are read. Compressed captures are
 decompressed.
 """
 
@@ -15,8 +15,7 @@ from ..capture.reader import BLOCK
 from ..capture.report import FileReport
 from ..capture.sources import read_records, unpacked
 
-# There are this many positions per piece size at which a piece may end, but they are at least `_FINEST` bytes
-# apart.
+# A piece may end at this many positions per piece size, but the positions are at least `_FINEST` bytes apart.
 _FINENESS = 64
 _FINEST = 1 << 12
 
@@ -35,7 +34,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Part of a piece, with its smallest and largest times; None without packets. `leans` is that of
+    """Part of a piece, with its smallest and largest times; None without packets. `leans` is as in
     `capture.reader.Ended`."""
 
     piece: Piece
@@ -66,7 +65,7 @@ def pieces(path: str, size_bytes: int, report: FileReport) -> list[Piece]:
 
 
 def bytes_of(path: str, made: Sequence[Piece]) -> Iterator[tuple[int, bytes]]:
-    """The contents of the files for these pieces: numbers of pieces, in order, each with some bytes of it."""
+    """The contents of the pieces' files: pairs of a piece's number, in order, and some of its bytes."""
     with unpacked(path, FileReport(path, "")) as blocks:
         for number, piece in enumerate(made):
             blocks.fill(len(_SECTION))

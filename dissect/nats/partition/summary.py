@@ -70,8 +70,9 @@ class PacketBytes(NamedTuple):
 
 
 class DirectionBuilder:
-    """One direction of a flow. All bytes before offset `at` are in steps; `context`, if known, is that of the
-    next ones. Contexts are compared by identity: a decoder makes a new one whenever it changes."""
+    """One direction of a flow. All bytes before offset `at` are in steps; `context`, if known, is the context
+    of the next bytes. Contexts are compared by identity: a decoder makes a new one whenever it changes.
+    """
 
     __slots__ = (
         "builder index key packets first_seq ack_seq next_seq size last peer early fills"
@@ -360,7 +361,7 @@ class FlowSummaryBuilder:
         self._reply_subjects.add(reply)
 
     def summary(self, latest_ns: int, carries: bool) -> ChunkSummary:
-        """The summary of the flow. `latest_ns` is that of `ChunkSummary`; `carries` keeps sums by subject."""
+        """The summary of the flow. `latest_ns` is as in `ChunkSummary`; `carries` keeps sums by subject."""
         steps = self._all_steps()
         if steps is not None:
             name_operations(steps)

@@ -32,8 +32,8 @@ from .summary import DirectionBuilder, FlowSummaryBuilder
 # The number of flows that are observed. The packets of further flows have to be read again.
 _FLOWS = 1 << 16
 # After this many packets with payload, a midstream flow has only a summary. A smaller number would save
-# little, because a busy flow has thousands of packets in a partition; and more flows would be read again that
-# had been silent before and begin here.
+# little, because a busy flow has thousands of packets in a partition; and more flows would have to be read
+# again because they had been silent before and begin here.
 _SETTLED_PACKETS = 256
 
 
@@ -60,7 +60,7 @@ class Survey(Dissector):
             pass
 
     def states(self) -> dict[bytes, bytes]:
-        """The states of open flows, as of `save`. Flows that have only a summary are not among them."""
+        """The states of open flows, as from `save`. Flows that have only a summary are not among them."""
         return self.save()
 
     def summaries(self) -> dict[bytes, bytes]:
