@@ -1,10 +1,10 @@
 """TLS secrets from key logs: files in NSS format, and the Decryption Secrets Blocks of pcapng files.
 
 A line is `LABEL CLIENT_RANDOM SECRET`, the last two in hexadecimal
-(https://datatracker.ietf.org/doc/draft-ietf-tls-keylogfile/); all others are passed over, as the format asks.
-Secrets stay in the process that reads them: connections that another process goes on with carry the names of
-files, never a secret. Secrets that a capture has in it are for the captures of the same dissection only, and
-for all of their packets, wherever in a file the secrets stand: some programs write them after the packets.
+(https://datatracker.ietf.org/doc/draft-ietf-tls-keylogfile/); other lines are skipped, as the format asks.
+Secrets stay in the process that reads them: a connection that continues in another process takes along the
+names of files, never a secret. Secrets embedded in a capture apply only to the captures of the same
+dissection, but to all of their packets, because some programs write secrets after the packets.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from time import monotonic
 from ..errors import CaptureError, MissingLibrary
 
 MOST_SECRETS = 1_000_000
-"""Of one file, of the kinds in `LABELS`. They take 210 MB of memory if each is of another connection (TLS
-1.2), and 75 MB if each connection has four (TLS 1.3)."""
+"""The limit on secrets of one file, of the kinds in `LABELS`. They take 210 MB of memory if each belongs to
+another connection (TLS 1.2), and 75 MB if each connection has four (TLS 1.3)."""
 
 LABELS = (
     "CLIENT_RANDOM",
@@ -30,35 +30,38 @@ LABELS = (
     "CLIENT_TRAFFIC_SECRET_0",
     "SERVER_TRAFFIC_SECRET_0",
 )
-"""The kinds of secrets that protect records. Others, such as those of exporters, are passed over."""
+"""The kinds of secrets that protect records. Others, such as those of exporters, are skipped."""
 _CODES = {label: code for code, label in enumerate(LABELS)}
 _CODES_IN_LINES = {label.encode(): code for label, code in _CODES.items()}
 
 _REFRESH_SECONDS = 0.1
-"""How long a secret that was not in a file is not looked for again: a connection without secrets asks for
-each record. The first times always look, because a file that grows may be a moment late."""
+"""After a secret was not found, the file is not read again for it for this long, because a connection without
+secrets asks for one with each record. The first `_FIRST_TIMES` requests always read the file, because a file
+that grows may be a moment late."""
 _FIRST_TIMES = 8
-_MOST_MISSING = 10_000  # secrets; more of them are looked for as if they had never been
+_MOST_MISSING = 10_000  # missing secrets that are remembered; if there are more, all are forgotten
 
 _RANDOM_BYTES = 32
 _MOST_SECRET_BYTES = 64  # of the longest hash; a master secret has 48
-# The shortest label, a random, and a secret of one byte. Shorter lines are read 6 times as fast.
+# The shortest label, a random, a secret of one byte, and two blanks. Shorter lines take a sixth of the time.
 _LEAST_LINE_BYTES = min(map(len, LABELS)) + 2 * _RANDOM_BYTES + 4
 _MOST_LINE_BYTES = 1024
 
 
 class KeyLog:
-    """The secrets of one file. The file may grow while it is used, or be begun again."""
+    """The secrets of one file. While it is used, the file may grow or start anew."""
 
     def __init__(self, path: str = "") -> None:
         self.path = path
-        # By client random, one after the other: the code of a label, the size of the secret, the secret. A
+        # By client random: for each secret, the code of its label, its size, and the secret, concatenated. A
         # dictionary and an object for each would take twice the memory.
         self._secrets: dict[bytes, bytes] = {}
         self._count = 0
         self._read_bytes = 0
         self._rest = b""
-        self._missing: dict[tuple[bytes, str], tuple[int, float]] = {}  # times, when to look again
+        self._missing: dict[tuple[bytes, str], tuple[int, float]] = (
+            {}
+        )  # requests, time of the next read
 
     def __bool__(self) -> bool:
         return bool(self._secrets)
@@ -79,7 +82,7 @@ class KeyLog:
         return (each for each, held in reversed(self._secrets.items()) if _secret_in(held, code))
 
     def find(self, client_random: bytes, label: str) -> bytes | None:
-        """A secret of the connection whose ClientHello has this random; None: it is not known yet."""
+        """A secret of the connection whose ClientHello has this random; None if it is not known yet."""
         code = _CODES[label]
         found = _secret_in(self._secrets.get(client_random, b""), code)
         if found or not self.path:
@@ -100,7 +103,7 @@ class KeyLog:
             size = os.stat(self.path).st_size
             if size == self._read_bytes:
                 return
-            if size < self._read_bytes:  # it was begun again
+            if size < self._read_bytes:  # the file started anew
                 self._read_bytes, self._rest = 0, b""
             with open(self.path, "rb") as file:
                 file.seek(self._read_bytes)
@@ -111,10 +114,10 @@ class KeyLog:
             raise CaptureError(self.path, f"the key log cannot be read: {error.strerror}") from None
 
     def add(self, data: bytes, path: str = "") -> None:
-        """Takes the next bytes of the log. Raises CaptureError beyond `MOST_SECRETS`; `path` is the file that
-        these bytes come from, if it is another one."""
+        """Adds the next bytes of the log. Raises CaptureError beyond `MOST_SECRETS`; `path` is the file that
+        these bytes come from, if it is not the log's own."""
         *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > _MOST_LINE_BYTES:  # no line of this format
+        if len(self._rest) > _MOST_LINE_BYTES:  # too long for a line of this format
             self._rest = b"#"
         for line in lines:
             if len(line) >= _LEAST_LINE_BYTES:
@@ -132,7 +135,7 @@ class KeyLog:
         if len(random) != _RANDOM_BYTES or not 0 < len(secret) <= _MOST_SECRET_BYTES:
             return
         held = self._secrets.get(random, b"")
-        if _secret_in(held, code):  # a capture that is read again brings the same ones
+        if _secret_in(held, code):  # a capture that is read again has the same secrets
             return
         self._count += 1
         if self._count > MOST_SECRETS:
@@ -164,8 +167,8 @@ def can_decrypt() -> bool:
 
 
 def open_key_logs(paths: Iterable[str]) -> tuple[str, ...]:
-    """Reads key logs, and returns their absolute paths, for other processes. Raises CaptureError for one that
-    cannot be read, MissingLibrary where nothing could be decrypted."""
+    """Reads key logs, and returns their absolute paths, for other processes. Raises CaptureError if one
+    cannot be read, and MissingLibrary if the library that decrypts is not installed."""
     found = tuple(map(os.path.abspath, paths))
     if found and not can_decrypt():
         raise MissingLibrary("cryptography", "tls")
@@ -175,16 +178,16 @@ def open_key_logs(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 class KeyLogs:
-    """All secrets of one dissection: those of key log files, and those that its captures have in them.
+    """All secrets of one dissection: from key log files, and embedded in its captures.
 
-    A pickle of it has the paths of the files and no secret. A restored connection gets the key logs of the
-    dissection that goes on with it.
+    A pickle of it has the paths of the files, but no secret. A restored connection gets the key logs of the
+    dissection that continues it.
     """
 
     def __init__(self, paths: tuple[str, ...] = ()) -> None:
         self._paths = paths
         self.embedded = KeyLog()
-        """The secrets in the captures, to which their readers add."""
+        """The secrets embedded in the captures; the readers of captures add them."""
 
         self._look_ahead: Callable[[KeyLog], None] | None = None
 
@@ -192,13 +195,13 @@ class KeyLogs:
         return KeyLogs, (self._paths,)
 
     def look_ahead_with(self, read: Callable[[KeyLog], None]) -> None:
-        """Before secrets are asked for the first time, `read` is called, which adds those of whole captures
-        to `embedded`. Captures without TLS are never read twice."""
+        """Sets a function that is called before secrets are first needed, and adds the secrets of whole
+        captures to `embedded`. So captures without TLS are never read twice."""
         self._look_ahead = read
 
     @property
     def may_have_secrets(self) -> bool:
-        """Whether there is any place where secrets may be found, and what it takes to use them."""
+        """Whether secrets may be found, and the library that uses them is installed."""
         return bool(self._paths) or bool(self._all_embedded()) and _can_decrypt()
 
     def find(self, client_random: bytes, label: str) -> bytes | None:
@@ -225,4 +228,4 @@ class KeyLogs:
         return self.embedded
 
 
-_can_decrypt = cache(can_decrypt)  # asked for each record
+_can_decrypt = cache(can_decrypt)  # called for each record

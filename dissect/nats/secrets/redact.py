@@ -1,10 +1,10 @@
 """Masks secrets in INFO, CONNECT and every text that repeats them. On by default.
 
-Masked are the values of CONNECT's secret keys, in any case and of any type; the secret part of
+This module masks the values of CONNECT's secret keys, in any case and of any type; the secret part of
 `user:secret@host` and `token@host`, with or without a scheme; nkey seeds (`S`, the letter of a role, base32);
 and the secrets of a session where its INFO, CONNECT or -ERR repeats them. Subjects are not masked: they cross
-connections that do not know the secret, and rows of several connections are joined by them. User names,
-public nkeys and nonces are shown: they prove nothing. JSON that cannot be read is masked whole.
+connections that do not know the secret, and rows of several connections are joined by subject. User names,
+public nkeys and nonces are shown, because they prove nothing. JSON that cannot be read is masked whole.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HOST_WITH_PORT = re.compile(r"[\w.\-\[\]:]*:\d+\b")
 # Shorter secrets are not searched for in other texts: masking every "a" would tell more than it hides.
 _SEARCHABLE = 4
 # A connection has one CONNECT, sometimes a few. Beyond this many secrets, texts of the session are masked
-# whole, so that a capture with a thousand CONNECTs costs no more for each -ERR than one with some.
+# whole, so that a capture with a thousand CONNECTs costs no more for each -ERR than one with a few.
 _SECRETS = 64
 
 
@@ -38,7 +38,7 @@ _NONE: frozenset[str] = frozenset()
 
 
 class Secrets:
-    """The secrets of one session, which its CONNECTs have shown so far."""
+    """The secrets that the CONNECTs of one session have shown so far."""
 
     __slots__ = ("_known",)
 
@@ -46,23 +46,23 @@ class Secrets:
         self._known = _NONE
 
     def learn(self, connect: bytes) -> None:
-        """Takes the JSON of a CONNECT."""
+        """Adds the secrets in the JSON of a CONNECT."""
         if len(self._known) <= _SECRETS:
             self._known |= secrets_of(connect)
 
     def masked(self, text: str) -> str:
-        """`text` without any of them, without seeds and without passwords in addresses."""
+        """`text` without these secrets, without seeds and without passwords in addresses."""
         if len(self._known) > _SECRETS:
             return MASK
         return masked_text(text, self._known)
 
     def masked_url(self, url: str) -> str:
-        """`url` with all of its user information masked but the user name."""
+        """`url` with its user information masked, except the user name."""
         return _masked_address(self.masked(url))
 
 
 def masked_json(text: bytes, secrets: Secrets | None = None) -> str:
-    """The JSON object in `text`, on one line, without secrets, also not those that the session has shown."""
+    """The JSON object in `text`, on one line, without its secrets and those that the session has shown."""
     try:
         value = _masked(_loaded(text), secrets or Secrets())
         return _TEXT.encode(value)
@@ -71,7 +71,7 @@ def masked_json(text: bytes, secrets: Secrets | None = None) -> str:
 
 
 def masked_values(values: dict[str, object]) -> dict[str, object]:
-    """The members of a JSON object that was read, without secrets."""
+    """The members of a parsed JSON object, without secrets."""
     masked = _masked(values, Secrets())
     assert isinstance(masked, dict)
     return masked
@@ -87,9 +87,9 @@ def masked_text(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def secrets_of(text: bytes) -> frozenset[str]:
-    """The secrets in a CONNECT, at any depth, in every form in which the session may repeat them: as JSON has
-    them, as JSON escapes them, and, where they are not UTF-8, as the columns show such bytes. A name may come
-    twice, and the text need not be JSON as a whole."""
+    """The secrets in a CONNECT, at any depth, in every form in which the session may repeat them: plain, as
+    JSON escapes them, and, if they are not UTF-8, as the columns show such bytes. A name may occur twice, and
+    the text need not be JSON as a whole."""
     found: set[str] = set()
     for pair in _PAIR.finditer(text.decode("utf-8", "surrogateescape")):
         escaped = pair[1] or pair[2] or ""
@@ -115,7 +115,7 @@ def _secret_values(value: object, is_secret: bool = False) -> Iterator[str]:
 
 
 def _unescaped(text: str) -> Iterable[str]:
-    """What JSON says with a text, as the columns show it."""
+    """The value of a JSON string with this text between its quotes, in the forms of `_columns`."""
     try:
         return _columns(str(json.loads(f'"{text}"', strict=False)))
     except ValueError:
@@ -137,8 +137,8 @@ def _wire(text: str) -> bytes:
 
 
 def _loaded(text: bytes, errors: str = "replace") -> dict[str, object]:
-    """The object that the JSON in `text` says, read as the codec reads it. Raises ValueError or
-    RecursionError where it cannot be read."""
+    """Parses the JSON object in `text` as the codec does. Raises ValueError or RecursionError if it cannot be
+    read."""
     value: object = _JSON.decode(text.decode("utf-8", errors))
     if not isinstance(value, dict):
         raise ValueError("no object")
@@ -177,7 +177,7 @@ def _names_url(key: str) -> bool:
 
 
 def _masked_word(found: re.Match[str]) -> str:
-    """A word of a text. `name@host` without scheme and port may be an e-mail address, and is shown."""
+    """Masks a word of a text. `name@host` without scheme and port may be an e-mail address, and is shown."""
     word = found[0]
     before, at, host = word.rpartition("@")
     if at and ("://" in before or ":" in before or _HOST_WITH_PORT.match(host)):
@@ -186,8 +186,8 @@ def _masked_word(found: re.Match[str]) -> str:
 
 
 def _masked_address(address: str) -> str:
-    """`user:***@host`; a lone name before the host is a token. All before the last @ is taken for user
-    information: a password may hold an @ or / that nobody escaped."""
+    """`user:***@host`; a lone name before the host is a token. Everything before the last @ counts as user
+    information, because a password may have an @ or / that is not escaped."""
     userinfo, at, host = address.rpartition("@")
     if not at:
         return address
