@@ -118,7 +118,7 @@ def _paths(message: str | None, **values: object) -> None:
 
 
 def _table_command(table: Table) -> None:
-    """Adds the command of a table that has no options of its own."""
+    """Adds the command of a table without special options."""
 
     def rows(**values: object) -> None:
         print_rows(Command(table.name, command_options(values)))

@@ -73,7 +73,7 @@ def packets(
 def timelines(
     paths: Sequence[str], options: Options, report: CaptureReport
 ) -> Iterable[Sequence[str]]:
-    """Groups of captures, each a timeline of its own: all captures together, or each file with `separate`."""
+    """The captures of each timeline: all captures form one, or each file is its own with `separate`."""
     return [[path] for path in files_of(paths, report)] if options.separate else [paths]
 
 

@@ -303,7 +303,7 @@ TABLES = _declared()
 """Every table by its name, in the order of the manual."""
 
 FROM_ENGINE = tuple(name for name, table in TABLES.items() if table.layer is None)
-"""The names of the tables that the engine makes itself: a saved state of a flow holds all of them."""
+"""The names of the tables that the engine makes itself. One saved state of a flow serves all of them."""
 
 TABLE_OF = {table.row: table for table in TABLES.values()}
 """The table of each class of records."""
@@ -329,5 +329,5 @@ def layers_of(names: Collection[str]) -> tuple[ApplicationLayer, ...]:
 
 
 def needs_payloads(names: Collection[str]) -> bool:
-    """Whether one of these tables is made from payloads."""
+    """Whether any of these tables is made from payloads."""
     return any(TABLES[name.removeprefix(_FRAMES_FOR)].payloads for name in names)
