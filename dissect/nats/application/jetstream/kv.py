@@ -105,7 +105,9 @@ class KeyValue:
 
     def __init__(self) -> None:
         self._watches: dict[tuple[str, str], KvRecord] = {}
-        self._early: dict[tuple[str, str], int] = {}  # entries that came before the watch was named
+        self._early: dict[tuple[str, str], int] = (
+            {}
+        )  # entries before the answer that names their watch
 
     def call(self, call: Call) -> Iterator[Record]:
         """Yields the rows of a finished API call."""

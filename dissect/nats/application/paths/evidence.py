@@ -32,8 +32,8 @@ class Anchor(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Consecutive messages of a publisher on a line: those after `start` and before `stop`. `is_whole` tells
-    that no byte is missing between the two on either side."""
+    """Consecutive messages of a publisher on a line: those after `start` and before `stop`. `is_whole` is
+    true if no byte is missing between the two on either side."""
 
     start: Anchor
     stop: Anchor

@@ -69,7 +69,7 @@ class SessionFacts:
 
 @dataclass(slots=True)
 class Facts:
-    """The facts of all sessions. `is_full` tells that the facts of some are missing."""
+    """The facts of all sessions. `is_full` is true if the facts of some are missing."""
 
     ends: dict[str, dict[str, str]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)

@@ -98,7 +98,7 @@ def _may_be(publication: Hop, hop: Hop) -> bool:
 
 @dataclass(slots=True)
 class _Equals:
-    """Equal publications, and the frames that may carry them, by line. `is_stored` tells that the frames come
+    """Equal publications, and the frames that may carry them, by line. `is_stored` is true if the frames come
     from JetStream, which replaces the reply of a publication by its own."""
 
     publications: list[Hop]

@@ -134,7 +134,7 @@ class _Way:
             self._came[server] = min((clocks.time(hop), hop) for hop in hops)
 
     def rows(self, copies: int | None, is_missing: bool) -> Iterator[PathRecord]:
-        """All rows, in order. `is_missing` tells that hops or servers may be missing."""
+        """All rows, in order. `is_missing` is true if hops or servers may be missing."""
         one, facts, clocks = self._publication, self._facts, self._clocks
         message = f"{one.session}:{one.number}"
         began_ns = clocks.time(one)

@@ -52,7 +52,7 @@ class PathSession:
         if hop.place:
             return [hop_item(PLACES, key_of(*hop.place), hop)]
         items = [hop_item(CONTENTS, hop.content, hop)]
-        # A PubAck: it tells where the publication with this reply subject is stored.
+        # A PubAck shows where the publication with this reply subject is stored.
         if frame.content[:1] == b"{" and b'"seq"' in frame.content:
             read = read_object(frame.content)
             sequence = number(read, "seq") if read else None

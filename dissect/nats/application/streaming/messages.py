@@ -1,4 +1,4 @@
-"""Parses messages of NATS Streaming without raising, and tells whether one is plausible by itself."""
+"""Parses messages of NATS Streaming without raising, and checks whether one is plausible by itself."""
 
 from __future__ import annotations
 
