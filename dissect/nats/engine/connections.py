@@ -1,8 +1,8 @@
 """Segments -> connections with their events, in an order that is the same on every machine.
 
-The events that a segment releases come in groups: first each flow that the segment shows to be over, as a
-group of its own, ordered by the beginning of the flow; then the events of the segment itself. After the
-last segment, each remaining flow is a group, ordered by its beginning.
+The events that a segment releases come in groups: first one group for each flow that the segment shows to be
+over, ordered by the beginning of the flow; then the events of the segment itself. After the last segment,
+each remaining flow is a group, ordered by its beginning.
 
 This order lets several processes divide the flows. Each process reads all packets, but makes segments only
 for both directions of its own flows (see `flow.undirected`). Packets of other shards give a `Tick` now and
@@ -82,7 +82,8 @@ def packet_events(
     key_logs: KeyLogs | None = None,
 ) -> Iterator[PacketEvents]:
     """The groups that each segment or tick releases. Frames keep their payloads if `options` show them or
-    `payloads` is true. `key_logs` has the TLS secrets; None means those of the options alone."""
+    `payloads` is true. `key_logs` has the TLS secrets; None means only those in `options.key_logs`.
+    """
     table = ConnectionTable(options, payloads, key_logs)
     yield from table.feed(source)
     yield from table.finish()

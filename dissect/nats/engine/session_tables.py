@@ -64,7 +64,7 @@ def build_tables(
 class TableBuilder:
     """`build_tables` in steps: call `feed` any number of times, then `finish`, then `close`. `alive` has the
     tables of open connections, and `quota` limits the entries of their sessions. With `quiet`, the state is
-    the same, but no records are made. `protocols` and `runs` are those of `build_tables`."""
+    the same, but no records are made. `protocols` and `runs` are as for `build_tables`."""
 
     def __init__(
         self,
