@@ -109,7 +109,7 @@ def _apply_steps(
         return True
     if isinstance(framing, FinishedFraming):
         return False
-    if framing.stack:  # frames are within a layer: their bytes are not those of the packets
+    if framing.stack:  # frames are inside a layer: their bytes are not the packets' bytes
         return False
     with_bytes = [
         (side, direction.size)

@@ -36,8 +36,8 @@ class ByteRange:
     counts the byte ranges of a file from 0. `first` is the number of the first packet in its file,
     `before_ns` the largest time before it, and `context` the bytes that turn the range into a capture if
     they are put before it. While the range is `guessed`, perhaps no record begins at `start`, and these three
-    are unknown. `size` and `changed_ns` are those of the file when it was cut. If the file is `packed`
-    (compressed), the range is all of it, and `max_expanded` limits the size of its contents.
+    are unknown. `size` and `changed_ns` are the file's size and modification time when it was cut. If the
+    file is `packed` (compressed), the range is all of it, and `max_expanded` limits the size of its contents.
     """
 
     path: str

@@ -43,7 +43,7 @@ _State = tuple[Flow, list[int], Connection | None, SessionTables | None]
 class Dissector:
     """Takes segments and returns the records of `tables` as they become complete. With `quiet`, the states
     are the same, but no records are made. With `runs`, frames come as runs. `key_logs` has the TLS secrets
-    for all connections, restored ones included; None means those of the options alone.
+    for all connections, restored ones included; None means only those in `options.key_logs`.
     """
 
     def __init__(

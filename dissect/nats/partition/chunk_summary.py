@@ -35,7 +35,7 @@ from ..types import Chunk, Segment
 @dataclass(slots=True)
 class DirectionSummary:
     """One direction: `packets` packets with `size` bytes from `first_seq` on. `last` is the last packet, and
-    `chunk` the bytes of the last packet that has some. `ack_seq` is the sequence number, give or take one, of
+    `chunk` the bytes of the last packet with payload. `ack_seq` is the sequence number, give or take one, of
     the packets before these bytes; -1 if there are none.
 
     To count full receive windows, `early` is the number of bytes before the first packet of the other

@@ -22,7 +22,7 @@ from ..types import Packets, Segment
 # The sizes in bytes of captures that are worth a sample: a smaller one takes a second either way, and a task
 # that fails would have to read all of a larger one again.
 CAPTURE_BYTES = range(32 << 20, 4 << 30)
-# Packets in the sample of a partition, and flows that are assigned to shares by their work. Others are small.
+# Packets in the sample of a partition, and flows that are assigned to shares by their work: others are small.
 _SAMPLED = 4096
 _FLOWS = 4096
 # The time to dissect all packets, and the time to survey, stitch and decode them in chunks, as multiples of

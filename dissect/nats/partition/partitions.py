@@ -102,7 +102,7 @@ def in_order(files: Sequence[Sequence[RecordIndex]]) -> list[Sequence[RecordInde
 
 
 def read_partition(partition: Partition, report: CaptureReport) -> Generator[Packets, None, None]:
-    """The packets of a partition, in order. `report` has each byte range as a file of its own, with all
+    """The packets of a partition, in order. `report` lists each byte range as a separate file, with all
     records that were read, including those around the partition. Raises CaptureError if a file has
     changed."""
     if len(partition.byte_ranges) == 1:

@@ -32,7 +32,7 @@ class RecordIndex:
     """The result of walking a byte range.
 
     `byte_range` begins where the first record was found. `report` is the part of the file's report that is
-    about this byte range. `smallest_ns` is the smallest time in it. `rising` tells that no packet is earlier
+    about this byte range. `smallest_ns` is the smallest time in it. `rising` is true if no packet is earlier
     than a packet before it. `ended` is the state at the end of the walk: before the next record, or at
     `report.fault`.
     """

@@ -37,7 +37,7 @@ def span(context: bytes) -> int:
 
 def first_record(context: bytes, data: bytes, whole: bool) -> int | None:
     """The position in `data` where a record of the capture seems to begin; None if there is none. `whole`
-    tells that the file ends with `data`."""
+    is true if the file ends with `data`."""
     if pcapng.is_section(context):
         order = ORDERS[context[8:12]]
         size_at, align, steps = 4, 4, [_block_step(order)]

@@ -2,7 +2,7 @@
 
 The builder relies only on facts that hold for any state of the flow: a decoder, whose context did not change
 in between, decoded consecutive frames from known bytes of known packets. All other bytes become steps that
-the true framing has to read; where there are too many, the flow has no summary.
+the true framing has to read; if there are too many, the flow has no summary.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _new = object.__new__
 
 
 class PacketBytes(NamedTuple):
-    """The payload of a packet, from offset `start` to `end` of its direction, as long as it is in no step."""
+    """The payload of a packet, from offset `start` to `end` of its direction, while no step contains it."""
 
     packet_index: int
     start: int
