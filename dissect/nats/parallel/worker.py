@@ -46,7 +46,7 @@ pipe."""
 
 class EntryBatch(NamedTuple):
     """Entries in order, and the capture report so far, without the files before `first_file`. `packed` frames
-    come before the entries. `last` tells that the worker sends no other batch."""
+    come before the entries. `last` is true if the worker sends no other batch."""
 
     entries: list[Entry[object]]
     report: CaptureReport
