@@ -103,7 +103,7 @@ class Anomaly(Enum):
     Later messages for them count as if the SUB had not been captured. In the tables above the frames: a
     row that was dropped for the same reason, before its answer or ack came."""
 
-    # Above NATS: marks of rows, but for the last one, which is also in this table
+    # Above NATS: marks in rows of other tables; only the last one is also in the table `anomalies`
     BAD_ACK = "bad_ack"
     """An ack of a JetStream message whose content no server understands."""
     BAD_PROTOBUF = "bad_protobuf"

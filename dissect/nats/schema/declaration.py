@@ -35,7 +35,7 @@ class Type(Enum):
 
 
 class Column(NamedTuple):
-    """One column of a table. `optional` tells that values may be absent. `field` is the record's field with
+    """One column of a table. `optional` is true if values may be absent. `field` is the record's field with
     the value: it has the column's name, except for `time`, which shows the table's time column as a time.
     """
 
@@ -231,7 +231,7 @@ class Table:
 
     `row` is the class of its records, `time` the column with the time of a row, and `position` orders the
     rows. `window` is the number of rows that are held back to bring late rows into order: a row that comes
-    even later stays late. `at_end` tells that rows are complete only when their connection is over. A table
+    even later stays late. `at_end` is true if rows are complete only when their connection is over. A table
     without `text` columns has its own line format (`output.text_lines`). `layer` makes the rows; without it,
     the engine makes them. With `payloads`, frames keep their payloads, which takes time.
     """
