@@ -43,13 +43,13 @@ _MOST_MISSING = 10_000  # missing secrets that are remembered; if there are more
 
 _RANDOM_BYTES = 32
 _MOST_SECRET_BYTES = 64  # of the longest hash; a master secret has 48
-# The shortest label, a random, a secret of one byte, and two blanks. Shorter lines take a sixth of the time.
+# The shortest label, a random, a secret of one byte, and two spaces. Shorter lines take a sixth of the time.
 _LEAST_LINE_BYTES = min(map(len, LABELS)) + 2 * _RANDOM_BYTES + 4
 _MOST_LINE_BYTES = 1024
 
 
 class KeyLog:
-    """The secrets of one file. While it is used, the file may grow or start anew."""
+    """The secrets of one file. While it is used, the file may grow or be rewritten."""
 
     def __init__(self, path: str = "") -> None:
         self.path = path
@@ -103,7 +103,7 @@ class KeyLog:
             size = os.stat(self.path).st_size
             if size == self._read_bytes:
                 return
-            if size < self._read_bytes:  # the file started anew
+            if size < self._read_bytes:  # the file was rewritten
                 self._read_bytes, self._rest = 0, b""
             with open(self.path, "rb") as file:
                 file.seek(self._read_bytes)
