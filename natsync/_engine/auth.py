@@ -1,8 +1,8 @@
-"""The credentials in CONNECT.
+"""The credentials that CONNECT carries.
 
-Credentials in the URL of the server take precedence over user, password, token and nkey of the options,
-as in nats.go (connectProto); a JWT goes with either. `resolve` calls the callables of the program and
-may block; `connect_options` calls at most `sign`.
+Credentials in the server's URL take precedence over the options user, password, token and nkey, as in
+nats.go (connectProto); a JWT is sent with either. `resolve` calls the program's callables and may block;
+`connect_options` calls none of them except `sign`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SIGNATURE_BYTES = 64
 
 
 class Resolved(Struct, frozen=True):
-    """The credentials of one connect. `sign` is set with an `nkey`, or for a `jwt`."""
+    """The credentials for one connection attempt. `sign` is set for an `nkey`, and may be set for a `jwt`."""
 
     user: str = ""
     password: str = field(default="", repr=False)
@@ -43,7 +43,7 @@ def resolve(login: Login, server: Server) -> Resolved:
     """Returns the credentials for `server`. Calls the callables of `login` and reads its file, so it
     may block.
 
-    Raises CredentialsError, whose cause is the exception of a callable.
+    Raises CredentialsError. If a callable raised an exception, that is the cause.
     """
     try:
         jwt, sign = _ask_jwt(login)
@@ -63,8 +63,8 @@ def resolve(login: Login, server: Server) -> Resolved:
 
 
 def _program_name() -> str:
-    """Returns the name of the program that runs, which an operator knows from the list of processes; empty if
-    it is no file."""
+    """Returns the name of the running program, by which an operator finds it in the list of processes; empty
+    if the program is not a file."""
     path = getattr(sys, "argv", None) or [""]  # an embedded interpreter may have none
     folder, name = os.path.split(path[0])
     if name == "__main__.py":  # of `python -m package`
@@ -85,7 +85,7 @@ def connect_options(options: Options, resolved: Resolved, info: ServerInfo) -> C
         auth_token=resolved.token,
         jwt=resolved.jwt,
         nkey=resolved.nkey,
-        # A bearer's JWT needs no signature, and so is shown where there is no nonce.
+        # A bearer JWT needs no signature, so the JWT is sent even if INFO has no nonce.
         sig=_signature(resolved.sign, info.nonce) if resolved.sign and info.nonce else "",
         name=_program_name() if options.name is None else options.name,
         lang="python",

@@ -38,26 +38,25 @@ _IN_PIECES = {Chunks, RequestChunks}
 _WHOLE = {bytes, RequestBytes}
 _MESSAGES = _WHOLE | _IN_PIECES
 _NOTHING = memoryview(b"")
-_PING = SubscriptionOps(PING)  # not for another connection either, whose PONGs it would shift
+_PING = SubscriptionOps(PING)  # never sent on another connection, whose PONGs it would shift
 _LESS_ROOM = 64 << 10  # bytes of one read with TLS, which gives at most a record, or over WebSocket
 _CHECKPOINT = 1000
-"""Messages after which a PING follows, so that about so many are unconfirmed if the connection is lost. With
-100 or a million a publish takes the same CPU time (CPython 3.11)."""
+"""After this many unconfirmed messages a PING follows, so that a lost connection leaves about this many
+unconfirmed. A publish takes the same CPU time with 100 or a million (CPython 3.11)."""
 
 
 class Channel:
-    """Reads nothing while `router.full` holds anything; messages for `router.reply_mux` are passed on again
-    after an interrupt while it `is_repeatable`.
+    """Reads nothing while `router.full` has entries.
 
-    An exception from outside, such as an interrupt, may come anywhere in a turn. Where `busy` is false
-    the next turn goes on, since each step is done again from its beginning until it is done: to gather
-    what is sent, to decode what was read, to pass on replies. Where it is true it is unknown how far the
-    turn has come, and the connection has to end: while other messages are passed on, with TLS, and in the
-    middle of a frame. Even then nothing is sent twice or forgotten: messages that may have been sent count
-    as unconfirmed.
+    An exception from outside, such as an interrupt, may come anywhere in a turn. If `busy` is false then,
+    the next turn repeats the interrupted step from its beginning: gathering items to send, decoding input,
+    or passing on replies (while `router.reply_mux.is_repeatable`). If `busy` is true, nobody knows how far
+    the turn got, and the connection has to end. That is so while other messages are passed on, while a TLS
+    or WebSocket transport reads or writes, and in the middle of a frame. Even then nothing is sent twice
+    or forgotten: messages that may have been sent count as unconfirmed.
 
-    A step is done with assignments between which there is no call: Python looks for signals only after
-    calls, and where functions begin and loops go back (CPython 3.10 to 3.14).
+    Each step ends with assignments that have no call between them: Python checks for signals only after
+    calls, at function entry, and at the end of loop iterations (CPython 3.10 to 3.14).
     """
 
     def __init__(
@@ -69,38 +68,38 @@ class Channel:
         router: Router,
     ) -> None:
         self.engine = engine
-        self.is_counted = False  # in the sums of past channels
+        self.is_counted = False  # whether the sums of past channels include it
         self.in_bytes = 0
         self.out_bytes = 0
         self._loop = loop
         self._outbound = outbound
         self._act = act
         self._router = router
-        self._parts: list[Item] = []  # that are being sent
+        self._parts: list[Item] = []  # the items that are being sent
         self._unsent = _NOTHING
-        self._sending = False  # bytes of `_unsent` may be on their way
-        self._taken: list[Item] = []  # while they are being gathered
-        self.busy = False  # see above; also where `engine.is_changing`
-        # Read, and not passed on; a number: so many bytes in the loop's buffer.
+        self._sending = False  # some bytes of `_unsent` may have been sent
+        self._taken: list[Item] = []  # items that are being gathered
+        self.busy = False  # see above; `engine.is_changing` means the same
+        # Input that was read and not passed on yet: the bytes, or their number in the loop's buffer.
         self._arrived: bytes | int | None = None
-        self._before: tuple[int, int] | None = None  # the counts before, while it is being decoded
-        self._flushes: list[Item] = []  # that were not sent at the end
-        self._more = False  # whether the last read certainly left bytes
-        self._calls: SystemCalls | None = None  # unless there is TLS
+        self._before: tuple[int, int] | None = None  # the counts before the input being decoded
+        self._flushes: list[Item] = []  # flushes that `retire` did not send
+        self._more = False  # whether the last read was full, so that more bytes may wait
+        self._calls: SystemCalls | None = None  # None with TLS or WebSocket, and before `open`
 
     def begin(self, data: bytes) -> None:
-        """Acts on what came with the making of the transport."""
+        """Handles the bytes that arrived while the transport was being made."""
         if data:
             self._arrived = data
             self._take_in()
 
     def open(self) -> None:
-        """Notes that the handshake is done, so that the transport stays as it is."""
+        """Notes that the handshake is done: the transport does not change any more."""
         if transport := self._loop.transport:
             self._calls = transport.system_calls
 
     def push(self) -> bool:
-        """Sends as much as the network takes now. Returns False, and sends nothing, where an exception has
+        """Sends as much as the network takes now. Returns False, and sends nothing, if an exception has
         left the connection in an unknown state."""
         if self.busy or self.engine.is_changing:
             return False
@@ -109,9 +108,9 @@ class Channel:
         return True
 
     def turn(self, until: float, guest: Guest | None = None) -> None:
-        """One round after a `push`: waits for something to do, reads, acts on it, and sends."""
+        """Does one round after a `push`: waits for something to do, reads, handles the input, and sends."""
         paused = bool(self._router.full)
-        # A deadline that is set later wakes the driver itself.
+        # A thread that adds a deadline after this line wakes the driver.
         due = self.deadline
         if not paused and (self._more or self._arrived is not None):
             until = 0.0
@@ -133,9 +132,9 @@ class Channel:
         self.push()
 
     def retire(self, until: float) -> None:
-        """Sends everything, and waits until the server has read it or the time `until`. Used at the end
-        of a connection that an exception has left in the middle of reading, so that its input can no
-        longer be decoded. Closing it at once would lose data that is still in the network (RFC 1122,
+        """Sends everything, and waits until the server has read it or the time is `until`. Used at the end
+        of a connection that an exception has interrupted in the middle of reading, so that its input can
+        no longer be decoded. Closing it at once would lose data that is still in the network (RFC 1122,
         4.2.2.13)."""
         if self._sending:
             return
@@ -154,17 +153,17 @@ class Channel:
                     self._loop.wait(until)
             self.engine.confirmed = self.engine.sent
         except OSError:
-            pass  # then it stays unknown
+            pass  # it stays unknown how much the server has read
 
     def _begin_last(self, items: list[Item]) -> None:
-        """Begins to send all `items` except flushes, which would have no answer."""
+        """Begins to send all `items` except flushes, which would get no answer."""
         self._flushes += [item for item in items if isinstance(item, Flush)]
         self._parts = [item for item in items if not isinstance(item, Flush)]
         self.engine.sent += sum(not isinstance(item, SubscriptionOps) for item in self._parts)
         self._unsent = memoryview(joined(self._parts, True))
 
     def _outlast(self, until: float) -> None:
-        """Sends the rest, however long that takes up to the time `until`."""
+        """Sends the rest; raises TimeoutError at the time `until`."""
         while not self._send():
             if monotonic() >= until:
                 raise TimeoutError
@@ -190,11 +189,11 @@ class Channel:
         return self.busy or self.engine.is_changing
 
     def leaves_work(self, until: float) -> bool:
-        """Prepares for the I/O thread to wait for the connection up to the time `until`; returns whether it
-        has something to do before. For a guest that leaves."""
+        """Called by a guest that leaves. Registers the events for which the I/O thread, parked until the time
+        `until`, has to wait; returns whether that thread has something to do earlier."""
         loop, unsent, full = self._loop, bool(self._unsent), self._router.full
-        if unsent or full or loop.mask != READABLE or not self._calls:  # else it is
-            # A thread that looks soon anyway need not hear that the network has room.
+        if unsent or full or loop.mask != READABLE or not self._calls:  # else it is watched already
+            # On standby, the I/O thread looks soon anyway, and need not be told that the network has room.
             loop.watch(unsent and not loop.standby, not full)
         return bool(self._outbound.items) and not unsent or self.deadline < until
 
@@ -218,7 +217,7 @@ class Channel:
         return [*(self._taken or [*self._left()][::-1]), *self._flushes]
 
     def _left(self) -> Iterator[Item]:
-        """Yields the parts that are not sent, the last one first."""
+        """Yields the parts that are not completely sent, the last one first."""
         left = 0 if self._sending else self._unsent.nbytes
         for part in reversed(self._parts):
             if left <= 0:
@@ -235,7 +234,7 @@ class Channel:
         if not alone or sent - engine.confirmed >= _CHECKPOINT:
             self._gather_all(items)
             return
-        # A message alone, as callers that wait for replies send it.
+        # A single message, as from a caller that waits for its reply.
         unsent = memoryview(items[0])  # type: ignore[arg-type]  # see `_WHOLE`
         # From here on no call.
         engine.sent = sent
@@ -277,7 +276,7 @@ class Channel:
         self._taken = []
 
     def _write(self) -> None:
-        """Sends the rest of the last write, then what has arrived since, as much as the network takes
+        """Sends the rest of the last write, then the items added since, as far as the network takes them
         now."""
         try:
             if not self._unsent or self._send():
@@ -300,13 +299,13 @@ class Channel:
                     return False
                 continue
             try:
-                # Between the system call and the count there is no call of Python's own.
+                # `map` makes the system call from C, so that no interrupt comes between it and the count.
                 for sent in map(sender, (self._unsent,)):
                     self._unsent = self._unsent[sent:]
                     self.out_bytes += sent
             except (BlockingIOError, InterruptedError):
                 return False
-        self._unsent = _NOTHING  # not an empty view of a large object
+        self._unsent = _NOTHING  # an empty view would keep a large object alive
         return True
 
     def _send_some(self) -> bool:
@@ -319,10 +318,10 @@ class Channel:
         return bool(sent)
 
     def _read(self) -> bool:
-        """Reads once and returns whether anything was there. Raises at the end of the stream."""
+        """Reads once; returns whether there was anything to read. Raises at the end of the stream."""
         if self._arrived is None:  # else an interrupt has cut the last call short
             try:
-                # Between the system call and the note of what it returned there is no other call.
+                # As in `_send`: no interrupt comes between the system call and the assignment.
                 if self._calls:
                     with self._loop.buffer.getbuffer() as room:
                         for self._arrived in map(self._calls.recv_into, (room,), (ROOM,)):
@@ -346,8 +345,8 @@ class Channel:
         return True
 
     def _take_in(self) -> None:
-        """Decodes what has arrived, and passes it on. After an interrupt in a step that can be done again it
-        is called again."""
+        """Decodes what has arrived, and passes it on. After an interrupt in a repeatable step, the next turn
+        calls it again."""
         engine, data = self.engine, self._arrived
         assert data
         if self._before is None:
@@ -386,7 +385,7 @@ class Channel:
                     router.in_msgs += len(event.frames)
                     mux.deliver(event.frames)
             else:
-                if event.__class__ is not Ponged:  # a waiter counts the first answer only
+                if event.__class__ is not Ponged:  # a waiter takes only its first answer
                     self.busy = True
                 self._act(event)
 

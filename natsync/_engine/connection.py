@@ -12,7 +12,7 @@
 
     lock                  guards
     ====================  ==========================================================================
-    Connection.lock       closing; the making of the reply mux; the state of the outbound buffer (a
+    Connection.lock       closing; the creation of the reply mux; the state of the outbound buffer (a
                           publish takes no lock), of pending queues, of the wake-up pair and the gate,
                           and of the dispatcher
     Inherited's lock      making a forked child's own connection; other threads of the child wait for it
@@ -24,9 +24,9 @@ call. A call that waits first checks whether its own thread holds the lock, driv
 raises ReentrantCallError then (`Seat.prepare_to_block`).
 
 Connection.lock is never held while user code runs or while anything waits, and no error leaves a block that
-holds it: Python 3.10 may let an interrupt in between the error and the release, which is lost then. The
-table and `status` are read and written without it: single dictionary operations and assignments, which are
-atomic.
+holds it: in Python 3.10 an interrupt may come between the error and the release, and the lock is never
+released. The table and `status` are read and written without the lock, by single dictionary operations and
+assignments, which are atomic.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from .waiter import set_free
 
 __all__ = ["Connection", "Stats", "Status"]
 
-_GRACE = 1.0  # for the I/O thread to notice the same deadline
+_GRACE = 1.0  # seconds for the I/O thread to notice the same deadline
 
 
 class Stats(NamedTuple):
@@ -123,12 +123,12 @@ class Connection:
             raise
 
     def close(self, timeout: float, by: str = "close()") -> None:
-        """Sends what was published, if the server takes it in time; then ends, and joins the threads.
-        Errors name the call `by`.
+        """Sends what was published, if the server takes it in time; then closes the connection, and joins
+        the threads. Later errors name the call `by`.
 
-        Returns at once if another thread is closing, or has closed. After a call that was interrupted,
-        or that could not wait because it had interrupted this thread while it drove, the next call does
-        the rest.
+        If another thread is closing, waits until the connection has ended, but joins no threads. If a call
+        was interrupted, or could not wait because its signal handler had interrupted this thread while it
+        was driving, the next call does the rest.
         """
         until = monotonic() + min(timeout, MAX_WAIT)
         mine = False
@@ -157,13 +157,14 @@ class Connection:
         self._say_goodbye()
 
     def leave(self, timeout: float) -> None:
-        """As `close`, at the end of the program; a drain that a signal handler began gets its time."""
+        """As `close`, at the end of the program. First waits for a drain that a signal handler has begun."""
         self._supervisor.ended.wait(self._drainer.until - monotonic())
         self.close(timeout)
 
     def send_all(self, timeout: float) -> None:
-        """Sends what was published, if the server takes it in time. At the end of a process whose threads
-        may still use the connection; nothing of a connection of the parent process."""
+        """Sends what was published, if the server takes it in time. Called at the end of a process whose
+        threads may still use the connection. Does nothing for a connection of the parent process.
+        """
         if not self._supervisor.seat.closing:
             with suppress(Error):
                 self.flush(timeout)
@@ -184,7 +185,7 @@ class Connection:
 
     def _say_goodbye(self) -> None:
         supervisor = self._supervisor
-        if not self._said_goodbye:  # not done if an interrupt has cut an earlier call short
+        if not self._said_goodbye:  # false if an interrupt has cut an earlier call short
             closed = supervisor.closed()
             for _, sub in self.table.all():
                 sub.end(closed, discard=True)
@@ -211,7 +212,7 @@ class Connection:
         router.check_room()
         router.confirm(subject, waiter)
         try:
-            # Not sent again on another connection, like a request, since the caller learns that it failed.
+            # Never sent again on another connection, like a request: the caller learns of the loss.
             self.outbound.flush(waiter, RequestBytes(data))
             if not waiter.wait(timeout):
                 router.check_room()
@@ -226,10 +227,10 @@ class Connection:
         refusal: Error | None = None
         sid = b""
         try:
-            with self.lock:  # they are sent in the order of their sids, on which `Refusals` relies
+            with self.lock:  # SUBs are sent in the order of their sids: `Refusals` relies on that
                 sid = self.table.add(sub)
                 size = control_line_bytes(sub)
-                # The server would end this connection and every later one.
+                # The server would close this connection, and every later one.
                 if size > MAX_CONTROL_LINE:
                     refusal = MaxControlLineError(size, MAX_CONTROL_LINE)
                 else:
@@ -261,22 +262,22 @@ class Connection:
         try:
             self.outbound.put_control(wire)
         except ConnectionClosedError:
-            pass  # which has ended the subscription
+            pass  # closing has ended the subscription
 
     def ask(self, sub: SubscriptionSink, subject: str, data: bytes) -> None:
-        """Publishes a request on `subject` whose replies come to `sub`; nothing without a connection. Where
-        that is lost before the request is sent, it is dropped."""
+        """Publishes a request on `subject` whose replies go to `sub`. Without a connection it does nothing;
+        if the connection is lost before the request is sent, the request is dropped."""
         wire = self.router.encoder.request_to(subject, data, sub.wire_subject)
         self.outbound.put_control(RequestBytes(wire))
 
     def resume(self) -> None:
-        """Goes on reading if a full subscription had stopped it and has room again."""
+        """Resumes reading if full subscriptions had stopped it and all of them have room again."""
         router = self._supervisor.router
         if router.full and router.has_room():
             self._supervisor.loop.wake()
 
     def reply_mux(self) -> ReplyMux:
-        """Returns the reply mux, which is subscribed at the first request."""
+        """Returns the reply mux. The first call makes and subscribes it."""
         router = self._supervisor.router
         mux = router.reply_mux
         if mux is None:

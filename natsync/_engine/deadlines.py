@@ -10,23 +10,24 @@ __all__ = ["Deadlines"]
 
 _NEVER = float("inf")
 _NEW = 64
-"""New entries, before they are looked through. With 1000, which no longer fit the processor's first cache, a
-request takes 1.02 times as much CPU time (CPython 3.11)."""
-_SLACK = 1000  # entries of requests that are over may be kept before all are looked through
+"""When more than this many new entries have gathered, they are sorted in. With 1000, which no longer fit the
+processor's first-level cache, a request takes 1.02 times as much CPU time (CPython 3.11)."""
+_SLACK = 1000  # all entries are checked when this many more than twice those kept last are here
 
 
 class Deadlines:
-    """A queue of deadlines that came in order, as those of requests with the same timeout do, and a heap of
-    the others, whose entries cost five times as much. New entries are put in there by the dozen: most of
-    their requests have ended by then. Entries of requests that have ended stay until they are the first or
-    half of all, so that the next deadline costs the same beside one request and beside 16,000.
+    """Deadlines that were added in ascending order, as for requests with the same timeout, are in a queue.
+    The others are in a heap, where an entry costs five times as much. New entries are sorted in by the
+    dozen, since most of their requests have ended by then. The entry of an ended request stays until it is
+    the first, or until about half of all entries are such; so the next deadline costs the same with one
+    request in flight as with 16,000.
 
-    Any thread may call `add`, which only appends to a list; the rest is for one thread at a time.
+    Any thread may call `add`, which only appends to a list; the other methods are for one thread at a time.
     """
 
     def __init__(self) -> None:
         self._added: list[tuple[float, bytes, float]] = []
-        self._looked = 0  # at so many of them
+        self._looked = 0  # how many of them `_next` takes into account
         self._next = _NEVER
         self._queue: deque[tuple[float, bytes, float]] = deque()
         self._heap: list[tuple[float, bytes, float]] = []
@@ -37,9 +38,9 @@ class Deadlines:
         self._added.append((now + timeout, token, timeout))
 
     def next(self, waits: Callable[[bytes], bool]) -> float:
-        """Returns the time to call `late`: the first deadline of a request that still waits, or an earlier
-        one of a request that has ended: to look whether it has takes 0.2 us for each request (CPython
-        3.11)."""
+        """Returns the time at which to call `late`: the first deadline of a request that still waits, or an
+        earlier one of a request that has ended. Checking whether it has ended would take 0.2 us for each
+        request (CPython 3.11)."""
         count = len(self._added)
         if count > _NEW:
             self._take_in(waits)
@@ -75,7 +76,7 @@ class Deadlines:
         count = len(self._added)
         if not count:
             return
-        self._look(count)  # first: an interrupt may come
+        self._look(count)  # first, since an interrupt may come below
         heap, queue = self._heap, self._queue
         last = queue[-1][0] if queue else 0.0
         for entry in [entry for entry in self._added[:count] if waits(entry[1])]:

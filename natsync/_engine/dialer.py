@@ -1,6 +1,7 @@
-"""Connecting: name lookup, TCP, TLS; and calls that may block, each on a thread of its own.
+"""Connecting: name lookup, TCP and TLS. Calls that may block run on helper threads.
 
-Everything waits on the loop, so that `close` ends it. For the I/O thread.
+`close` ends every wait: each waits on the loop, or calls `check` every 20 ms. Only the I/O thread may use a
+dialer.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Dialer"]
 
-_READ_BYTES = 64 << 10  # as a connection reads; an answer to an upgrade is far shorter
+_READ_BYTES = 64 << 10  # as for a connection; the answer to an HTTP request is far shorter
 _STAGGER = 0.25  # seconds: the Connection Attempt Delay of RFC 8305, section 5
-_LOOK = 0.02  # seconds between looks whether the client is being closed
+_LOOK = 0.02  # seconds between checks whether the client is being closed
 
 _T = TypeVar("_T")
 
@@ -49,8 +50,9 @@ class Dialer:
         check: Callable[[], None],
         begin: Callable[[str], None],
     ) -> bytes:
-        """Connects to a server: by a function of the program, through a proxy, or directly. `begin` hears of
-        each step. Returns what the server has said already. Raises as `dial` does."""
+        """Connects to `server`: by a function of the program, through a proxy, or directly. Passes the name
+        of each step to `begin`. Returns the bytes that the server has sent already. Raises as `dial` does.
+        """
         if options.open_socket:
             begin("tcp")
             self.open(options.open_socket, server.host, server.port, until, check)
@@ -62,7 +64,7 @@ class Dialer:
         self.dial(addresses, until, check)
         if first is server:
             return b""
-        from .http_proxy import Tunnel  # most programs do without
+        from .http_proxy import Tunnel  # most programs do not need it
 
         begin("proxy")
         return self._exchange(Tunnel(first, server), until, check)
@@ -76,11 +78,10 @@ class Dialer:
         return self.run_blocking(lambda: resolve(host, port), until, check)
 
     def dial(self, addresses: list[Address], until: float, check: Callable[[], None]) -> None:
-        """Connects to the address that answers first. The attempts begin one after the other, each as soon
-        as the one before has failed or is 0.25 s old (RFC 8305, Happy Eyeballs), and with another family.
+        """Connects to the address that answers first (RFC 8305, Happy Eyeballs). Attempts alternate between
+        address families; each begins as soon as the previous one has failed or is 0.25 s old.
 
-        Raises OSError, TimeoutError at the time `until`, and what `check` raises, which is called at
-        each wake-up.
+        Raises OSError; TimeoutError at the time `until`; and whatever `check` raises.
         """
         if len(addresses) == 1:
             self._dial(addresses[0], until, check)
@@ -104,14 +105,14 @@ class Dialer:
         check: Callable[[], None],
     ) -> None:
         """Connects by a function of the program. Raises as `dial` does; OptionError if the function raises
-        anything else than OSError, or returns no socket."""
+        anything but OSError, or does not return a socket."""
 
         def make() -> Socket:
             try:
                 return as_socket(open_socket(host, port))
             except (OSError, OptionError):
                 raise
-            except PROGRAM_ERRORS as error:  # the rim: code of the program may raise anything
+            except PROGRAM_ERRORS as error:  # code of the program may raise anything
                 raise OptionError("open_socket", f"the function failed: {error}") from error
 
         made = self.run_blocking(make, until, check, lambda late: late.close())
@@ -131,8 +132,8 @@ class Dialer:
     def upgrade(
         self, make: Callable[[], Upgrade], until: float, check: Callable[[], None]
     ) -> bytes:
-        """Makes a WebSocket of the connection; returns what the server has said in it already. Raises as
-        `dial` does."""
+        """Upgrades the connection to a WebSocket; returns the payload that the server has sent already.
+        Raises as `dial` does."""
         from .websocket import WebSocketTransport
 
         transport = self._loop.transport
@@ -143,7 +144,7 @@ class Dialer:
         return made.read_rest()
 
     def _exchange(self, asks: Upgrade | Tunnel, until: float, check: Callable[[], None]) -> bytes:
-        """Sends an HTTP request, and returns what follows its answer."""
+        """Sends an HTTP request; returns the bytes that follow the answer."""
         transport = self._loop.transport
         assert transport
         unsent, rest = memoryview(asks.request), None
@@ -168,18 +169,17 @@ class Dialer:
         check: Callable[[], None],
         discard: Callable[[_T], None] | None = None,
     ) -> _T:
-        """Returns the result of `call`, which may block and so runs on a thread of its own. Nothing is read
-        meanwhile.
+        """Runs `call`, which may block, on a helper thread; returns its result. Nothing is read meanwhile.
 
-        If the call still blocks when this raises, it keeps that thread, a daemon, since nothing can
-        interrupt the system's resolver; `discard` gets its result then.
+        If `call` still blocks when this method raises, the helper, a daemon thread, is left running, since
+        nothing can interrupt the system's resolver. Its late result is passed to `discard`.
         """
         values: list[_T] = []
         errors: list[BaseException] = []
         given_up = False
 
         def throw_away() -> None:
-            with suppress(IndexError):  # taken by the other thread
+            with suppress(IndexError):  # the other thread has taken it
                 value = values.pop()
                 if discard:
                     discard(value)
@@ -196,7 +196,7 @@ class Dialer:
         thread = threading.Thread(target=run, name=f"{self._loop.name}-blocking", daemon=True)
         try:
             thread.start()
-        except RuntimeError as refusal:  # the system gives no more threads, now
+        except RuntimeError as refusal:  # the system has no more threads for now
             raise OSError(errno.ENOMEM, str(refusal)) from refusal
         try:
             while not (values or errors):
@@ -216,7 +216,7 @@ class Dialer:
 
 
 def _mixed(addresses: list[Address]) -> list[Address]:
-    """Returns `addresses` with those of another family in every second place, as long as there are any
+    """Returns `addresses` with the first family and the others alternating, as long as there are both
     (RFC 8305, section 4)."""
     first = [address for address in addresses if address.family == addresses[0].family]
     others = [address for address in addresses if address.family != addresses[0].family]
@@ -238,7 +238,7 @@ def _race(addresses: list[Address], until: float, check: Callable[[], None]) -> 
                 next_at = now + _STAGGER
                 try:
                     transport = Transport(left.popleft())
-                except OSError as error:  # no route, say
+                except OSError as error:  # for example, no route
                     failure, next_at = error, now
                     continue
                 racing[transport.fileno()] = transport

@@ -1,8 +1,8 @@
 """The threads that run code of the program: one or more for each handler, and one for all callbacks.
 
-An exception of a handler or callback is reported or logged, and ends neither the thread nor the
-connection. Callbacks, and the handlers of the program's `logging`, run one after the other in the order of
-events; `on_close` is the last.
+An exception of a handler or callback is reported or logged; it ends neither the thread nor the connection.
+Callbacks, and the program's logging handlers, run one after the other in the order of events; `on_close`
+is the last.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Callback = Callable[[], object]
 
 
 class Dispatcher:
-    """Starts, feeds and joins these threads. Any thread may call anything."""
+    """Starts, feeds and joins these threads. Any thread may call any method."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Dispatcher:
         self._lock = lock
         self._threads: set[threading.Thread] = set()
         self._drained: set[threading.Thread] = set()  # those that a drain waits for
-        self._running: dict[int, None] = {}  # threads of executors, by atomic operations
+        self._running: dict[int, None] = {}  # ids of executor threads; changed by atomic operations
         self._callback_thread = _Serial("callbacks", self._start, lock, keeps=True)
         self._feeder = _Serial("executors", self._start, lock)
 
@@ -58,10 +58,11 @@ class Dispatcher:
         workers: int = 1,
         executor: Executor | None = None,
     ) -> None:
-        """Starts `workers` threads that call `handler` with the messages of `sub`, whose `has_handler` is
-        set, until it ends; one thread keeps their order. With an `executor`, its threads do so, at most
-        `workers` of them at a time, when there are messages; then only one thread is started here, which
-        submits to executors.
+        """Starts `workers` threads that call `handler` with each message of `sub` until `sub` ends. Its
+        `has_handler` must be set. One worker handles the messages in order.
+
+        With an `executor`, its threads call `handler` while there are messages, at most `workers` of them
+        at a time. The only thread started here is then one that submits to all executors.
         """
         sub.workers = workers
         around = self._around
@@ -75,14 +76,14 @@ class Dispatcher:
                 else:
                     with around(msg):
                         handler(msg)
-            except PROGRAM_ERRORS as error:  # the rim: whatever user code raises is reported
+            except PROGRAM_ERRORS as error:  # code of the program may raise anything
                 self._failed(sub.subject, error)
 
         if executor:
             feed = self._feeder.post
             runs = RunQueue(sub, call, workers, executor, feed, self.report, self._running)
             sub.arrived = runs.arrived
-            runs.arrived()  # for what has come before
+            runs.arrived()  # for messages that have arrived before
             return
         for _ in range(workers):
             self._start(f"handler-{sub.subject}", partial(sub.handle, call))
@@ -90,12 +91,12 @@ class Dispatcher:
     def _guarded(
         self, subject: str, call: Callable[[Error | None], object]
     ) -> Callable[[Error | None], None]:
-        """`call`, whose exceptions are reported."""
+        """Returns a function that calls `call` and reports its exceptions."""
 
         def guarded(outage: Error | None) -> None:
             try:
                 call(outage)
-            except PROGRAM_ERRORS as error:  # the rim, as above
+            except PROGRAM_ERRORS as error:  # as above
                 self._failed(subject, error)
 
         return guarded
@@ -106,16 +107,16 @@ class Dispatcher:
         self.report(report)
 
     def report(self, error: Error) -> None:
-        """Passes `error` to the error callback; without one it is a warning in the log."""
+        """Passes `error` to the error callback; without one, logs it as a warning."""
         on_error = self._callbacks.on_error
         passed = on_error is not None and self.post(partial(on_error, error))
         cause = error if isinstance(error, HandlerError) else None
         self.log("debug" if passed else "warning", "%s", error, cause=cause)
 
     def log(self, level: str, text: str, *args: object, cause: BaseException | None = None) -> None:
-        """Writes to the log on the callback thread. The thread that drives must not do so itself: a
-        handler of the program, or a lock of `logging` whose holder waits for this connection, would stop
-        it."""
+        """Writes to the log on the callback thread. The driver must not write itself: a logging handler of
+        the program, or a lock of `logging` whose holder waits for this connection, could block it.
+        """
         write = partial(_log, level, text, args, cause)
         if not self.post(write):
             write()
@@ -128,22 +129,22 @@ class Dispatcher:
         self.log("info", "not connected: %s", error)
 
     def disconnected(self, error: Error | None) -> None:
-        """Calls back that the connection was lost."""
+        """Calls `on_disconnect`: the connection was lost."""
         if self._callbacks.on_disconnect:
             self.post(partial(self._callbacks.on_disconnect, error))
 
     def reconnected(self) -> None:
-        """Calls back that there is a connection again."""
+        """Calls `on_reconnect`: there is a connection again."""
         if self._callbacks.on_reconnect:
             self.post(self._callbacks.on_reconnect)
 
     def discovered(self, servers: list[str]) -> None:
-        """Calls back which servers were discovered."""
+        """Calls `on_discover` with the servers that were discovered."""
         if self._callbacks.on_discover:
             self.post(partial(self._callbacks.on_discover, servers))
 
     def lame_duck(self) -> None:
-        """Calls back that the server is about to shut down."""
+        """Calls `on_lame_duck`: the server is about to shut down."""
         if self._callbacks.on_lame_duck:
             self.post(self._callbacks.on_lame_duck)
 
@@ -155,10 +156,10 @@ class Dispatcher:
         self._feeder.end()
 
     def join(self, until: float) -> bool:
-        """Waits for all threads but the calling one, once `end` was called and every subscription ended.
+        """Waits for all threads but the calling one. Called after `end`, when every subscription has ended.
 
-        First makes the callbacks that no thread could make. Returns whether all threads ended by the time
-        `until`.
+        First makes the callbacks for which no thread could be started. Returns whether all threads have
+        ended by the time `until`.
         """
         self._callback_thread.make_kept()
         while others := self._others():  # one that ends may have started another
@@ -175,23 +176,23 @@ class Dispatcher:
             }
 
     def post(self, call: Callback) -> bool:
-        """Runs `call` on the callback thread, after those before it; returns False if that thread has
+        """Runs `call` on the callback thread, after all earlier calls; returns False if that thread has
         ended."""
         return self._callback_thread.post(call)
 
     def runs_here(self) -> bool:
-        """Returns whether the calling thread is one of these."""
+        """Returns whether the calling thread is one of these, or an executor's that runs a handler."""
         here = threading.current_thread()
         return here in self._threads or here.ident in self._running
 
     def start(self, what: str, body: Callable[[], None], drained: bool = False) -> threading.Thread:
-        """Runs `body` on a thread of its own, which it returns. If it is `drained`, it ends after the
-        last message of subscriptions that have ended, and `join_drained` waits for it."""
+        """Starts a thread that runs `body`, and returns it. A `drained` thread ends by itself after the last
+        message of its subscriptions, once these have ended; `join_drained` waits for it."""
         return self._start(what, body, drained)
 
     def join_drained(self, until: float) -> list[str]:
-        """Waits for the threads that handle messages of packages, except the calling one; returns the
-        names of those that run at the time `until`."""
+        """Waits for the `drained` threads, on which packages such as `jetstream` handle messages, except the
+        calling one. Returns the names of those that still run at the time `until`."""
         others = self._drained.copy() - {threading.current_thread()}
         for thread in others:
             thread.join(max(0.0, until - monotonic()))
@@ -217,7 +218,7 @@ class Dispatcher:
             if thread.ident is None:
                 self._drained.discard(thread)
                 self._threads.discard(thread)
-            # The other one is an interrupt, which the wait in `start` makes an error of its lock.
+            # Raises the interrupt itself: the wait in `Thread.start` turns it into an error of its lock.
             raise (error.__context__ or error) if isinstance(error, RuntimeError) else error
         return thread
 
@@ -227,8 +228,8 @@ def _log(level: str, text: str, args: tuple[object, ...], cause: BaseException |
 
 
 class _Serial:
-    """A thread that makes calls one after the other; it starts with the first one. Where it cannot start, one
-    that `keeps` makes the calls so far when it can, or leaves them to `make_kept`."""
+    """A thread that makes calls one after the other; the first call starts it. If the thread cannot start and
+    `keeps` is set, the calls are kept until it can, or until `make_kept` makes them."""
 
     def __init__(
         self,
@@ -247,15 +248,15 @@ class _Serial:
         self._ended = False
 
     def post(self, call: Callback) -> bool:
-        """Makes `call` after those before it; returns False if it will not, since the thread has ended or
-        cannot start."""
+        """Makes `call` after all earlier ones. Returns False if it will not be made, because the thread has
+        ended or cannot start."""
         with self._lock:
             if self._ended:
                 return False
             calls, first = self._calls, False
             if calls is None:
                 calls = SimpleQueue()
-                # Not before: a signal handler may interrupt this, and post something itself.
+                # Looked at only now: a signal handler may interrupt this, and post a call itself.
                 first = self._calls is None
                 self._calls = calls = self._calls or calls
             calls.put(call)
@@ -272,7 +273,7 @@ class _Serial:
             calls, self._calls = self._calls, None  # so that the next call tries again
             while self._keeps and calls and not calls.empty():
                 self._kept += filter(None, [calls.get()])
-        if "interpreter shutdown" not in str(error):  # since Python 3.12; `join` comes next
+        if "interpreter shutdown" not in str(error):  # since Python 3.12; `join` follows
             logger().warning("%s cannot run: %s", self._name, error)
         return self._keeps
 
@@ -297,5 +298,5 @@ class _Serial:
     def _make(self, call: Callback) -> None:
         try:
             call()
-        except PROGRAM_ERRORS:  # the rim, as above; reporting it to a callback could go on for ever
+        except PROGRAM_ERRORS:  # as above; reporting it to a callback could go on for ever
             logger().exception("a callback failed")

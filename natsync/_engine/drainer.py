@@ -1,4 +1,4 @@
-"""Draining: the end of a subscription, or of a whole connection, that loses nothing that has arrived."""
+"""Draining: ends a subscription, or a whole connection, and loses no message that has arrived."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .supervisor import Supervisor
 
 __all__ = ["Drainer"]
 
-_GRACE = 1.0  # for `close`, if draining has used up its time
+_GRACE = 1.0  # seconds for `close`, if draining has used up its time
 
 
 class Drainer:
-    """Drains for any thread. `flush`, `close` and `resume` are those of the connection. `until` is the
-    end of a drain that a signal handler has left to another thread."""
+    """Drains. Any thread may call it. `flush`, `close` and `resume` are methods of the connection. `until` is
+    the time limit of a drain that a signal handler has left to another thread."""
 
     def __init__(
         self,
@@ -55,12 +55,12 @@ class Drainer:
             raise DrainTimeoutError(timeout, left)
 
     def drain(self, timeout: float) -> None:
-        """Ends all subscriptions, waits until messages that have arrived are handled and published ones
-        sent, and closes; raises if messages are left at the end of the time, or if the server has not
-        confirmed published ones.
+        """Ends all subscriptions, waits until messages that have arrived are handled and published ones are
+        sent, and closes. Raises if messages are left after `timeout` seconds, or if the server has not
+        confirmed the published ones.
 
-        A second call waits for the first. If this thread cannot wait, because it was interrupted while
-        it drove, another thread does all of that.
+        A second call waits for the first. A call from a signal handler that has interrupted this thread
+        while it was driving cannot wait: another thread drains then.
         """
         supervisor = self._supervisor
         until = monotonic() + min(timeout, MAX_WAIT)
@@ -100,7 +100,7 @@ class Drainer:
         """Waits until another call of `drain` has closed the connection."""
         if self._supervisor.ended.is_set:
             raise self._supervisor.closed()
-        if self._dispatcher.runs_here():  # in a handler or callback, for which that call waits
+        if self._dispatcher.runs_here():  # the other call waits for this handler or callback
             return
         if not self._supervisor.ended.wait(max(0.0, until - monotonic())):
             raise DrainTimeoutError(timeout, self._undelivered(self._table.subscriptions()))
@@ -122,8 +122,8 @@ class Drainer:
     def _drain(
         self, subs: list[SubscriptionSink], awaited: list[SubscriptionSink], until: float
     ) -> dict[str, int]:
-        """Ends subscriptions after the messages that the server has sent; returns what is not handled
-        at the time `until`.
+        """Ends `subs` after the messages that the server has sent. Returns how many messages of `awaited` are
+        not handled at the time `until`, by subject.
 
         Pending messages that the calling thread itself would have to take stay pending.
         """
@@ -132,11 +132,11 @@ class Drainer:
         try:
             self._flush(max(0.0, until - monotonic()))
         except (FlushTimeoutError, ConnectionReconnectingError):
-            pass  # nothing more comes, or it will be dropped
+            pass  # no more messages come, or they will be dropped
         for sub in subs:
             sub.end(BadSubscriptionError(sub.subject))
             self._table.remove(sub.sid)
-        self._supervisor.loop.wake()  # one of their readers may drive, and would wait for the server
+        self._supervisor.loop.wake()  # a thread that drives while it reads `subs` must see their end
         left: dict[str, int] = {}
         for sub in awaited:
             count = sub.wait_idle(until)

@@ -32,8 +32,8 @@ of this number, messages to 20,000 subjects take 0.01 us more."""
 _LONGEST = 256
 """Longer subjects are not kept."""
 _LINE = MAX_CONTROL_LINE - 18
-"""A subject, or a subject and a reply, of up to this many bytes always fits into a control line, with two
-blanks and two sizes of eight digits. Longer ones are measured exactly."""
+"""A subject, or a subject and a reply, of up to this many bytes always fits into a control line, even with
+two spaces and two eight-digit sizes. Longer ones are measured exactly."""
 _PUB = b"PUB "
 _TOKEN = 16
 """The longest token of a request. No client makes more requests than that."""
@@ -216,8 +216,8 @@ class MessageEncoder:
 
 
 def _check_line(to: bytes, sizes: bytes) -> None:
-    """Raises MaxControlLineError if the control line is too long. The server counts the bytes between the op
-    with its blank and the line end (server/parser.go: overMaxControlLineLimit)."""
+    """Raises MaxControlLineError if the control line is too long. The server counts the bytes after the
+    op and its space, up to the line end (server/parser.go: overMaxControlLineLimit)."""
     size = len(to) + len(sizes.rstrip())
     if size > MAX_CONTROL_LINE:
         raise MaxControlLineError(size, MAX_CONTROL_LINE)

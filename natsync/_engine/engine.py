@@ -4,7 +4,7 @@ The engine knows which frame may follow which: INFO, CONNECT and PING, PONG; the
 both directions, INFO and -ERR at any time
 (https://docs.nats.io/reference/reference-protocols/nats-protocol). It answers PINGs, sends keep-alive
 PINGs, matches PONGs to PINGs in order, and refuses a server that violates the protocol. One thread at a
-time; the caller passes the time.
+time may use an engine; the caller passes the time.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Phase(Enum):
     OVER = "over"
 
 
-# CPython 3.10 and 3.11 take 0.1 us to find one in its class.
+# CPython 3.10 and 3.11 take 0.1 us to look up a member in its class.
 OPEN, _SECURING, _OVER = Phase.OPEN, Phase.SECURING, Phase.OVER
 
 
@@ -85,8 +85,8 @@ class Delivery(Struct):
 
 
 class Secure(Struct):
-    """TLS has to begin now: nothing was sent, and nothing more may be read before. `Engine.secured`
-    goes on then."""
+    """TLS has to begin now: nothing has been sent, and nothing more may be read before it begins. Then
+    `Engine.secured` continues the handshake."""
 
     info: ServerInfo
 
@@ -129,7 +129,7 @@ PING, _PONG = encode(Ping()), encode(Pong())
 KEEP_ALIVE = object()
 """The token of PINGs that no caller waits for."""
 _NEVER = float("inf")
-# PINGs of the server that wait for their PONG: one that sends more and reads none is not a server.
+# The most PONGs that may wait to be sent: a peer that reads none after so many PINGs is not a server.
 _MAX_PONGS = 10_000
 
 
@@ -160,19 +160,19 @@ class Engine:
         self._max_pings_out = max_pings_out
         self._decoder = Decoder(Role.SERVER)
         self.offset = 0
-        """How many bytes of the stream make whole frames, all of which were received."""
+        """The number of bytes of the stream up to the end of the last frame that was received completely."""
 
         self.out: list[bytes] = []
-        """The bytes to send; remove them then."""
+        """The bytes to send; the caller removes them when it sends them."""
 
         self.pings: list[tuple[object, int]] = []
-        """Of every PING that has no PONG yet: the token, and how many messages were before it."""
+        """For each PING that has no PONG yet: its token, and the number of messages sent before it."""
         self.pongs = 0
-        """In `out`: set it to 0 where that is sent."""
+        """The number of PONGs in `out`; the caller sets it to 0 when it sends them."""
         self.is_changing = False
-        """Set by whatever `rewind` does not take back; the caller clears it when the events are handled."""
+        """Set by changes that `rewind` cannot undo; the caller clears it after handling the events."""
         self.answered = 0
-        """So many of the first `pings` are answered: the caller removes them when the events are handled."""
+        """The first `pings` that are answered: the caller removes this many after handling the events."""
         self._unanswered = 0  # keep-alive PINGs since the last PONG
         self.phase = Phase.GREETING
         self.deadline = _NEVER
@@ -180,8 +180,8 @@ class Engine:
         """The last -ERR that announces the end, if there was one."""
 
     def rewind(self, offset: int) -> None:
-        """Takes back an interrupted `receive`, unless it `is_changing`; `offset` is where it began, between
-        frames."""
+        """Undoes an interrupted `receive`, unless it `is_changing`. `offset` is where it began, which must be
+        between frames."""
         self._decoder = Decoder(Role.SERVER, offset=offset)
         self.offset = offset
         self.answered = 0
@@ -203,7 +203,7 @@ class Engine:
         """Returns the events of `data`. `Lost` is the last event of a conversation."""
         events: list[EngineEvent] = []
         if data.startswith(_PONG) and self._are_pongs(data):
-            # Answers to flushes, which callers wait for: the decoder takes 10 us for each (CPython 3.11).
+            # Answers to flushes, for which callers wait: the decoder takes 10 us for each (CPython 3.11).
             self._decoder.pass_over(len(data))
             self.offset += len(data)
             self.answered = len(data) // len(_PONG)
@@ -239,7 +239,7 @@ class Engine:
         self.out.append(data)
 
     def secured(self, info: ServerInfo) -> None:
-        """Goes on after TLS has begun, with the INFO of `Secure`."""
+        """Continues the handshake after TLS has begun; `info` is the INFO of `Secure`."""
         self._secured = True
         self._join(info)
 
@@ -252,7 +252,7 @@ class Engine:
         return tokens
 
     def _take(self, frames: list[Frame], now: float, events: list[EngineEvent]) -> None:
-        """Handles `frames`, and what else the decoder has read."""
+        """Handles `frames`, and those that the decoder still has."""
         decoder = self._decoder
         while frames and self.phase is not _OVER:
             self._read(frames, now, events)
@@ -264,7 +264,7 @@ class Engine:
 
     def _read(self, frames: list[Frame], now: float, events: list[EngineEvent]) -> None:
         self.offset = frames[-1].offset + frames[-1].total_bytes
-        # The hot paths: one message, as replies come, and many, often all for one subscription.
+        # The hot paths: one message, as for a reply; and many, often all for one subscription.
         if len(frames) == 1:
             frame = frames[0]
             if isinstance(frame, (Msg, HMsg)):
@@ -293,7 +293,7 @@ class Engine:
                     return
 
     def _next(self, frame: Frame, now: float, events: list[EngineEvent]) -> None:
-        """Handles all frames except messages. An unexpected PONG is an error, since it would shift all
+        """Handles a frame that is not a message. An unexpected PONG is an error, since it would shift all
         later ones."""
         self.is_changing = True
         match self.phase, frame:
@@ -342,7 +342,7 @@ class Engine:
         self.ping(KEEP_ALIVE)
 
     def _are_pongs(self, data: bytes) -> bool:
-        """Returns whether `data` is nothing but PONGs for PINGs that wait."""
+        """Returns whether `data` contains only PONGs, for PINGs that wait."""
         count = len(data) // len(_PONG)
         waits = self.phase is OPEN and count <= len(self.pings) and self._decoder.idle
         return waits and data == _PONG * count

@@ -1,10 +1,9 @@
-"""A forked child's copies of the connections of its parent: objects without their threads, on sockets
+"""Forks: a forked child has copies of its parent's connections, objects without their threads, on sockets
 that belong to the parent.
 
-The child must not use anything of them, not even their locks, which a thread of the parent may hold. It
-closes its copies of the descriptors, which the server does not notice, and each client makes a
-connection of its own at the first call that needs one; or, by option, every such call raises
-ForkedError.
+The child must not use any part of them, not even their locks, which a thread of the parent may have held at
+the fork. It closes its copies of the descriptors, which the server does not notice. Each client then makes
+a new connection at the first call that needs one; or, by option, every such call raises ForkedError.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ def watch(client: ForkAware) -> None:
 
 class _Collector:
     """Keeps the garbage collector from running finalizers between a fork and the end of `_after_fork`: they
-    may call a client whose threads are the parent's."""
+    may call a client whose threads exist only in the parent."""
 
     def __init__(self) -> None:
         self._forking = 0
         self._was_enabled = False
 
     def stop(self) -> None:
-        """Called before a fork, which several threads may make at a time."""
+        """Called before a fork. Several threads may fork at the same time."""
         if not self._forking:
             self._was_enabled = gc.isenabled()
         self._forking += 1
@@ -83,8 +82,8 @@ if hasattr(os, "register_at_fork"):
 
 
 class Inherited:
-    """Takes the place of the parent's connection: it has what can be known without a connection; for
-    everything else `renew` makes a new one, once."""
+    """Replaces the parent's connection in a child. It has the attributes that need no connection; for all
+    others it calls `renew`, once, to make a new connection."""
 
     status = Status.CLOSED
     stats = Stats(0, 0, 0, 0)
@@ -100,12 +99,12 @@ class Inherited:
         parents.abandon()
 
     def close(self, timeout: float) -> None:
-        """Does nothing: there is nothing to close, and nothing is opened for that."""
+        """Does nothing: there is nothing to close, and no connection is made just to close it."""
 
     def own(self) -> Connection:
         """Returns the connection of this process."""
         failure: Exception | None = None
-        # Made only now: gevent patches `threading` after the fork, in a worker of gunicorn.
+        # Made only now, because gevent patches `threading` after the fork in a worker of gunicorn.
         lock: AbstractContextManager[object] = vars(self).setdefault("_lock", threading.RLock())
         with lock:
             own = self._own
@@ -115,7 +114,9 @@ class Inherited:
                 self._is_renewing = True
                 try:
                     self._own = own = self._renew(self._parents)
-                except Exception as error:  # raised below: as in connection, none leaves the block
+                except (
+                    Exception
+                ) as error:  # raised below: no error leaves the block (see `connection`)
                     failure = error
                 finally:
                     self._is_renewing = False

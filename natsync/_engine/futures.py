@@ -26,7 +26,7 @@ __all__ = ["ReplyFuture", "RequestContext", "RequestFuture", "WindowContext", "W
 _PENDING = object()
 _new = object.__new__
 _T = TypeVar("_T")
-_FINISHED = "FINISHED"  # of a Future whose callbacks are called, which is before `_over`
+_FINISHED = "FINISHED"  # the state of a Future while its callbacks run, before `_over` is set
 
 if sys.version_info >= (3, 11):
     _LateError = TimeoutError
@@ -34,11 +34,11 @@ else:
     from concurrent.futures import TimeoutError as _FutureTimeoutError
 
     class _LateError(_FutureTimeoutError, TimeoutError):
-        """There are two of that name before Python 3.11, and callers may catch either."""
+        """Before Python 3.11 there are two classes TimeoutError, and callers may catch either."""
 
 
 class FutureContext:
-    """What futures of one kind have in common.
+    """The attributes that futures of one kind share.
 
     `post` runs a call on the callback thread.
     """
@@ -54,16 +54,16 @@ class ReplyFuture(Future[_T]):
     """The reply to one request. `result` reads from the connection itself if no other thread does;
     `cancel` gives the request up.
 
-    The parts of a `Future`, its lock and lists, are made only when they are needed, by `wait`,
-    `as_completed` and callbacks: they take longer than all the rest of a request. The thread that ends the
-    request sets `_outcome`, or if it finds `_whole`, leaves the outcome to the parts; between that look and
-    the assignment there is no call, so that no other thread comes in between. Who makes the parts does it the
-    other way round.
+    The parts of a `Future`, its lock and lists, are made only when `wait`, `as_completed` or a callback
+    needs them: making them takes longer than all the rest of a request. The thread that ends the request
+    checks `_whole`. If the parts exist, it sets the outcome in them, otherwise it sets `_outcome`; there is
+    no call between the check and the assignment, so that no other thread comes in between. A thread that
+    makes the parts first sets `_whole`, then reads `_outcome`.
     """
 
     subject: str
     token: bytes
-    """The last token of its reply subject."""
+    """The last token of the reply subject."""
     _context: FutureContext
     _outcome: object
     _whole: bool
@@ -72,8 +72,8 @@ class ReplyFuture(Future[_T]):
     _ending = False
 
     def _make_parts(self) -> dict[str, object]:
-        """Makes the parts of a Future; returns the attributes of this one. No thread changes a part before
-        it has asked for it, and `setdefault` never changes one back."""
+        """Makes the parts of a Future; returns the attributes of this one. Several threads may do so at once:
+        none changes a part before it has fetched it, and `setdefault` never replaces one."""
         whole: Future[object] = Future()
         self._whole = True
         outcome = self._outcome
@@ -88,7 +88,7 @@ class ReplyFuture(Future[_T]):
 
     def result(self, timeout: float | None = None) -> _T:
         """Returns the reply. Raises the errors of `Client.request`, and TimeoutError if there is no
-        reply within `timeout` seconds; the request goes on then."""
+        reply within `timeout` seconds; then the request goes on."""
         if not self._over:
             self._wait(timeout)
         outcome = self._outcome
@@ -103,32 +103,30 @@ class ReplyFuture(Future[_T]):
         return super().exception(0)
 
     def done(self) -> bool:
-        """Returns whether the request has ended. Takes no lock: an interrupt could keep it for ever,
-        and the driver needs it."""
+        """Returns whether the request has ended. Takes no lock: an interrupt could leave it locked for
+        ever, and the driver needs it."""
         return self._over or vars(self).get("_state") == _FINISHED
 
     def cancel(self) -> bool:
         """Gives up the request if there is no reply yet; returns whether it did."""
         cancelled = super().cancel()
         if cancelled:
-            if self._context.mux.close(
-                self.token
-            ):  # else somebody is about to end it, and does that
+            if self._context.mux.close(self.token):  # else the thread that is ending it does this
                 self.set_running_or_notify_cancel()
             self._over = True
             if self._flag:
                 self._flag.set()
             self._leave()
-            self._context.mux.wake()  # only now: the driver looks at what is set above
+            self._context.mux.wake()  # last: the driver reads what is set above
         return cancelled
 
     def add_done_callback(self, fn: Callable[[Future[_T]], object]) -> None:
-        """Calls `fn` with this future on the callback thread when it is done; after the client was
-        closed, at once on this thread."""
+        """Calls `fn` with this future on the callback thread when it is done. After the client was closed
+        that thread no longer runs: then the thread that would have used it calls `fn` at once."""
 
         def call(future: Future[_T]) -> None:
             if not self._context.post(lambda: fn(self)):
-                fn(self)  # as any Future does: that thread has ended with the client
+                fn(self)  # as any Future does: the callback thread has ended with the client
 
         super().add_done_callback(call)
 
@@ -143,7 +141,7 @@ class ReplyFuture(Future[_T]):
         """Called when the request is over."""
 
     def finish(self, outcome: _T | Exception) -> None:
-        """Ends the future, unless it has ended. For who drives, and after a rescue for one thread."""
+        """Ends the future, unless it has ended. For the driver and, after a rescue, for one other thread."""
         if self._outcome is _PENDING:
             if self._whole:
                 self._set(outcome)
@@ -151,11 +149,11 @@ class ReplyFuture(Future[_T]):
                 self._outcome = outcome
         self._over = True
         self._leave()
-        if self._flag:  # read after that; `_wait` does it the other way round
+        if self._flag:  # read after `_over` is set; `_wait` does it in the reverse order
             self._flag.set()
 
     def _set(self, outcome: _T | Exception) -> None:
-        """Ends the future that has its parts."""
+        """Ends a future whose parts exist."""
         if self._may_end():
             if isinstance(outcome, Exception):
                 self.set_exception(outcome)
@@ -167,7 +165,7 @@ class ReplyFuture(Future[_T]):
         if self._ending:
             if self._over:
                 return False
-            # An interrupt has hit who was about to: its lock may be taken for ever.
+            # An interrupt has hit the thread that was ending it: its lock may stay locked for ever.
             self._condition = threading.Condition()
             return not super().done()
         self._ending = True
@@ -197,10 +195,10 @@ class RequestFuture(ReplyFuture[Msg]):
         try:
             outcome = read(self.subject, frame)
         except Exception as error:
-            # The rim: what a reply holds ends its request, not the connection.
+            # Whatever a reply contains may end its request, but not the connection.
             self.finish(error)
             return
-        # The hot path, as `finish`, without a call.
+        # The hot path: as `finish`, without the call.
         if self._outcome is _PENDING:
             if self._whole:
                 self._set(outcome)
@@ -218,7 +216,7 @@ class WindowFuture(ReplyFuture[_T]):
     seconds: float
     due: float
     kept: object = None
-    """For `rescue`: what the maker of the request keeps with it."""
+    """Data for `rescue`, kept by the code that made the request."""
 
     def settle(self, frame: Delivered) -> None:
         """Sets the result from the reply. For the driver."""
@@ -228,7 +226,7 @@ class WindowFuture(ReplyFuture[_T]):
             if not payload and says_no_responders(frame):
                 payload = None
             outcome = context.read(self.subject, payload)
-        except Exception as error:  # as in any other
+        except Exception as error:  # as in `RequestFuture.settle`
             self._end(error)
             return
         # The hot path, as above.
@@ -238,7 +236,7 @@ class WindowFuture(ReplyFuture[_T]):
             else:
                 self._outcome = outcome
         self._over = True
-        # As `RequestWindow.leave`, without a call.
+        # As `RequestWindow.leave`, without the call.
         window = context.window
         futures = window.futures
         futures.pop(self.token, None)
@@ -261,8 +259,8 @@ class WindowFuture(ReplyFuture[_T]):
 
 
 class _Part:
-    """A part of a Future: found here as long as the parts are not made. A `__getattr__` would make every look
-    at an attribute slower."""
+    """A class attribute in place of a part of a Future: reading it makes the parts unless they exist. A
+    `__getattr__` would make every attribute lookup slower."""
 
     __slots__ = ("_name",)
 
@@ -277,11 +275,11 @@ for _name in vars(Future()):
     setattr(ReplyFuture, _name, _Part(_name))
 
 
-# These two come last: a signal handler may interrupt the import of this module, and import it again. It finds
-# a context only with all that this needs.
+# These two classes come last: a signal handler may interrupt the import of this module, and import it again.
+# If it finds a context, it finds everything that the context needs.
 class RequestContext(FutureContext):
-    """What the futures of `Client.request_async` have in common: `read` makes the message of a reply, or
-    raises the error to end with."""
+    """The attributes that the futures of `Client.request_async` share. `read` turns a reply into a message,
+    or raises the error that the future ends with."""
 
     __slots__ = ("read",)
 
@@ -296,9 +294,9 @@ class RequestContext(FutureContext):
 
     def open(self, subject: str, seconds: float) -> RequestFuture:
         """Returns the future of a request on `subject`, which fails if there is no reply within `seconds`.
-        Raises the error that the server refused the inbox with.
+        Raises the error with which the server refused the inbox.
 
-        Calling the class takes 1.4 times as long (CPython 3.11).
+        Calling the class would take 1.4 times as long (CPython 3.11).
         """
         mux = self.mux
         future: RequestFuture = _new(RequestFuture)
@@ -317,11 +315,11 @@ class RequestContext(FutureContext):
 
 
 class WindowContext(FutureContext, Generic[_T]):
-    """What the futures of one `RequestWindow` have in common.
+    """The attributes that the futures of one `RequestWindow` share.
 
-    `read` makes the result of a payload, or raises the error to end with; the payload is None if the server
-    says that nobody listens. `rescue` is asked before a future fails with an error; where it returns true,
-    the future stays open, and `RequestWindow.finish` ends it later.
+    `read` turns a payload into the result, or raises the error that the future ends with; the payload is None
+    if the server says that nobody listens. `rescue` is called before a future fails with an error; if it
+    returns true, the future stays open, and `RequestWindow.finish` ends it later.
     """
 
     __slots__ = ("read", "window", "rescue")
@@ -341,7 +339,7 @@ class WindowContext(FutureContext, Generic[_T]):
 
     def open(self, subject: str, seconds: float) -> WindowFuture[_T]:
         """Returns the future of a request on `subject`, which has a place in the window from now on; it fails
-        if there is no reply within `seconds`. Raises the error that the server refused the inbox with.
+        if there is no reply within `seconds`. Raises the error with which the server refused the inbox.
         """
         mux, window = self.mux, self.window
         future: WindowFuture[_T] = _new(WindowFuture)
@@ -360,7 +358,7 @@ class WindowContext(FutureContext, Generic[_T]):
         future.due = now + seconds
         window.futures[token] = future
         mux.waiting[token] = future
-        # Only now: if no other timeout is noted yet, then all before this one in the window have its timeout.
+        # Only now: if no other timeout is noted yet, all earlier requests in the window have this timeout.
         if window.is_mixed:
             mux.deadlines.add(token, seconds, now)
         return future

@@ -11,15 +11,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Tunnel"]
 
-_MOST_HEAD_BYTES = 16 << 10  # of an answer: more than proxies send, and no more is kept
+_MOST_HEAD_BYTES = 16 << 10  # the limit for an answer's head: more than proxies send
 _HEAD_END = b"\r\n\r\n"
 
 
 class Tunnel:
-    """The request for a tunnel to `server`. The user information of `proxy` goes along as Basic credentials.
+    """The request for a tunnel to `server`, and the proxy's answer. The user information of `proxy` is sent
+    as Basic credentials.
 
-    `request` has its bytes. `feed` takes what the proxy says; it returns what follows the answer, which comes
-    from the server, or None until the answer is complete. Raises OSError for an answer that refuses.
+    `request` contains the bytes to send. `feed` takes the bytes that the proxy sends. It returns None until
+    the answer is complete, then the bytes after the answer, which come from the server. It raises OSError if
+    the proxy refuses.
     """
 
     def __init__(self, proxy: Server, server: Server) -> None:
@@ -36,7 +38,7 @@ class Tunnel:
         self._answer = b""
 
     def feed(self, data: bytes) -> bytes | None:
-        """Takes what the proxy says next."""
+        """Takes the next bytes from the proxy."""
         self._answer += data
         head, end, rest = self._answer.partition(_HEAD_END)
         status = head.partition(b"\r\n")[0]

@@ -76,7 +76,8 @@ class IOThread:
         """
         seat, channel = self._seat, self.channel
         assert channel
-        much = False  # was sent: a thread that publishes so much sends it itself, if this one stays away
+        # Whether the last turn sent much: a thread that publishes this much can send it, if this one sleeps.
+        much = False
         while not self.is_over():
             if much:
                 seat.loop.calm()

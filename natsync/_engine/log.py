@@ -11,7 +11,7 @@ __all__ = ["logger"]
 
 
 def logger() -> Logger:
-    """The logger `natsync`. `logging` is a tenth of what `import natsync` would take: so only now."""
+    """Returns the logger `natsync`. Imports `logging` only now: it would be a tenth of `import natsync`."""
     import logging
 
     return logging.getLogger("natsync")

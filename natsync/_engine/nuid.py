@@ -1,7 +1,7 @@
 """Unique ids as NATS clients use them: 22 characters of the base62 alphabet.
 
-Every character is random (130 bits), where nats.go appends a counter to a random prefix: an id is made
-once a connection here, so nothing is won by state, and nobody can guess the next one.
+Every character is random (130 bits in all), whereas nats.go appends a counter to a random prefix. Here only
+connections and inboxes need an id, so that a counter would gain nothing, and nobody can guess the next id.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ _LENGTH = 22
 
 
 def nuid() -> str:
-    """A new id. Any thread may call this."""
-    # 40 bits more than 62 ** 22 has, so that the remainder is as good as uniform
+    """Returns a new id. Any thread may call this."""
+    # 45 bits more than 62 ** 22 has, so that the remainder is as good as uniform
     number = int.from_bytes(os.urandom(22), "big")
     digits = []
     for _ in range(_LENGTH):

@@ -3,8 +3,8 @@ sent.
 
 Any thread puts items in; the driver, the thread that moves the connection's bytes, takes them out. The
 buffer has three states: `open`, in which a full buffer makes publishers wait (back-pressure); `away`,
-without a connection, in which it keeps what is published up to a limit of its own and refuses the rest
-at once; and closed. Knows no NATS and no network.
+without a connection, in which it keeps published messages up to a separate limit and refuses the rest at
+once; and closed. This module knows neither NATS nor the network.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ __all__ = [
 
 _CLOSED = -1  # no size is below it
 MUCH = 256 << 10
-"""This many bytes are worth a system call of their own. With 64 KiB or 1 MiB the CPU time is the same."""
+"""This many bytes are worth a separate system call. With 64 KiB or 1 MiB the CPU time is the same."""
 
 
 RequestBytes = bytearray
 """The bytes of a request. They are dropped when the connection is lost, since the request has failed then. A
-class derived from bytes would copy them, for 0.3 us; nobody changes these (CPython 3.11)."""
+subclass of bytes would copy them, which takes 0.3 us (CPython 3.11); nobody changes the bytearray."""
 
 
 class SubscriptionOps(bytes):
@@ -78,13 +78,13 @@ class RequestChunks(Chunks):
 
 Item = bytes | RequestBytes | Chunks | Flush
 Drive = Callable[[Callable[[], object] | None, float], None]
-"""Moves the connection's bytes until the call returns something true, or a time, or without a call: now.
-Returns early where somebody else has to."""
+"""Moves the connection's bytes until the call returns something true or the time has come; without a call,
+only sends. Returns early if another thread has to continue."""
 
 
 class Wakeup(Protocol):
     """Wakes the driver. `awake` and `standby` mean that a thread will look at the buffer soon anyway;
-    `wake_if_due` wakes the driver as soon as that pays."""
+    `wake_if_due` sends at once or wakes the driver, whichever costs less."""
 
     awake: bool
     standby: bool
@@ -101,8 +101,8 @@ def length(item: Item) -> int:
 
 
 def joined(items: Sequence[Item], in_pieces: bool) -> bytes:
-    """Returns the bytes of `items`, without flushes, in one object, for a single system call: a call for each
-    piece takes longer than the copy. `in_pieces`: some are `Chunks`."""
+    """Returns the bytes of `items`, none of which is a flush, in one object for a single system call: a call
+    for each piece takes longer than the copy. `in_pieces` says that some items are `Chunks`."""
     if in_pieces:
         whole = [part if isinstance(part, Chunks) else (part,) for part in items]
         return b"".join(chain.from_iterable(whole))  # type: ignore[arg-type]  # no Flush is among them
@@ -110,14 +110,14 @@ def joined(items: Sequence[Item], in_pieces: bool) -> bytes:
 
 
 class OutboundBuffer:
-    """Putting takes no lock, which would cost as much as the rest of a publish: `append` is atomic, and
-    the list object stays the same for ever. Taking, and changing the state, hold a lock; while it is
-    held nothing is called and nothing raised, since Python 3.10 may let an interrupt in between an
-    error and the release.
+    """`put` takes no lock, which would cost as much as the rest of a publish: `append` is atomic, and the
+    list object stays the same for ever. Methods that take items or change the state hold a lock. While it
+    is held, no code of the program is called and no error leaves the block: in Python 3.10 an interrupt
+    may come between an error and the release.
 
-    So a thread may put an item after a change of state that it has not seen; it looks again afterwards.
-    The size is approximate: for each thread it may miss one message, or count one that is already
-    taken, until everything is taken the next time.
+    A thread may therefore put an item after a change of state that it has not seen; it checks again
+    afterwards. The size is approximate: for each thread it may miss one message, or count one that was
+    taken already, until the next `take_all`.
     """
 
     def __init__(
@@ -135,10 +135,10 @@ class OutboundBuffer:
         self._timeout = timeout
         self._away_limit = away_limit
         self._lock = lock
-        # One lock per waiting thread. No Condition: an interrupt inside its wait loses its lock.
+        # One lock per waiting thread. Not a Condition: an interrupt during its `wait` may lose its lock.
         self._waiting: list[threading.Lock] = []
         self.items: list[Item] = []
-        """What waits to be sent: one list for ever."""
+        """The items that wait to be sent; always the same list object."""
 
         self._size = 0
         self._away = True  # until there is a connection
@@ -163,7 +163,7 @@ class OutboundBuffer:
         if self._size >= self._mark:
             self._look_again(item, size, wake)
             return
-        # Always: an interrupt may have kept the previous call from it.
+        # After each item: an interrupt may have kept the previous call from waking the driver.
         if wake and not ((wakeup := self._wakeup).awake or wakeup.standby):
             wakeup.wake_if_due()
 
@@ -187,7 +187,8 @@ class OutboundBuffer:
         with self._lock:
             refusal, away = self._refusal, self._away
             if not (refusal or away):
-                # In one step: after a loss in between, the next server would answer without the message.
+                # In one step: if the connection were lost in between, the next server would answer the flush
+                # without having the message.
                 self.items += (message, Flush(token)) if message else (Flush(token),)
                 self._size += len(message or b"")
         if refusal:
@@ -212,7 +213,7 @@ class OutboundBuffer:
 
     def detach(self, unsent: Iterable[Item]) -> list[Flush]:
         """Notes that the connection is lost: from now on items are kept for the next one. `unsent`
-        items were taken and not sent. Returns the flushes, which will have no answer."""
+        items were taken and not sent. Returns the flushes, which will get no answer."""
         with self._lock:
             self._away = True
             self._set_limits()
@@ -300,8 +301,8 @@ class OutboundBuffer:
                 turn.acquire(timeout=max(0.0, until - monotonic()))
 
     def _queue_up(self, until: float) -> threading.Lock | Error | None:
-        """Returns a lock to wait for if there is no room; an error if waiting is in vain or the time
-        `until` is over; None if there is room."""
+        """Returns a lock to wait for if there is no room; an error if no room will come or the time `until`
+        has passed; None if there is room."""
         turn = threading.Lock()
         turn.acquire()
         self._waiting.append(turn)  # first: a signal handler may interrupt this and make room
