@@ -1,7 +1,7 @@
 """Waiting for descriptors: with epoll if the system has it, else with `selectors`.
 
-epoll is used directly, since its wrapper in `selectors` takes longer than the system call. Knows no
-sockets. One thread at a time.
+epoll is used directly, since its wrapper in `selectors` takes longer than the system call. This module
+knows nothing of sockets. One thread at a time may use a poller.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["READABLE", "WRITABLE", "Poller", "epoll", "gate", "new_poller"]
 
 READABLE = 1
 WRITABLE = 4
-# What epoll says, with no name on systems that have none.
+# The same values as EPOLLIN and EPOLLOUT, which are not defined on systems without epoll.
 assert (READABLE, WRITABLE) == (
     getattr(select, "EPOLLIN", READABLE),
     getattr(select, "EPOLLOUT", WRITABLE),
@@ -34,7 +34,7 @@ class Poller(Protocol):
 
 
 def epoll() -> Poller | None:
-    """Returns an epoll, or None; gevent removes it."""
+    """Returns an epoll; None if the system has none, or gevent has removed it."""
     return select.epoll() if hasattr(select, "epoll") else None
 
 
@@ -44,7 +44,7 @@ def new_poller() -> Poller:
 
 
 def gate(poller: Poller) -> tuple[Poller | None, int]:
-    """Returns an epoll that is ready when `poller` is, and the descriptor of `poller` in it; None if
+    """Returns an epoll that is ready when `poller` is, and the descriptor of `poller` in it; None and -1 if
     the system has no epoll, or gevent has removed it."""
     outer = epoll()
     if outer is None or not hasattr(poller, "fileno"):

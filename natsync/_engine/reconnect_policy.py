@@ -1,14 +1,15 @@
-"""Which server to try next, and after which delay: the rules of the options, or functions of the program.
+"""The reconnect policy: which server to try next, and after what delay, by the rules of the options or by
+functions of the program.
 
-Functions of the program run on a thread of their own, within a time limit. If one fails, the error is
-reported and the rules decide.
+Functions of the program run on a helper thread, within a time limit. If one fails, the error is reported
+and the rules decide.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from os import urandom  # the module random takes a thirtieth of every import
+from os import urandom  # `random` would be a thirtieth of `import natsync`
 from time import monotonic
 
 from .._checks import PROGRAM_ERRORS
@@ -20,7 +21,7 @@ from .servers import Backoff, ServerPool
 
 __all__ = ["ReconnectPolicy"]
 
-_JITTER = 0.25  # of the delay, so that the clients of a server that was lost do not come back at one moment
+_JITTER = 0.25  # of the delay, so that the clients of a lost server do not all come back at once
 
 
 class ReconnectPolicy:
@@ -55,12 +56,12 @@ class ReconnectPolicy:
             if not delay >= 0:
                 raise ValueError(f"{delay} is not a number of seconds")
             return min(delay, MAX_WAIT)
-        except PROGRAM_ERRORS as error:  # the rim: code of the program may raise anything
+        except PROGRAM_ERRORS as error:  # code of the program may raise anything
             self._failed("reconnect_wait", error)
             return longest
 
     def select(self, until: float, info: ServerInfo) -> None:
-        """Lets the program choose the next server, if it wants to."""
+        """Lets the function of the program, if there is one, choose the next server."""
         select, servers = self._options.select_server, self._pool.servers
         if not select or not servers:
             return
@@ -69,7 +70,7 @@ class ReconnectPolicy:
             choice = self._dialer.run_blocking(partial(select, names, info), until, self._check)
             if choice is not None and not self._pool.prefer(choice):
                 raise ValueError(f"{choice!r} is not one of the known servers")
-        except PROGRAM_ERRORS as error:  # the rim, as above
+        except PROGRAM_ERRORS as error:  # as above
             self._failed("select_server", error)
 
     def _failed(self, option: str, cause: BaseException) -> None:

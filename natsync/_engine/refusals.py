@@ -23,8 +23,8 @@ _TOO_LONG = "maximum control line exceeded"
 
 
 class Excess:
-    """Subscriptions beyond the server's limit: the last `count` of those with `sids`. The token of the PING
-    after them."""
+    """Subscriptions beyond the server's limit: the last `count` of `sids`. It is also the token of the PING
+    that follows them."""
 
     def __init__(self, error: Error, sids: list[bytes]) -> None:
         self.error = error
@@ -33,13 +33,14 @@ class Excess:
 
 
 class Refusals:
-    """Finds out which subscriptions are meant, and tells them. For the driver, but `lost` is for the I/O
-    thread.
+    """Finds out which subscriptions were refused, and tells them. Only the driver may call the methods;
+    `lost` is for the I/O thread.
 
-    Beyond its limit of subscriptions the server refuses every SUB with the same text. A PING after the first
-    of these ends the list: of the subscriptions sent before it, it has refused the last ones, as many as
-    texts came before the PONG. An UNSUB between them makes room, so that a program which unsubscribes and
-    subscribes at the limit within one round trip may hear the error from the wrong one.
+    Beyond its limit of subscriptions, the server refuses every SUB with the same text. After the first such
+    -ERR the client sends a PING. Of the subscriptions sent before the PING, the server has refused the last
+    ones: as many as such -ERR came before the PONG. An UNSUB in between makes room, so that a program that
+    unsubscribes and subscribes at the limit within one round trip may get the error from the wrong
+    subscription.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Refusals:
             self._table.refuse(sid, excess.error)
 
     def lost(self, error: Error) -> None:
-        """Handles the loss of the connection; ends the subscription that was its reason, if one was."""
+        """Handles the loss of the connection; ends the subscription that caused it, if one did."""
         self._excess = None
         if isinstance(error, ServerError) and error.text.lower() == _TOO_LONG:
             sink = self._table.remove_longest()

@@ -1,8 +1,8 @@
 """The reply mux: one wildcard inbox for all requests of a connection, and the threads that wait for
 replies.
 
-A reply subject is the prefix of the inbox and a token. The first reply to a request counts; a later
-one, or one to a request that was given up, is dropped, as with every NATS client.
+A reply subject is the prefix of the inbox and a token. Only the first reply to a request counts; later
+ones, and replies to requests that were given up, are dropped, as in every NATS client.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NOTHING = (None,)
 
 
 class Answer(Protocol):
-    """Waits for one reply to a request on `subject`; one of the two methods is called, once."""
+    """Waits for one reply to a request on `subject`; one of its two methods is called, once."""
 
     subject: str
 
@@ -45,7 +45,7 @@ class Answer(Protocol):
 
 
 class Window(Protocol):
-    """Requests that have their deadlines elsewhere; see `RequestWindow`."""
+    """Requests whose deadlines the window itself keeps; see `RequestWindow`."""
 
     def first_due(self) -> float: ...
     def late(self, now: float) -> Late | None: ...
@@ -53,8 +53,8 @@ class Window(Protocol):
 
 
 class ReplyMux:
-    """The requests that wait for a reply. Any thread may call anything: single dictionary operations,
-    which are atomic, take the place of a lock."""
+    """The requests that wait for a reply. Any thread may call any method, unless its docstring says
+    otherwise. Single dictionary operations, which are atomic, replace a lock."""
 
     has_handler = False
     max_msgs = None
@@ -77,25 +77,25 @@ class ReplyMux:
         self.wire_subject = to_wire(self.subject)
         self.wire_queue = b""
         self.numbers = count(1)
-        """The tokens."""
+        """The numbers of which tokens are made."""
         self.wire_prefix = self.wire_subject[:-1]
-        """The reply subject of a request is this and its token."""
+        """The reply subject of a request is this prefix and its token."""
         self._start = len(self.wire_prefix)
-        # No tuples: the garbage collector would look at each again and again.
+        # Not tuples as values: the garbage collector would examine each of them again and again.
         self.waiting: dict[bytes, Answer] = {}
         """The requests by their tokens."""
         self._streams: dict[bytes, ReplyStream] = {}
-        self._at_hand: Answer | None = None  # while its reply is being settled
-        # Of the last reply whose request was looked up, in the stream of this connection.
+        self._at_hand: Answer | None = None  # the request whose reply is being settled
+        # The offset, in the stream of this connection, of the last reply whose request was looked up.
         self._offset = 0
-        self._failing: Answer | None = None  # taken out to fail, for `_reason`
+        self._failing: Answer | None = None  # taken out to fail with `_reason`
         self._reason: Error
         self.is_repeatable = True
         """Whether messages whose delivery was interrupted may be delivered again."""
 
         self.deadlines = Deadlines()
         self._windows: dict[ref[Window], None] = {}
-        """Windows have the deadlines of most of their requests themselves."""
+        """Windows that keep the deadlines of most of their requests themselves."""
 
         self.is_timed = False
         """Whether there may be a `deadline`."""
@@ -107,7 +107,7 @@ class ReplyMux:
     def open(self, subject: str) -> tuple[bytes, Waiter[Delivered]]:
         """Returns the token of a request on `subject`, and the waiter for its reply.
 
-        Raises the error that the server refused the inbox with, and ReentrantCallError. `close` must
+        Raises the error with which the server refused the inbox, and ReentrantCallError. `close` must
         follow, unless there is a reply.
         """
         waiter = self._waiter(subject)
@@ -118,7 +118,7 @@ class ReplyMux:
         return token, waiter
 
     def add_window(self, window: Window) -> None:
-        """Registers a window whose requests fail at their deadlines, for as long as it exists."""
+        """Makes the requests of `window` fail at their deadlines, for as long as it exists."""
         self.is_timed = True
         self._windows[ref(window, self._forget_window)] = None
 
@@ -133,7 +133,7 @@ class ReplyMux:
     def open_stream(self, subject: str, host: StreamHost) -> ReplyStream:
         """Returns a stream for the replies to requests on `subject`; `host.forget` must be `close_stream`.
 
-        Raises the error that the server refused the inbox with.
+        Raises the error with which the server refused the inbox.
         """
         token = b"%x" % next(self.numbers)
         stream = ReplyStream(subject, to_text(self.wire_prefix + token), token, host)
@@ -144,7 +144,7 @@ class ReplyMux:
         return stream
 
     def close_stream(self, token: bytes) -> None:
-        """Drops what still arrives for the stream with this token."""
+        """Forgets the stream with this token: replies that still arrive for it are dropped."""
         self._streams.pop(token, None)
 
     def close(self, token: bytes) -> bool:
@@ -178,11 +178,11 @@ class ReplyMux:
                 window.leave(future.token)  # also one that is just being cancelled
 
     def is_taken_here(self) -> bool:
-        """Never: its replies are taken as they come."""
+        """Returns False: replies are taken as they arrive."""
         return False
 
     def deliver(self, frames: Sequence[Delivered]) -> int:
-        """Passes replies to the requests. Drops none for being slow, so it returns 0."""
+        """Passes replies to their requests. For the driver. Returns 0, as a sink that has dropped nothing."""
         if 0 < frames[0].offset <= self._offset:
             frames = self._left_over(frames)
         if self._streams:
@@ -197,7 +197,7 @@ class ReplyMux:
                 del waiting[token]
             except KeyError:
                 token = self._strange(frame.subject)
-                # As above: `map` is no call of Python's own.
+                # As above: `map` calls `pop` from C.
                 for self._at_hand in map(waiting.pop, (token,), _NOTHING):
                     self._offset = frame.offset
             if self._at_hand:
@@ -206,8 +206,8 @@ class ReplyMux:
         return 0
 
     def _left_over(self, frames: Sequence[Delivered]) -> Sequence[Delivered]:
-        """Returns which of `frames` an interrupted delivery has not come to; settles the one that it was
-        at, once more if need be."""
+        """Continues an interrupted delivery: settles the reply that was being settled, perhaps once more, and
+        returns the `frames` after it."""
         if self._at_hand:
             for frame in frames:
                 if frame.offset == self._offset:
@@ -227,7 +227,7 @@ class ReplyMux:
         return others
 
     def deny(self, error: PermissionsViolationError) -> None:
-        """Fails the requests that the server refused to publish."""
+        """Fails the requests whose publishing the server refused."""
         for token, stream in [*self._streams.copy().items()]:
             if stream.subject == error.subject:
                 self._end_stream(token, error)
@@ -257,21 +257,21 @@ class ReplyMux:
         self._fail_all(error)
 
     def _strange(self, subject: bytes) -> bytes:
-        """Returns the token of the request that a message on a foreign subject is the reply to, if any."""
-        # An import may rewrite the subject; with one request there is no doubt (nats.go: respToken).
+        """Returns the token of the request that a message on a foreign subject answers, if any."""
+        # An account import may rewrite the subject; with one request there is no doubt (nats.go: respToken).
         if len(self.waiting) == 1 and not subject.startswith(self.wire_prefix):
             return next(iter(self.waiting.copy()), b"")
         return b""
 
     def _fail(self, token: bytes, error: Error) -> None:
         self._reason = error
-        # No call of Python's own between these steps, so that no interrupt comes in between.
+        # `map` calls `pop` from C, so that no interrupt comes between these steps.
         for self._failing in map(self.waiting.pop, (token,), _NOTHING):
             pass
         self._fail_interrupted()
 
     def _fail_interrupted(self) -> None:
-        """Fails the request that was taken out to fail; an interrupt may have come before."""
+        """Fails the request that was taken out to fail, perhaps before an interrupt."""
         if self._failing:
             self._failing.fail(self._reason)
             self._failing = None
@@ -284,7 +284,7 @@ class ReplyMux:
             self._end_stream(token, error)
 
     def _end_stream(self, token: bytes, error: Error) -> None:
-        # Removed after that: an interrupt in between must not leave its reader waiting for ever.
+        # Removed last: an interrupt in between must not leave its reader waiting for ever.
         stream = self._streams.get(token)
         if stream:
             stream.fail(error)

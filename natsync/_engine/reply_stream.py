@@ -58,15 +58,15 @@ class ReplyStream:
     def request(self, data: Data = b"", *, headers: HeadersLike | None = None) -> None:
         """Publishes `data` to `subject`, with `reply` as the reply subject, any number of times.
 
-        A request that waits for a connection is sent when there is one; one that a lost connection did not
-        take is not sent again. Raises the errors of `Client.publish`.
+        A request made without a connection is sent when there is one again. A request that was not sent
+        before the connection was lost is dropped. Raises the errors of `Client.publish`.
         """
         self._host.send(self.subject, data, self._token, headers)
 
     def next(self, timeout: float | None = None) -> Msg | None:
         """Returns the next reply, or None if there is none within `timeout` seconds; None waits for ever.
 
-        A reply of status 503 without a payload says that nobody listens on `subject`.
+        A reply with status 503 and without a payload means that nobody listens on `subject`.
         """
         frame = self._pending.next()
         while frame is None:
@@ -87,7 +87,7 @@ class ReplyStream:
 
     @property
     def dropped(self) -> int:
-        """Replies that were dropped because nobody took them in time."""
+        """The number of replies that were dropped because nobody took them in time."""
         return self._pending.dropped
 
     def close(self) -> None:
@@ -114,6 +114,6 @@ class ReplyStream:
         self._pending.close(error, False)
 
     def abandon(self, lock: StateLock) -> None:
-        """Ends the copy in a forked child, where a thread of the parent may hold the old lock for ever."""
+        """Ends the copy in a forked child, where a thread of the parent may have held the old lock."""
         self._pending = self._queue(lock)
         self._pending.close(ForkedError(), True)

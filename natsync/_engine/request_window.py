@@ -1,7 +1,7 @@
 """Request windows: many requests in flight from callers that do not wait for each, up to a limit.
 
-A future of a window costs no hand-over to the callback thread: its result is set, and its place in the
-window is freed, by the thread that reads the reply.
+The thread that reads a reply sets the result of the future and frees its place in the window: there is no
+hand-over to the callback thread.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Ask(Protocol[_T]):
 
 
 class RequestWindow(Generic[_T]):
-    """Requests in flight, at most `most` of them. Any thread may call anything.
+    """Requests in flight, at most `most` of them. Any thread may call any method.
 
     Made by `Client.open_window`.
     """
@@ -64,25 +64,26 @@ class RequestWindow(Generic[_T]):
         self._drive = drive
         self._wake = wake
         self.futures: dict[bytes, InFlight[_T]] = {}
-        """The requests in flight by their tokens, in single operations, which are atomic. Those with the same
-        timeout are in the order of `InFlight.due`; so a lock is not needed for that order."""
+        """The requests in flight by token, changed by single operations, which are atomic. Requests with
+        the same timeout are in the order of `InFlight.due`, except those that two threads add at the same
+        moment; so no lock is needed."""
         self.timeout: float | None = None
         """The timeout of the first request."""
         self.is_mixed = False
-        """Whether there was another timeout: from then on each request has its deadline also in
-        `ReplyMux.deadlines`, since it may be too late before the first of the window is."""
+        """Whether there has been another timeout. From then on the deadline of each request is also in
+        `ReplyMux.deadlines`, since it may be earlier than that of the first in the window."""
         self._first_timeout: dict[str, float] = {}  # one key: `setdefault` is atomic
-        # Half: one caller that is woken for each reply would be woken as often as there are replies.
+        # Callers are woken when the window is half empty: otherwise each reply would wake one.
         self.half = most // 2
         self.room = Turns()
         """Threads that wait until no more than `half` of the requests are in flight."""
         self.empty = Turns()
-        """Threads that wait until none is."""
+        """Threads that wait until no request is in flight."""
 
     def begin(self, ask: Ask[_T]) -> None:
         """Sets the function that sends a request."""
         self.ask = ask
-        """Sends a request at once, for callers that have seen to it themselves that there is room."""
+        """Sends a request at once. For callers that have waited for room themselves."""
 
     @property
     def in_flight(self) -> int:
@@ -99,7 +100,7 @@ class RequestWindow(Generic[_T]):
     ) -> Future[_T]:
         """Sends a request and returns its future, as `Client.request_async` does.
 
-        While the window is full it waits, until half of the requests in it have ended; each of them ends at
+        If the window is full, it waits until half of the requests in it have ended; each of them ends at
         its own `timeout` at the latest.
         """
         if len(self.futures) >= self.most:
@@ -107,7 +108,7 @@ class RequestWindow(Generic[_T]):
         return self.ask(subject, data, headers, timeout)
 
     def wait_for_room(self, timeout: float) -> bool:
-        """Waits while the window is full, until half of the requests in it have ended; returns whether it has
+        """If the window is full, waits until half of the requests in it have ended; returns whether it has
         room within `timeout` seconds."""
         if len(self.futures) < self.most:
             return True
@@ -118,12 +119,12 @@ class RequestWindow(Generic[_T]):
         return self._wait(self.empty, lambda: not self.futures, wait_time(timeout))
 
     def finish(self, future: InFlight[_T], outcome: _T | Exception) -> None:
-        """Ends a future that was rescued, on any thread; wakes the one that may drive, waiting for it."""
+        """Ends a future that was rescued, on any thread; wakes the driver, which may be waiting for it."""
         future.finish(outcome)
         self._wake()
 
     def note_timeout(self, seconds: float) -> None:
-        """Notes that a request may have another timeout than those before. Called before it joins them."""
+        """Notes the timeout of a request, which may differ from earlier ones. Called before it joins them."""
         self.timeout = self._first_timeout.setdefault("", seconds)
         if seconds != self.timeout:
             self.is_mixed = True
@@ -133,7 +134,7 @@ class RequestWindow(Generic[_T]):
     def leave(self, token: bytes) -> None:
         """Frees the place of a request that has ended."""
         self.futures.pop(token, None)
-        # After the change; who waits does it before.
+        # Read after the removal; a thread that waits registers before it checks the number in flight.
         if self.room.waiting and len(self.futures) <= self.half:
             self.room.wake()
         if self.empty.waiting and not self.futures:

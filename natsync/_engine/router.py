@@ -1,5 +1,5 @@
-"""The router passes messages and events of the server to subscriptions, requests and callbacks. For the
-driver.
+"""The router passes messages and events of the server to subscriptions, requests and callbacks. Only the
+driver may call it, unless a docstring says otherwise.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NEVER = float("inf")
 
 
 class Router:
-    """One for all connections of a client. `info` is the last INFO, `in_msgs` counts messages."""
+    """Routes for all connections of a client. `info` is the last INFO, `in_msgs` counts messages."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Router:
 
         self.reply_mux: ReplyMux | None = None
         self.final_ping = Flush(object())
-        """The last PING: its PONG says that the server has processed everything."""
+        """The last PING: its PONG shows that the server has processed everything."""
         self.final_ping_answered = False
         self._table = table
         self._dispatcher = dispatcher
@@ -59,7 +59,7 @@ class Router:
         self._server: Server | None = None
         self._confirming: dict[Waiter[bool], str] = {}
         self.full: dict[bytes, Sink] = {}
-        """Subscriptions that make the connection wait until they have room."""
+        """Full subscriptions. The connection reads nothing more until all of them have room."""
 
     def deliver(self, sid: bytes, frames: list[Msg | HMsg]) -> None:
         """Passes messages to their subscription."""
@@ -105,7 +105,7 @@ class Router:
         return inbox.deadline if inbox and inbox.is_timed else _NEVER
 
     def expire(self, now: float) -> None:
-        """Fails what is too late."""
+        """Fails the requests that are too late."""
         if self.reply_mux and self.reply_mux.deadline <= now:
             self.reply_mux.expire(now, self.outage)
 
@@ -117,14 +117,14 @@ class Router:
         return not self.full
 
     def check_room(self) -> None:
-        """Raises SubscriptionFullError if the calling thread alone can make the room that the connection
-        waits for, so that it would wait for an answer in vain. For any thread."""
+        """Raises SubscriptionFullError if only the calling thread can make the room that the connection waits
+        for: it would wait for an answer in vain. For any thread."""
         for sub in self.full.copy().values():
             if sub.is_full and sub.is_taken_here():
                 raise SubscriptionFullError(sub.subject)
 
     def confirm(self, subject: str, waiter: Waiter[bool]) -> None:
-        """Registers `waiter` for a refusal of a message on `subject`."""
+        """Registers `waiter`, which fails if the server refuses a message on `subject`."""
         self._confirming[waiter] = subject
 
     def confirmed(self, waiter: Waiter[bool]) -> None:
@@ -132,21 +132,21 @@ class Router:
         self._confirming.pop(waiter, None)
 
     def connected(self, info: ServerInfo, server: Server, again: bool) -> None:
-        """Handles a new connection to `server`; `again`: not the first one."""
+        """Handles a new connection to `server`; `again` says that it is not the first one."""
         self.info = info
         self.encoder = MessageEncoder(info)
         self._server = server
         self._discover(info, quiet=not again)
 
     def disconnected(self, error: ConnectionReconnectingError) -> None:
-        """Handles the loss of the connection, and with it of all replies."""
+        """Handles the loss of the connection: no reply can arrive any more."""
         self._table.disconnected(error)
 
     def limit_reached(self, sid: bytes) -> None:
         """Ends a subscription that has received all messages that it was limited to."""
         sub = self._table.get(sid)
         if sub:
-            # Removed afterwards: an interrupt in between must not leave it waiting for ever.
+            # Removed last: an interrupt in between must not leave its readers waiting for ever.
             sub.end(MaxMessagesError(sub.subject))
             self._table.remove(sid)
 

@@ -1,8 +1,9 @@
-"""Handlers on an executor: subscriptions without a thread of their own share its workers.
+"""Handlers on an executor: subscriptions share its threads, instead of having threads of their own.
 
-A run takes messages of one subscription and handles them one after the other. At most `workers` runs of
-a subscription are active, so that one worker keeps the order. A run ends when nothing is pending, and
-the next message begins another one.
+A run takes messages of one subscription and handles them one after the other. At most `workers` runs of a
+subscription are active at a time; one worker handles the messages in order. A run ends when nothing is
+pending, and the next message begins another one. A run that has handled `_TURN` messages ends, too; if more
+are pending, another one begins.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
 __all__ = ["RunQueue"]
 
 _TURN = 64
-"""Messages of one subscription, before its run makes place for those of others. To hand a run to an
-executor takes 22 us (CPython 3.11): with 64, a third of a microsecond for each message."""
+"""After this many messages a run ends, to let other subscriptions run. Submitting a run to an executor takes
+22 us (CPython 3.11): with 64, a third of a microsecond for each message."""
 
 
 class RunQueue:
     """The runs of one subscription. `feed` makes a call on a thread that may wait for the executor, and
-    returns whether it will; `handle` handles one message; `running` holds the threads in a run."""
+    returns whether the call will be made; `handle` handles one message; `running` holds the ids of the
+    threads in a run."""
 
     def __init__(
         self,
@@ -46,7 +48,7 @@ class RunQueue:
         self._feed = feed
         self._report = report
         self._running = running
-        # Guarded by the client's lock: runs that are to begin, and all.
+        # Guarded by the client's lock: the number of runs that have yet to begin, and of all runs.
         self._beginning = 0
         self._runs = 0
 
@@ -77,7 +79,7 @@ class RunQueue:
     def _submit(self) -> None:
         try:
             task: Future[None] = self._executor.submit(self._run)
-        except RuntimeError as error:  # it was shut down: nobody will handle them
+        except RuntimeError as error:  # it was shut down: nobody will handle the messages
             self._give_up()
             self._sink.pending.drop()
             report = HandlerError(self._sink.subject)
@@ -108,4 +110,4 @@ class RunQueue:
         finally:
             self._running.pop(me, None)
             self._end_run()
-            self.arrived()  # what came since the last look
+            self.arrived()  # for messages that came since the last look

@@ -1,7 +1,7 @@
 """The pool of known servers: which one to try next, when, for how long, and the error when all have failed.
 
-Time and chance are passed in. The pool belongs to the I/O thread; any thread may call `servers` and
-`replace`.
+The caller passes in the time and random numbers. The pool belongs to the I/O thread; any thread may call
+`servers` and `replace`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _CALLERS = (AuthorizationError, CredentialsError)
 
 class Backoff(NamedTuple):
     """The wait before each round of attempts: none before the first, then `wait` seconds, doubled each
-    time up to `longest`, and up to the part `jitter` longer by chance."""
+    time up to `longest`. A random part of it, at most the fraction `jitter`, is added."""
 
     wait: float
     longest: float
     jitter: float
 
     def delay(self, rounds: int, chance: float) -> float:
-        """Returns the seconds to wait after `rounds` failed rounds; `chance` is from 0 to 1."""
+        """Returns the seconds to wait after `rounds` failed rounds; `chance` is random, from 0 to 1."""
         if not rounds:
             return 0.0
         doubled = self.wait * 2.0 ** min(rounds - 1, 60)
@@ -60,7 +60,7 @@ class ServerPool:
     """The known servers in the order in which they are tried: explicit ones and discovered ones.
 
     `shuffle` changes the order of a list in place. A server is given up after `most` failed attempts in a
-    row; None: never.
+    row; never if `most` is None.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class ServerPool:
         self._most = most
         self._replacement: tuple[Server, ...] | None = None
         self._failures: list[Error] = []
-        self._left = 0  # tries in this round
-        self._rounds = 0  # that failed since there was a connection
+        self._left = 0  # attempts left in this round
+        self._rounds = 0  # rounds that failed since the last connection
         self._brief = 0  # connections in a row that did not last
         if shuffle:
             shuffle(self._entries)
@@ -117,7 +117,7 @@ class ServerPool:
         self._failures = []
 
     def next(self, now: float, deadline: float) -> tuple[Server, float] | None:
-        """Returns the next server of the round and the end of the time for it; None when all were tried.
+        """Returns the next server of the round and the deadline of its attempt; None when all were tried.
 
         Each attempt gets an equal share of the time left, as addresses do in ADR-11: a silent first server
         does not use up the time of the others.
@@ -152,8 +152,9 @@ class ServerPool:
         self._rounds = 0
 
     def lost(self, error: Error, brief: bool = False) -> None:
-        """Notes that the connection was lost; its server is tried last. A refusal of the credentials
-        counts as the first one. `brief`: the connection did not last."""
+        """Notes that the connection was lost; its server is tried last. If the server
+        refused the credentials, that counts as the first refusal. `brief`: the connection did not last.
+        """
         self._brief = self._brief + 1 if brief else 0
         entry = self._entries.pop(0)
         entry.refusal = str(error) if isinstance(error, AuthorizationError) else ""
@@ -184,8 +185,8 @@ class ServerPool:
         return new
 
     def verdict(self) -> Error:
-        """Returns why the round failed. Refused credentials come first, since only the caller can mend
-        them."""
+        """Returns why the round failed. Refused credentials come first, since only the caller can
+        correct them."""
         for error in self._failures:
             if isinstance(error, _CALLERS) or len(self._failures) == 1:
                 return error

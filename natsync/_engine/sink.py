@@ -23,8 +23,8 @@ __all__ = ["Sink", "SubscriptionHost", "SubscriptionSink"]
 class Sink(Protocol):
     """A subscription as the connection sees it. It ends after `max_msgs` messages, unless that is None.
 
-    `received` counts its messages, `received_before` those of earlier connections. `has_handler`: a
-    handler takes the messages, so that an error of the server ends the subscription.
+    `received` counts its messages, `received_before` those of earlier connections. If `has_handler`
+    is set, a handler takes the messages, and an error of the server ends the subscription.
     """
 
     sid: bytes
@@ -88,12 +88,12 @@ class SubscriptionSink:
         self.sid = b""
         self.has_handler = False
         self.arrived: Callable[[], None] | None = None
-        """Called when messages have come, by the thread that brings them; it must not wait."""
+        """Called when messages have arrived, on the thread that delivers them; it must not wait."""
 
-        self._reader: int | None = None  # the thread that waited for a message last
-        # The threads that took messages, if the connection may wait for them.
+        self._reader: int | None = None  # the last thread that waited for a message
+        # The threads that have taken messages; kept only if a full queue makes the connection wait.
         self._takers: set[int] = set()
-        self.workers = 1  # of the handler
+        self.workers = 1  # threads of the handler
         self.wire_subject = to_wire(subject)
         self.wire_queue = to_wire(queue)
         check_subscribe(self.wire_subject)
@@ -175,7 +175,7 @@ class SubscriptionSink:
         before = self.pending
         limits = before.most, before.most_bytes
         self.pending = PendingQueue(*limits, before.overflow, self.host.drive, threading.RLock())
-        self.pending.at_hand = before.at_hand  # who takes messages from it keeps it
+        self.pending.at_hand = before.at_hand  # a thread that takes messages from it keeps it
         self.pending.close(ForkedError(), discard=True)
 
     def wait_idle(self, until: float) -> int:
@@ -197,11 +197,11 @@ class SubscriptionSink:
         while True:
             try:
                 first = self.take(None, refusal=False, thread=me)
-            except Error:  # why there will be no more
+            except Error:  # there will be no more messages
                 return
             assert first
             try:
-                if self.workers == 1:  # others could take them, too
+                if self.workers == 1:  # other workers could take them, too
                     pending.begin_run()
                 call(ReceivedMsg(first, respond))
                 for frame in pending.run():
@@ -246,7 +246,7 @@ class SubscriptionSink:
         self, timeout: float | None, *, refusal: bool = True, thread: int | None = None
     ) -> Delivered | None:
         """Returns the next message, or None after `timeout` seconds; see `PendingQueue.take`."""
-        frame = self.pending.next(thread)  # before any look at the clock
+        frame = self.pending.next(thread)  # first, without reading the clock
         while frame is None:
             self._reader = threading.get_ident()
             until = deadline_after(MAX_WAIT if timeout is None else timeout)

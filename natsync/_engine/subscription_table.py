@@ -1,6 +1,6 @@
 """The subscriptions of a client, by sid, over all its connections.
 
-Any thread may call anything. Single dictionary operations, which are atomic, take the place of a lock.
+Any thread may call any method. Single dictionary operations, which are atomic, replace a lock.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from .sink import Sink, SubscriptionSink
 
 __all__ = ["SubscriptionTable", "control_line_bytes", "limit", "subscribe", "unsubscribe"]
 
-_LONG = 256  # bytes of a SUB: no server is configured to take less
+_LONG = 256  # bytes of a SUB; no server is configured with a lower limit
 
 
 class SubscriptionTable:
-    """Sids count from 1 and are never used again (client-behaviour of all official clients)."""
+    """The subscriptions. Sids count from 1 and are never used again, as in all official clients."""
 
     def __init__(self) -> None:
         self._sids = count(1)
@@ -26,26 +26,26 @@ class SubscriptionTable:
         self.get = self._sinks.get
 
     def add(self, sink: Sink) -> bytes:
-        """Takes it in; returns its sid."""
+        """Adds `sink`; returns its sid."""
         sid = b"%d" % next(self._sids)
         sink.sid = sid
         self._sinks[sid] = sink
         return sid
 
     def remove(self, sid: bytes) -> Sink | None:
-        """Forgets it; None if somebody did so before."""
+        """Removes and returns the subscription with this sid; None if there is none any more."""
         return self._sinks.pop(sid, None)
 
     def all(self) -> list[tuple[bytes, Sink]]:
-        """All at this moment."""
+        """Returns all current subscriptions, with their sids."""
         return list(self._sinks.copy().items())
 
     def subscriptions(self) -> list[SubscriptionSink]:
-        """Those of users."""
+        """Returns the subscriptions of users: all but the reply mux."""
         return [sub for _, sub in self.all() if isinstance(sub, SubscriptionSink)]
 
     def wire(self) -> bytes:
-        """What tells a new connection of all interest, limits included."""
+        """Prepares all subscriptions for a new connection; returns their SUBs, and limits."""
         parts = []
         for sid, sink in self.all():
             sink.resubscribed()
@@ -53,7 +53,7 @@ class SubscriptionTable:
         return b"".join(parts)
 
     def deny(self, error: PermissionsViolationError) -> None:
-        """Tells those whose subscription was refused; the server says no more than subject and queue."""
+        """Tells the subscriptions that the server refused; its error names only the subject and queue."""
         if error.operation == "publish":
             return
         for sid, sink in self.all():
@@ -61,7 +61,7 @@ class SubscriptionTable:
                 self.refuse(sid, error)
 
     def refuse(self, sid: bytes, error: Error) -> None:
-        """Tells the one with this sid that its subscription was refused."""
+        """Tells the subscription with this sid that the server refused it."""
         sink = self.get(sid)
         if sink is None:
             return
@@ -72,7 +72,7 @@ class SubscriptionTable:
             sink.refuse(error)
 
     def remove_longest(self) -> Sink | None:
-        """Forgets, and returns, the one with the longest SUB; None if all are as short as usual."""
+        """Removes and returns the subscription with the longest SUB; None if no SUB is unusually long."""
         sid, sink = max(
             self.all(), key=lambda each: control_line_bytes(each[1]), default=(b"", None)
         )
@@ -81,30 +81,30 @@ class SubscriptionTable:
         return self.remove(sid)
 
     def disconnected(self, error: ConnectionReconnectingError) -> None:
-        """Tells all that the connection is lost."""
+        """Tells all subscriptions that the connection is lost."""
         for _, sink in self.all():
             sink.disconnected(error)
 
 
 def control_line_bytes(sink: Sink) -> int:
-    """Bytes of its SUB that servers limit: subject, queue, sid."""
+    """Returns the number of bytes in the SUB of `sink` that servers limit: subject, queue and sid."""
     return len(sink.wire_subject) + len(sink.wire_queue) + len(sink.sid) + 2
 
 
 def subscribe(sid: bytes, sink: Sink) -> SubscriptionOps:
-    """SUB, and the limit if there is one."""
+    """Returns a SUB, followed by the UNSUB of `limit` if there is a limit."""
     wire = encode(Sub(sink.wire_subject, sid, sink.wire_queue))
     return SubscriptionOps(wire + limit(sid, sink))
 
 
 def limit(sid: bytes, sink: Sink) -> SubscriptionOps:
-    """UNSUB with what may still come, if that is limited: the server counts from its SUB, and that is of
-    this connection."""
+    """Returns an UNSUB with the number of messages that may still come; nothing without a limit. Messages of
+    earlier connections are subtracted, since the server counts from the SUB on this one."""
     if sink.max_msgs is None:
         return SubscriptionOps()
     return SubscriptionOps(encode(Unsub(sid, max(1, sink.max_msgs - sink.received_before))))
 
 
 def unsubscribe(sid: bytes) -> SubscriptionOps:
-    """UNSUB, now."""
+    """Returns an UNSUB that takes effect at once."""
     return SubscriptionOps(encode(Unsub(sid)))

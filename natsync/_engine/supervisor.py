@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
-from os import urandom  # the module random takes a thirtieth of every import
+from os import urandom  # `random` would be a thirtieth of `import natsync`
 from time import monotonic
 from typing import TypeVar
 
@@ -55,7 +55,7 @@ class Status(Enum):
 
 
 class Supervisor:
-    """One I/O thread, from its start to `finish`."""
+    """The work of one I/O thread, from its start to `_finish`."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Supervisor:
         self.server = options.servers[0]
         self.failure: Error | None = None
         self.closer = ""
-        """Which call has closed the client, on which thread."""
+        """The call that closed the client, and its thread."""
 
         self.settled = Event()  # connected for the first time, or ended
         self.connected = Event()  # set while connected, and when it has ended
@@ -92,11 +92,11 @@ class Supervisor:
         self._policy = ReconnectPolicy(
             options, self.pool, self._dialer, self.io.check_closing, dispatcher.report
         )
-        self._greeting: ServerInfo | None = None  # that TLS follows
+        self._greeting: ServerInfo | None = None  # the INFO that TLS follows
         self._past = [0, 0, 0]  # of past channels: messages out, bytes in, bytes out
         self.unconfirmed = 0  # messages of past channels that no server has confirmed
         self._since = 0.0  # when the last connection was made
-        self._connected = False  # ever
+        self._connected = False  # whether there has ever been a connection
         self._step = ""
 
     def counts(self) -> tuple[int, int, int]:
@@ -134,7 +134,7 @@ class Supervisor:
         self.seat.forced = True
         self.loop.wake()
 
-    # From here on: the I/O thread.
+    # The rest is for the I/O thread; guests call `_act`, too, but only for an open connection.
 
     def _run(self) -> None:
         failure: Error | None = None
@@ -156,7 +156,7 @@ class Supervisor:
                         raise self.pool.verdict() from error
         except Error as error:
             failure = None if self.seat.closing else error
-        except Exception as error:  # the rim: waiting callers get every error
+        except Exception as error:  # waiting callers get every error
             self._dispatcher.log("error", "the I/O thread failed", cause=error)
             failure = ConnectionClosedError(f"internal error: {error}")
             failure.__cause__ = error
@@ -176,8 +176,8 @@ class Supervisor:
             raise self.pool.verdict()
 
     def _restore(self) -> bool:
-        """Tries all servers again and again; returns whether there is a connection. False: no server is
-        left, or the credentials were refused twice."""
+        """Tries all servers again and again. Returns whether there is a connection: False if no server is
+        left. Raises the error of a server that has refused the credentials twice."""
         while self.pool.servers:
             delay = self._policy.delay()
             self.seat.forced = False
@@ -259,8 +259,8 @@ class Supervisor:
         self._step = step
 
     def _upgrade(self, server: Server, deadline: float) -> bytes:
-        """Makes a WebSocket of the connection; returns what came in it already."""
-        from .websocket import Upgrade  # most programs do without
+        """Upgrades the connection to a WebSocket; returns the payload that has arrived already."""
+        from .websocket import Upgrade  # most programs do not need it
 
         self._step = "websocket"
         headers, compresses = self._options.websocket_headers, self._options.websocket_compression
@@ -268,7 +268,7 @@ class Supervisor:
         return self._dialer.upgrade(make, deadline, self.io.check_closing)
 
     def _ask(self, call: Callable[[], _T], blocks: bool, deadline: float) -> _T:
-        """Obtains credentials anew for each connect; on another thread if code of the program may
+        """Obtains the credentials anew for each attempt; on a helper thread if code of the program may
         block."""
         if not blocks:
             return call()
@@ -280,8 +280,8 @@ class Supervisor:
         self._dialer.secure(tls, server.tls_name or server.host, deadline, self.io.check_closing)
 
     def _check(self) -> float | None:
-        """Returns the time of the next look while waiting to reconnect; None ends the wait: `reconnect`
-        was called."""
+        """Called while waiting to reconnect. Returns the time of the next call; None, which ends the wait,
+        if `reconnect` was called."""
         self.io.check_closing()
         self.router.expire(monotonic())
         return None if self.seat.forced else self.router.deadline
@@ -339,7 +339,8 @@ class Supervisor:
             self.router.act(event)
 
     def _opened(self, info: ServerInfo) -> None:
-        """Handles a new connection: subscriptions are sent first, then messages published meanwhile."""
+        """Handles a new connection: subscriptions are sent first, then messages published without a
+        connection."""
         channel = self.io.channel
         assert channel
         self.router.outage = ""

@@ -1,7 +1,7 @@
 """The network: names to addresses, one non-blocking connection, and a pair of sockets for wake-ups.
 
-The only file that knows sockets. It knows neither NATS nor threads; only `resolve` blocks. Errors are
-OSError. TLS on a `Transport` shows only in `secure` and `handshake`.
+The only module that uses sockets. It knows neither NATS nor threads; only `resolve` blocks. Errors of the
+network are OSError. TLS on a `Transport` shows only in `secure` and `handshake`.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ __all__ = [
     "resolve",
 ]
 
-# What one TLS record holds. More in one call would be half sent where no more fits, and not say so.
+# The payload of one TLS record. If more is written in one call, part of it may be sent without being counted.
 RECORD_BYTES = 16 << 10
-# What a TLS record begins with: change cipher spec, alert, handshake, application data (RFC 8446, 5.1).
+# The first byte of a TLS record: change cipher spec, alert, handshake, application data (RFC 8446, 5.1).
 _RECORDS = range(20, 24)
 _INTERNET = {socket.AF_INET, socket.AF_INET6}
-# Windows says EWOULDBLOCK where others say EINPROGRESS.
+# Windows returns EWOULDBLOCK where other systems return EINPROGRESS.
 _CONNECTING = {errno.EINPROGRESS, errno.EWOULDBLOCK}
 
 
@@ -48,28 +48,28 @@ class Address(NamedTuple):
 
 
 class SystemCalls(NamedTuple):
-    """Functions of an open socket. They raise BlockingIOError where `Transport.write` returns 0, and
-    `Transport.read` None."""
+    """The functions of an open socket. They raise BlockingIOError where `Transport.write` returns 0 and
+    `Transport.read` returns None."""
 
     send: Callable[[memoryview], int]
     recv_into: Callable[[memoryview, int], int]
 
 
 def resolve(host: str, port: int, *, numeric: bool = False) -> list[Address]:
-    """Returns the addresses of `host` in the order of the system. Blocks as long as the resolver of the
-    system does.
+    """Returns the addresses of `host` in the order of the system. Blocks as long as the system's resolver
+    does.
 
-    With `numeric` nothing is looked up, so that nothing blocks.
+    With `numeric` only a numeric address is accepted: nothing is looked up, so that nothing blocks.
     """
     flags = socket.AI_NUMERICHOST if numeric else 0
-    # As bytes a plain name needs no IDNA, whose module takes a millisecond to import.
+    # A plain name is passed as bytes, which need no IDNA: importing its module takes a millisecond.
     is_plain = host.isascii() and len(host) < 64 and "" not in host.split(".")
     name = host.encode() if is_plain else host
     try:
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=flags)
     except UnicodeError as error:  # an empty label, one of over 63 bytes, a character no name has
         raise socket.gaierror(socket.EAI_NONAME, "not a host name") from error
-    # A name may stand for one address twice, in /etc/hosts say: no reason to try that twice.
+    # A name may have the same address twice, for example in /etc/hosts; it is tried once.
     return list(
         dict.fromkeys(Address(family, proto, place) for family, _, proto, _, place in found)
     )
@@ -94,16 +94,16 @@ def as_socket(made: object) -> Socket:
 
 
 class Transport:
-    """A connection that is being made or is made. For one thread; no call blocks.
+    """One connection, from the start of connecting. For one thread; no call blocks.
 
-    When it is writable, `finish` says whether connecting has worked. `secure`, and then `handshake`
-    until it returns True, put TLS on it.
+    When it becomes writable, `finish` says whether connecting has worked. To begin TLS, call `secure`,
+    then `handshake` until it returns True.
     """
 
     def __init__(self, target: Address | socket.socket) -> None:
         """Connects to an address, or takes over a connected socket."""
         self.wants_write = False
-        """TLS has something of its own to send: to be waited for beside what is there to read."""
+        """Whether TLS has something to send: the caller then also waits until the socket is writable."""
 
         self._socket = (
             socket.socket(target.family, socket.SOCK_STREAM, target.protocol)
@@ -113,7 +113,7 @@ class Transport:
         self._blocked: tuple[type[OSError], ...] = (BlockingIOError, InterruptedError)
         self._blocked_writing: tuple[type[OSError], ...] = ()
         self._failed: tuple[type[ssl.SSLError], ...] = ()
-        self._secured: ssl.SSLSocket | None = None  # the socket again, where TLS is on it
+        self._secured: ssl.SSLSocket | None = None  # the same socket, once TLS is on it
         self._write_bytes: int | None = None
         self._name = ""
         self._process = os.getpid()
@@ -173,8 +173,8 @@ class Transport:
 
     @property
     def is_own(self) -> bool:
-        """Whether this process has made the connection. A forked one says nothing on it: its parent goes on
-        using it."""
+        """Whether this process has made the connection. A forked process sends nothing on it, because its
+        parent goes on using it."""
         return self._process == os.getpid()
 
     def fileno(self) -> int:
@@ -184,8 +184,8 @@ class Transport:
         """Returns up to `size` bytes that have arrived; None if there are none, empty bytes at the end
         of the stream.
 
-        Nothing stays in a buffer that a selector cannot see, if `size` is at least that of a TLS
-        record: a record is read completely, and the next one not begun.
+        If `size` is at least the size of a TLS record, nothing stays in a buffer that a selector cannot
+        see: a record is read completely, and the next one is not begun.
         """
         try:
             return self._socket.recv(size)
@@ -203,10 +203,10 @@ class Transport:
         return SystemCalls(self._socket.send, self._socket.recv_into)
 
     def write(self, data: memoryview) -> int:
-        """Sends what fits now of `data`; returns how many bytes that is.
+        """Sends as much of `data` as the socket takes now; returns the number of bytes.
 
-        After 0 the same bytes must come again first, with more after them or not: TLS may have
-        encrypted them already.
+        After a return of 0, the next call must begin with the same bytes, since TLS may have encrypted
+        them already; more bytes may follow them.
         """
         try:
             return self._socket.send(
@@ -257,7 +257,7 @@ class Transport:
 
 
 def _close_secured(error: OSError) -> None:
-    """Closes the socket that `wrap_socket` had made when it failed: CPython up to 3.12 leaves that open, and
+    """Closes the socket that `wrap_socket` had made when it failed: CPython up to 3.12 leaves it open, and
     the error refers to it (ssl.py: SSLSocket._create)."""
     import ssl
 
@@ -288,7 +288,7 @@ class WakePair:
             pass
 
     def clear(self) -> None:
-        """Reads the bytes that made it readable."""
+        """Reads the bytes that made the pair readable."""
         try:
             self._near.recv(4096)
         except (BlockingIOError, InterruptedError):

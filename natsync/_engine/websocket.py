@@ -1,7 +1,7 @@
 """NATS over WebSocket: the HTTP upgrade, and a transport that puts bytes into frames (RFC 6455, RFC 7692).
 
-The server's facts are those of server/websocket.go: clients mask their frames, messages are cut anywhere, and
-compressed ones never refer to each other.
+The server behaves as in server/websocket.go: clients have to mask their frames, messages may be cut
+anywhere, and compressed ones never refer to each other.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from .transport import SystemCalls, Transport
 __all__ = ["Upgrade", "WebSocketTransport"]
 
 MOST_HEAD_BYTES = 16 << 10
-_FRAME_BYTES = 64 << 10  # that are sent in one frame
-_LEAST_COMPRESSED = 64  # less is not worth it, as the server finds (server/websocket.go)
+_FRAME_BYTES = 64 << 10  # the most that is sent in one frame
+_LEAST_COMPRESSED = 64  # up to this size it is not worth it, as in server/websocket.go
 _HEAD_END = b"\r\n\r\n"
 
 
 class Upgrade:
-    """The HTTP request that makes a WebSocket of a connection, and what the server answers.
+    """The HTTP request that upgrades a connection to a WebSocket, and the server's answer.
 
-    `request` has its bytes. `feed` takes what the server says; it returns what follows the answer, or None
-    until that is complete. Raises OSError for an answer that refuses.
+    `request` contains the bytes to send. `feed` takes the bytes that the server sends. It returns None until
+    the answer is complete, then the bytes after the answer. It raises OSError if the server refuses.
     """
 
     def __init__(self, host: str, path: str, headers: Mapping[str, str], compresses: bool) -> None:
@@ -51,7 +51,7 @@ class Upgrade:
         self.request = "\r\n".join([*lines, "", ""]).encode("ascii")
 
     def feed(self, data: bytes) -> bytes | None:
-        """Takes what the server says next."""
+        """Takes the next bytes from the server."""
         self._answer += data
         head, end, rest = self._answer.partition(_HEAD_END)
         if not end:
@@ -74,7 +74,7 @@ class Upgrade:
 
 
 class WebSocketTransport(Transport):
-    """A transport in WebSocket frames, on another transport. `rest` is what came after the upgrade."""
+    """A transport of WebSocket frames on another transport. `rest` is the result of `Upgrade.feed`."""
 
     def __init__(self, inner: Transport, compresses: bool, rest: bytes) -> None:
         self.wants_write = False
@@ -82,20 +82,20 @@ class WebSocketTransport(Transport):
         self._compresses = compresses
         self._reader = FrameReader()
         self._reader.feed(rest)
-        self._unsent = b""  # of a frame
-        self._covers = 0  # bytes of the caller's that are in it
-        self._pong = b""  # to be sent after it
+        self._unsent = b""  # the rest of the frame that is being sent
+        self._covers = 0  # how many bytes of the caller are in it
+        self._pong = b""  # a frame to be sent after it
         self._ended = False
 
     def fileno(self) -> int:
         return self._inner.fileno()
 
     def read_rest(self) -> bytes:
-        """What came with the upgrade, without waiting for more."""
+        """Returns the payload that came with the upgrade, without reading more."""
         return self._payloads() or b""
 
     def read(self, size: int) -> bytes | None:
-        """What has arrived; None when nothing has, no bytes at the end of the stream."""
+        """Returns the payload that has arrived; None if none has, empty bytes at the end of the stream."""
         if self._unsent or self._pong:
             self._send()
         data = self._inner.read(max(size, _FRAME_BYTES))
@@ -110,22 +110,22 @@ class WebSocketTransport(Transport):
 
     @property
     def system_calls(self) -> SystemCalls | None:
-        """None: frames have to be made."""
+        """None, since frames have to be made."""
         return None
 
     def write(self, data: memoryview) -> int:
-        """Sends a frame of what comes first in `data`; returns its bytes when all of it is sent.
+        """Sends the first bytes of `data` in a frame; returns their number once the frame is sent, else 0.
 
-        After 0 the same bytes must come again first: they are in a frame already.
+        After a return of 0, the next call must begin with the same bytes: they are in a frame already.
         """
         if not self._covers:
             piece = bytes(data[:_FRAME_BYTES])
             compressed = self._compresses and len(piece) > _LEAST_COMPRESSED
             payload = deflate(piece) if compressed else piece
-            # After the rest of a pong, if that is what is being sent.
+            # After the rest of a pong, if one is being sent.
             self._unsent += build_frame(Opcode.BINARY, payload, os.urandom(4), compressed)
             self._covers = len(piece)
-        if self._unsent:  # else a read has sent the rest of it
+        if self._unsent:  # else a read has sent the rest of the frame
             self._send()
         if self._unsent:
             return 0
@@ -137,9 +137,9 @@ class WebSocketTransport(Transport):
         self._inner.finish_writing()
 
     def close(self) -> None:
-        """Says that the client goes (status 1000), if that fits at once, and ends the connection.
+        """Sends a close frame (status 1000), if the socket takes it at once, and closes the connection.
 
-        A forked process says nothing: its parent goes on using the connection.
+        A forked process sends nothing, because its parent goes on using the connection.
         """
         if not self._unsent and self._inner.is_own:
             try:
@@ -150,7 +150,7 @@ class WebSocketTransport(Transport):
         self._inner.close()
 
     def _send(self) -> None:
-        """Sends what is left of a frame, or else a pong, as far as that goes now."""
+        """Sends the rest of a frame, or else a pong, as far as the socket takes it now."""
         if not self._unsent:
             self._unsent, self._pong = self._pong, b""
         while self._unsent:
@@ -164,7 +164,7 @@ class WebSocketTransport(Transport):
         self.wants_write = self._inner.wants_write or bool(self._unsent or self._pong)
 
     def _payloads(self) -> bytes | None:
-        """What came of the payloads of data frames; None: nothing did."""
+        """Returns the payloads of the data frames that have arrived; None if there are none."""
         parts = []
         try:
             while (frame := self._reader.read()) is not None:
