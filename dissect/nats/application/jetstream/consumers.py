@@ -265,6 +265,8 @@ class Consumers:
         row.num_ack_pending = number(info, "num_ack_pending")
         row.num_redelivered = number(info, "num_redelivered")
         row.num_waiting = number(info, "num_waiting")
-        row.paused = flag(info, "paused") or row.paused
+        # Servers leave it out unless it is true, those before 2.11 always (server/consumer.go: omitempty).
+        if (paused := flag(info, "paused")) or row.paused is not None:
+            row.paused = bool(paused)
         if row.deliver_subject:
             self._by_subject[row.deliver_subject] = row.stream, row.consumer

@@ -47,6 +47,14 @@ def test_configuration_and_state_are_the_last_ones() -> None:
     assert values([row], *names) == [("C", True, ["a.>"], "explicit", 7, True, 1)]
 
 
+def test_a_consumer_is_no_longer_paused_once_an_answer_leaves_that_out() -> None:
+    session = ScriptedSession(JetStream())
+    call(session, "CONSUMER.INFO.S.C", {"name": "C", "config": {}, "paused": True})
+    call(session, "CONSUMER.INFO.S.C", {"name": "C", "config": {}})
+    call(session, "CONSUMER.INFO.S.D", {"name": "D", "config": {}})
+    assert values(rows_of(session), "consumer", "paused") == [("C", False), ("D", None)]
+
+
 def test_an_ephemeral_is_named_by_the_answer_and_a_list_names_many() -> None:
     session = ScriptedSession(JetStream())
     call(
