@@ -10,15 +10,15 @@ A rule file (`rules/GROUP/NAME.yml` for those of the package) is YAML with one r
     references: [https://...]
     tags: [attack.t1040]
     falsepositives: [...]                         what else could look like this
-    remedy: ...                                   what to do; a field of ours
+    remedy: ...                                   what to do; our addition to Sigma
     logsource: {product: nats, category: TABLE}   one of our tables
     detection: {selection: {...}, condition: selection}
-    fields: [user, originator]                    shown with a finding; by default those that it tests
-    subject: user                                 the field that is the finding's subject; a field of ours
+    fields: [user, originator]                    shown with a finding; by default the fields it tests
+    subject: user                                 the field that is the finding's subject; our addition
 
 A correlation has `correlation` instead of `logsource` and `detection`, and a filter has `filter` instead of
 `detection`. `sql.fields` explains fields, `sql.matching` values, `sql.correlations` correlations, and
-`sigma.filters` filters. A feature of Sigma that is not supported is refused, by name and line.
+`sigma.filters` filters. Unsupported Sigma features are refused by name and line.
 """
 
 from __future__ import annotations
@@ -43,11 +43,12 @@ def audit(
     report: CaptureReport | None = None,
     variables: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Generator[Finding, None, None]:
-    """The findings in captures, the worst first. `rules` are folders or files with rules, which add to those
-    of the package or replace them, and `variables` values of placeholders: `{"known_clusters": ["east"]}`. A
-    rule with a placeholder that has no value does not run. `report` is updated while captures are read, which
-    are read whole before the first finding comes. Raises RuleError for a wrong rule, CaptureError for an
-    input that is not a capture, and MissingLibrary without the extra `audit`."""
+    """The findings in captures, the worst first. `rules` are folders or files of rules that extend or replace
+    the package's rules. `variables` are the values of placeholders: `{"known_clusters": ["east"]}`; a rule
+    with a placeholder that has no value does not run. The captures are read completely, and `report` is
+    updated meanwhile, before the first finding is returned. Raises RuleError for an invalid rule,
+    CaptureError for an input that is not a capture, and MissingLibrary without the extra `audit`.
+    """
     from .libraries import check_libraries
 
     check_libraries()

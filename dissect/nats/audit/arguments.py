@@ -44,7 +44,7 @@ class AuditOptions(CommandOptions):
 def _values(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, list[str]]:
-    """`NAME=VALUE`, repeatable: the values by name."""
+    """Parses repeated `NAME=VALUE` into lists of values by name."""
     found: dict[str, list[str]] = {}
     for each in values:
         name, equals, value = each.partition("=")
@@ -128,7 +128,7 @@ _OUTPUTS = (
 
 
 def audit_options(command: Command) -> Command:
-    """Captures, and the options of an audit."""
+    """Adds the captures argument and the options of an audit to a command."""
     captures: Decorator = click.argument("captures", nargs=-1, metavar="[CAPTURE...]")
     for each in (captures, *reversed((*_RULES, *_OUTPUTS, *_TABLES, *INPUT))):
         command = each(command)

@@ -42,7 +42,7 @@ _FOUND, _DAMAGED = 1, 3
 
 _WITH_COLUMNS = ("text", "jsonl", "csv", "parquet")
 
-# Of a list of rules, and of one rule: the options that mean something.
+# The options that apply to --list and to --explain.
 _LISTED = {"listed", "captures", "rules", "output", "progress"}
 _EXPLAINED = {"explain", "captures", "rules", "variables", "master", "output", "progress"}
 
@@ -84,7 +84,7 @@ def audit(options: AuditOptions) -> None:
 
 
 def _check_shown(options: AuditOptions) -> None:
-    """Refuses options of audits where rules are only shown."""
+    """Refuses the options of an audit if rules are only shown."""
     shown = "--list" if options.listed else "--explain"
     wanted = _LISTED if options.listed else _EXPLAINED
     every = {each.name for each in fields(options)} - wanted
@@ -123,7 +123,7 @@ def _check_variables(
 ) -> None:
     """Refuses a variable that no rule uses, such as a misspelt one."""
     if not variables:
-        return  # to compile all rules once more takes a tenth of a second
+        return  # compiling all rules once more takes a tenth of a second
     known = {name for query in queries_of(rules, Dialect.DUCKDB) for name in query.unset}
     for name in variables:
         if name not in known:
@@ -149,7 +149,7 @@ def _layout(options: AuditOptions) -> Layout:
 
 
 def _order(options: AuditOptions) -> tuple[str, bool] | tuple[()]:
-    """The column of the store by which the findings are sorted, and whether descending; none by default."""
+    """The column of the store to sort findings by, and whether to sort descending; empty for the default."""
     if options.sort is None:
         return ()
     if options.format == "text" and options.columns is None:
@@ -206,7 +206,7 @@ def _explained(
 
 
 def _summarize(kept: Store, outcome: Outcome, reading: Command, known: Suppressions) -> None:
-    """Says on stderr what was found, what did not run, and what could not be read."""
+    """Prints to stderr what was found, what did not run, and what could not be read."""
     for file in reading.report.damaged:
         say(f"{file.path}: {file.damage}")
     for reason in reading.report.unreadable:

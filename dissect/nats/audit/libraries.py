@@ -1,4 +1,4 @@
-"""The libraries that audits need, the extra `audit`: pySigma, DuckDB, pyarrow."""
+"""The libraries of the extra `audit`, which audits need: pySigma, DuckDB, pyarrow."""
 
 from __future__ import annotations
 

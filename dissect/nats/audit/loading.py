@@ -1,8 +1,8 @@
-"""The rows that rules need, from captures: made by one process or by several.
+"""Makes the rows that rules need from captures, in one process or several.
 
-Their order does not matter here, because findings are put in order. So no rows are held back to bring late
-ones into order, which takes hundreds of megabytes for all tables together. Tables whose rows come from the
-frames of all sessions are made by one process, in a pass of their own.
+Their order does not matter here, because the findings are sorted later. So no rows are held back to wait for
+late ones, which would take hundreds of megabytes for all tables together. With several processes, tables of
+layers `across` sessions are made by one process, in a separate pass over the captures.
 """
 
 from __future__ import annotations

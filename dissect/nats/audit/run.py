@@ -22,13 +22,13 @@ class Engine(Protocol):
     tables: frozenset[str]
 
     def rows(self, sql: str) -> Iterator[Row]:
-        """The rows of a query. Ask for the next query when these are read."""
+        """The rows of a query. Read them all before the next query."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """The result of an audit: how many rules ran, and which did not, each with the missing tables or with the
-    placeholders without values."""
+    """The result of an audit: the number of rules that ran, and the rules that did not. `not_run` has the
+    tables that each one lacks, `unset` to the placeholders that have no values."""
 
     ran: int = 0
     not_run: dict[str, list[str]] = field(default_factory=dict)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class DuckDb:
-    """Queries over tables in a database, which has `tables`."""
+    """Queries over the tables of a database; `tables` are their names."""
 
     dialect = Dialect.DUCKDB
 
@@ -32,7 +32,8 @@ class DuckDb:
     def rows(self, sql: str) -> Iterator[Row]:
         """The rows of a query. Raises QueryError."""
         try:
-            # `sql` would plan it twice, which takes longer than to run it over a small capture.
+            # `connection.sql` would plan the query twice, which takes longer than running it over a small
+            # capture.
             found = self._connection.execute(sql)
             while some := found.fetchmany(BATCH_ROWS):
                 yield from some
@@ -45,7 +46,7 @@ def over_records(
     tables: Collection[str],
     source: Callable[[Collection[str]], Generator[Record, None, None]],
 ) -> Iterator[DuckDb]:
-    """The engine over the rows of these tables. `source` makes their records, which are stored on disk in a
+    """The engine over the rows of these tables. `source` yields their records, which are stored on disk, in a
     folder that is removed after the block."""
     with TemporaryDirectory(prefix="nats-dissect-") as folder:
         path = os.path.join(folder, "tables.duckdb")
@@ -60,7 +61,7 @@ def over_records(
 def over_folder(tables: Collection[str], root: str) -> Iterator[DuckDb]:
     """The engine over Parquet files, as `nats-dissect spark` writes them: one folder per table."""
     with TemporaryDirectory(prefix="nats-dissect-") as folder:
-        # The one folder to read can only be named before all others are closed.
+        # `allowed_directories` can only be set while external access is still enabled.
         limits = limits_of(folder) | {"enable_external_access": "true"}
         with closing(connect(library(), ":memory:", limits)) as connection:
             connection.execute(f"SET allowed_directories = ['{_quoted(os.path.abspath(root))}']")
@@ -76,7 +77,7 @@ def _is_table(root: str, table: str) -> bool:
 
 
 def _view(connection: duckdb.DuckDBPyConnection, table: str, folder: Path) -> None:
-    """Makes the files of a table a view. Raises QueryError for files of another table."""
+    """Creates a view over the files of a table. Raises QueryError if the files are of another table."""
     files = sorted(str(file.absolute()) for file in folder.rglob("*.parquet"))
     if not files:
         create_tables(connection, [table])

@@ -1,7 +1,7 @@
 """Runs the queries of rules with Spark SQL, over Parquet tables of any size.
 
-The rows that rules match are found and counted on the cluster. The findings of one rule at a time come to
-this process, in parts of bounded size, however many they are.
+The cluster finds and counts the rows that rules match. The findings come to this process rule by rule, in
+partitions of bounded size, however many there are.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Spark:
-    """Queries over tables in a folder, which has `tables`."""
+    """Queries over the tables in a folder; `tables` are the names of those that exist."""
 
     dialect = Dialect.SPARK
 
@@ -31,9 +31,10 @@ class Spark:
 
     def rows(self, sql: str) -> Iterator[Row]:
         """The rows of a query. Raises SparkError."""
-        # Spark writes the rows to its disks in parts of about 64 MB (spark.sql.adaptive.
-        # advisoryPartitionSizeInBytes), few rows in one part, and they are fetched part after part:
-        # collected at once, a million findings would have to fit into the memory of Spark's driver.
+        # Because of REBALANCE, Spark writes the rows to its disks in partitions of about 64 MB
+        # (spark.sql.adaptive.advisoryPartitionSizeInBytes; few rows fit into one), and the partitions are
+        # fetched one by one. If they were collected at once, a million findings would have to fit into
+        # the memory of Spark's driver.
         rows = self._spark.sql(f"SELECT /*+ REBALANCE */ * FROM (\n{sql}\n) AS q")
         yield from rows.toLocalIterator()
 
@@ -42,16 +43,15 @@ class Spark:
 def on_spark(
     tables: Collection[str], root: str, master: str | None, conf: Mapping[str, str]
 ) -> Iterator[Spark]:
-    """The engine over Parquet files, as `nats-dissect spark` writes them. The session of this program is used
-    if it has one, else one is started. Raises DissectError, also for Spark's errors that leave the block.
-    """
+    """The engine over Parquet files, as `nats-dissect spark` writes them. Uses this program's SparkSession,
+    or starts one. Raises DissectError, also for Spark's errors that leave the block."""
     with session(master, conf) as spark, over_views(spark, tables, root) as engine:
         yield engine
 
 
 @contextmanager
 def over_views(spark: SparkSession, tables: Collection[str], root: str) -> Iterator[Spark]:
-    """The engine over the tables in a folder, which are temporary views of the session meanwhile."""
+    """The engine over the tables in a folder. During the block, they are temporary views of the session."""
     there = [table for table in sorted(tables) if _view(spark, table, f"{absolute(root)}/{table}")]
     try:
         yield Spark(spark, there)
@@ -61,13 +61,13 @@ def over_views(spark: SparkSession, tables: Collection[str], root: str) -> Itera
 
 
 def _view(spark: SparkSession, table: str, path: str) -> bool:
-    """Makes the files of a table a view; False if there is no such folder."""
+    """Creates a view over the files of a table; False if there is no such folder."""
     from pyspark.errors import AnalysisException
 
     from ...spark.types import spark_schema
 
     assert table in TABLES
-    try:  # with the schema, because a table may be empty
+    try:  # with a schema, which Spark cannot infer if the table is empty
         rows = spark.read.schema(spark_schema(table)).parquet(path)
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":

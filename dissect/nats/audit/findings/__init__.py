@@ -1,1 +1,1 @@
-"""Rows of the rules' queries -> findings, in order, without those that somebody has suppressed."""
+"""Rows of the rules' queries -> findings, in order; suppressed ones carry the reason."""

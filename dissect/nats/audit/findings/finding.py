@@ -69,7 +69,7 @@ def schema() -> pa.Schema:
 
 
 def findings_of(query: Query, rows: Iterable[Row]) -> Iterator[Finding]:
-    """The findings in some rows of a query."""
+    """Makes findings from rows of a query."""
     rule = query.rule
     for ts_ns, session, number, subject, count, capture, packet, *values in rows:
         shown = {
@@ -94,5 +94,5 @@ def findings_of(query: Query, rows: Iterable[Row]) -> Iterator[Finding]:
 
 
 def _follow(session: str, capture: str | None) -> str:
-    """The command that shows a session. People paste it into a shell, and a file may have any name."""
+    """The command that shows a session. It is quoted for a shell, because a file may have any name."""
     return f"nats-dissect follow {quote(session)} {'CAPTURE...' if capture is None else quote(capture)}"

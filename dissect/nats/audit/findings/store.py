@@ -1,6 +1,6 @@
 """The findings of an audit in their order: the worst first, then by rule, time and place.
 
-They are kept in a database in a temporary folder, so that memory does not grow with their number.
+They are stored in a database in a temporary folder, so memory does not grow with their number.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ SORTABLE = {name: name for name in FIELDS if name != "false_positives"} | {
     "time": "ts_ns",
     "level": "severity",
 }
-"""The columns by which findings can be sorted, each with the one of the store that has its order."""
+"""The columns by which findings can be sorted, each with the column of the store that has its order."""
 
-# Findings that agree in all of these are equal.
+# Findings that agree in all of these columns are equal.
 _ORDER = "severity DESC, rule, ts_ns, session, number, subject, count, fields, capture, packet"
 
 
 class Store:
-    """Stores findings, and returns them in order. `counts` has the number of findings without suppression by
-    level, `suppressed` the number of the others, and `by_rule` the number of all by rule."""
+    """Stores findings, and returns them in order. `counts` has the number of unsuppressed findings per level,
+    `suppressed` the number of suppressed findings, and `by_rule` the number of all findings per rule.
+    """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
@@ -47,7 +48,7 @@ class Store:
         connection.unregister("rows")
 
     def add(self, findings: Iterable[Finding]) -> None:
-        """Takes more findings."""
+        """Adds findings."""
         source = iter(findings)
         while some := list(islice(source, BATCH_ROWS)):
             for finding in some:
@@ -66,8 +67,8 @@ class Store:
     def batches(
         self, sort: str | None = None, descending: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """All findings in order, as batches of Arrow. `sort` is a value of SORTABLE that comes first in the
-        order; absent values are last."""
+        """All findings in order, as Arrow record batches. `sort`, a value of SORTABLE, is the first sort key;
+        absent values come last."""
         names = ", ".join(schema().names)
         first = f"{sort} {'DESC' if descending else 'ASC'} NULLS LAST, " if sort else ""
         query = f"SELECT {names} FROM findings ORDER BY {first}{_ORDER}"
@@ -93,7 +94,7 @@ def store() -> Iterator[Store]:
 
 
 def batch(findings: list[Finding]) -> pa.RecordBatch:
-    """Findings as a batch of Arrow."""
+    """Findings as an Arrow record batch."""
     arrow = pyarrow()
     columns = {name: [getattr(one, name) for one in findings] for name in FIELDS}
     times = [None if ts_ns is None else ts_ns // 1000 for ts_ns in columns["ts_ns"]]

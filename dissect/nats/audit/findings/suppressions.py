@@ -1,4 +1,4 @@
-"""Suppressions: findings that somebody has looked at, with the reason.
+"""Suppressions: known findings that somebody has accepted, each with the reason.
 
     - rule: password-in-clear             name or id
       match: {user: shop, capture: "lab-*"}
@@ -6,7 +6,7 @@
       expires: 2027-03-31                 optional: the last day on which it holds, in UTC
 
 `match` has columns of findings (`session`, `subject`, `capture` ...) or of their `fields`. `*` matches any
-text, `?` any character, and case matters. All of them must match; `match: all` matches every finding of the
+text, `?` any character, and case matters. All columns must match; `match: all` matches every finding of the
 rule. Suppressed findings are counted and shown with the reason. Suppressions that expired or match nothing
 are reported.
 """
@@ -51,7 +51,7 @@ class Suppression:
 
 
 class Suppressions:
-    """The suppressions of a file, on a day."""
+    """The suppressions of a file, as they hold on a given day."""
 
     def __init__(self, suppressions: Iterable[Suppression], today: date) -> None:
         every = list(suppressions)
@@ -59,7 +59,7 @@ class Suppressions:
         self._holding = [one for one in every if not (one.expires and one.expires < today)]
 
     def applied(self, findings: Iterable[Finding]) -> Iterator[Finding]:
-        """The findings, with the reason of the first suppression that holds."""
+        """The findings; each has the reason of the first suppression that holds for it, if any."""
         for finding in findings:
             for one in self._holding:
                 if one.holds(finding):
@@ -69,7 +69,7 @@ class Suppressions:
             yield finding
 
     def remarks(self) -> Iterator[str]:
-        """Lines about suppressions that have expired or were not needed."""
+        """Lines about suppressions that have expired or matched no finding."""
         for one in self._expired:
             yield f"{one.place}: the suppression of {one.rule} expired on {one.expires}"
         for one in self._holding:
@@ -78,7 +78,7 @@ class Suppressions:
 
 
 def load_suppressions(path: str, names: dict[str, str], today: date) -> Suppressions:
-    """Reads a file. `names` are the rules' names, by name and by id. Raises RuleError."""
+    """Reads a file. `names` maps the names and ids of rules to their names. Raises RuleError."""
     try:
         found = list(documents(Path(path).read_text("utf-8")))
     except OSError as error:
@@ -134,11 +134,11 @@ def _patterns(match: dict[object, object]) -> dict[str, re.Pattern[str]]:
 
 
 def _pattern(text: str) -> str:
-    """A text with `*` and `?` as a regular expression."""
+    """Converts a text with the wildcards `*` and `?` to a regular expression."""
     signs = {"*": ".*", "?": "."}
     return "".join(signs.get(sign) or re.escape(sign) for sign in text)
 
 
 def names_of(rules: Collection[tuple[str, str]]) -> dict[str, str]:
-    """The names of rules by name and by id, of pairs of both."""
+    """Maps the name and the id of each rule to its name; `rules` are pairs of name and id."""
     return {name: name for name, _ in rules} | {id_: name for name, id_ in rules}

@@ -1,8 +1,8 @@
 """Findings in the formats of `nats-dissect audit`.
 
-The formats of tables (JSON lines, CSV, Parquet) have one row a finding. In JSON lines `fields` is an object,
-and absent values are left out. Each format takes findings in order, and holds only some of them at a time.
-Every command loads this module for its help: what writes a format is loaded when it is used.
+The table formats (JSON lines, CSV, Parquet) have one row per finding. In JSON lines `fields` is an object,
+and absent values are left out. Each format takes findings in order and keeps only a few of them in memory.
+Every command imports this module for its help text, so a format's code is imported when the format is used.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _json_value(finding: Finding, name: str) -> object:
 
 
 def _rows(output: TextIO, report: Report, name: str) -> None:
-    """Writes a format of tables."""
+    """Writes findings in a table format."""
     from ..findings.store import batch
 
     columns = list(report.layout.columns or column_names())
@@ -86,7 +86,7 @@ def _some(findings: Iterable[Finding]) -> Iterator[list[Finding]]:
 
 
 def _chosen_columns(rows: pa.RecordBatch, columns: list[str], name: str) -> pa.RecordBatch:
-    """The chosen columns; times as text, but for Parquet."""
+    """The chosen columns. Times are text, except in Parquet."""
     if name != "parquet" and "time" in columns:
         times = [
             None if ts_ns is None else iso_time(ts_ns) for ts_ns in rows.column("ts_ns").to_pylist()

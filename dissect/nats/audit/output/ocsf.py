@@ -1,6 +1,6 @@
 """Findings as Detection Findings (class 2004) of OCSF 1.3 (https://schema.ocsf.io), one JSON object per line.
 
-`time` is in milliseconds; of a finding without a time it is 0.
+`time` is in milliseconds; it is 0 if the finding has no time.
 """
 
 from __future__ import annotations

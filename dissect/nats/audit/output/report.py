@@ -16,7 +16,7 @@ TOOL = "nats-dissect"
 
 
 class Report(NamedTuple):
-    """The findings in order, their number by rule, the rules that ran by name, and the user's choices."""
+    """The findings in order, their number per rule, the rules that ran by name, and the output's layout."""
 
     findings: Iterable[Finding]
     counts: Mapping[str, int]

@@ -1,6 +1,6 @@
 """Findings as SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0), for code scanning and CI.
 
-One run with the rules that ran and a result for each finding; results are written while they come.
+A log has one run, with the rules that ran and a result for each finding; results are written as they arrive.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def _line(finding: Finding) -> str:
 
 
 def _value(value: object) -> str:
-    """A value as a word: in quotes where it has a space or is not text."""
+    """A value as a word: text without spaces unchanged, other values as JSON."""
     if isinstance(value, str) and value and not any(map(str.isspace, value)):
         return value
     return json.dumps(value, ensure_ascii=False)

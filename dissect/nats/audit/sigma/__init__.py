@@ -1,1 +1,1 @@
-"""Rule files in Sigma's format -> rules, checked, with the lines of what is wrong in them."""
+"""Rule files in Sigma's format -> checked rules; errors name the line."""

@@ -1,4 +1,4 @@
-"""Filters: conditions that a file adds to detections of others, so that known cases are no findings.
+"""Filters: conditions added to existing detections, so that known cases are not findings.
 
 title: The monitoring may subscribe to everything
 id: 1f0f3c52-7a52-4a9e-9a8e-7d0f2f6b3c14
@@ -20,7 +20,8 @@ Rules = dict[str, Detection | Correlation]
 
 
 def applied(read: Mapping[str, Detection | Correlation | Filter]) -> Rules:
-    """The rules, each with the filters for it. Raises RuleError for a filter that is for none."""
+    """The rules, each with its filters. Raises RuleError if a filter names a rule that does not exist, is a
+    correlation, or reads another table."""
     rules: Rules = {name: one for name, one in read.items() if not isinstance(one, Filter)}
     for one in read.values():
         if isinstance(one, Filter):
@@ -32,7 +33,7 @@ def applied(read: Mapping[str, Detection | Correlation | Filter]) -> Rules:
 
 
 def _filtered_rules(one: Filter, rules: Rules) -> list[str]:
-    """The names of the rules that a filter is for."""
+    """The names of the rules that a filter applies to."""
     if not one.rules:
         return [
             name

@@ -1,4 +1,4 @@
-"""How bad a finding is."""
+"""The severity of a finding."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Level(IntEnum):
-    """The levels of Sigma, from the least to the worst."""
+    """The levels of Sigma, from the least to the most severe."""
 
     informational = 0
     low = 1

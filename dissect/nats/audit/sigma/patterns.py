@@ -1,11 +1,12 @@
 r"""Regular expressions that RE2 (DuckDB) and java.util.regex (Spark) match in the same way.
 
-A rule's pattern is read and written anew with what both have in common. `$` is the very end of a text, `.`
-any character but a newline, `\d` `\w` `\s` are those of ASCII, and `i` holds for the letters A to Z. What one
-of them lacks, or understands in another way, is refused by name: look-around, back references, possessive
-quantifiers, classes by property, nested classes, `m`, `x`.
+A rule's pattern is parsed and rewritten in the syntax that both engines share. `$` matches only at the very
+end of the text, `.` any character but a newline (without the flag `s`), `\d`, `\w` and `\s` match ASCII only,
+and `i` applies to the letters A to Z. `[` and `&&` inside a class are literals. Syntax that one engine lacks,
+or interprets differently, is refused by name: look-around, back references, possessive quantifiers, property
+classes, POSIX classes, `m`, `x`.
 
-Of `\b` they agree except beside letters beyond ASCII on Java before 19.
+The engines agree on `\b`, except next to non-ASCII letters on Java before 19.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 
 from sigma.types import SigmaRegularExpression, SigmaRegularExpressionFlag
 
-_MOST_REPEATS = 1000  # of RE2
+_MOST_REPEATS = 1000  # RE2's limit
 _SPACE = r"\t\n\f\r "
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\x0b"}
 _WRITTEN = {"\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f", "\x0b": r"\x0b"}
@@ -40,16 +41,16 @@ _LAST = "\U0010ffff"
 
 
 def portable(value: SigmaRegularExpression) -> str:
-    """The pattern as both engines understand it. Raises ValueError for what they do not have in common."""
+    """The pattern in syntax that both engines share. Raises ValueError for syntax that they do not."""
     flags = {SigmaRegularExpression.sigma_to_re_flag[flag] for flag in value.flags}
     if SigmaRegularExpressionFlag.MULTILINE in value.flags:
         raise ValueError("multiline regular expressions are not supported")
-    # pySigma puts wildcards of `contains` and others into the pattern as `.*`.
+    # pySigma adds the wildcards of `contains` and similar modifiers to the pattern as `.*`.
     return portable_pattern(value.regexp.to_plain_regex(), flags)
 
 
 def portable_pattern(pattern: str, flags: set[str]) -> str:
-    """The same for a pattern with flags."""
+    """Like `portable`, for a pattern as text and its flags."""
     if leading := _FLAGS.match(pattern):
         flags = flags | set(leading[1])
         pattern = pattern[leading.end() :]
@@ -59,7 +60,7 @@ def portable_pattern(pattern: str, flags: set[str]) -> str:
 
 
 class _Scanner:
-    """Reads a pattern from left to right."""
+    """Parses a pattern from left to right, and rewrites it."""
 
     def __init__(self, pattern: str, any_case: bool, dot_all: bool) -> None:
         self._text = pattern
@@ -67,10 +68,10 @@ class _Scanner:
         self._any_case = any_case
         self._dot = "(?s:.)" if dot_all else r"[^\n]"
         self._depth = 0
-        self._repeats = False  # whether what was read last can be repeated
+        self._repeats = False  # whether a quantifier may follow
 
     def scanned(self) -> str:
-        """The pattern, written anew."""
+        """The rewritten pattern."""
         written = []
         while self._at < len(self._text):
             quantifier = self._quantifier()
@@ -126,7 +127,7 @@ class _Scanner:
         return repeat[0] + self._lazy()
 
     def _lazy(self) -> str:
-        """The mark of a quantifier that takes as little as possible, if there is one."""
+        """The `?` of a lazy quantifier, if it comes next."""
         after = self._text[self._at : self._at + 1]
         if after == "+":
             raise ValueError("a possessive quantifier in a regular expression is not supported")
@@ -229,7 +230,7 @@ class _Scanner:
 
 
 def _quoted(character: str) -> str:
-    """A character that stands for itself, inside and outside of classes."""
+    """The character as a literal, inside and outside of classes."""
     if character in _WRITTEN:
         return _WRITTEN[character]
     if character.isascii() and not character.isalnum() and character not in " _":

@@ -1,8 +1,8 @@
 """Finds and reads the files of rules: those of the package, and those of the user's folders.
 
-A file has one rule or several, as documents of YAML (`---`); a correlation can stand beside the rules that
-it refers to, and a filter beside rules. Files are `*.yml` or `*.yaml`, at any depth. A rule replaces an
-earlier one with its id or name.
+A file has one rule, or several as YAML documents (separated by `---`), so that a correlation can be in one
+file with the rules that it refers to. Files are named `*.yml` or `*.yaml`, at any depth. A rule replaces
+earlier ones with the same id or name.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ def _drop_uncounted(
     rules: dict[str, Detection | Correlation | Filter],
     package: Mapping[str, Detection | Correlation | Filter],
 ) -> None:
-    """Drops the package's rules that only counted for a correlation which a user's rule replaced: each of
-    their rows would now be a finding."""
+    """Drops package rules that only a correlation counted which a user's rule has replaced. Otherwise, each
+    row that they match would become a finding."""
     for name in _counted(package) - _counted(rules):
         if rules.get(name) is package[name]:
             del rules[name]
 
 
 def _counted(rules: Mapping[str, Detection | Correlation | Filter]) -> set[str]:
-    """The names of the rules to which correlations refer."""
+    """The names of the rules that correlations refer to."""
     names = {rule.id: name for name, rule in rules.items()}
     references = (
         each.reference
@@ -70,7 +70,7 @@ def _add(
     rule: Detection | Correlation | Filter,
     added: set[str],
 ) -> None:
-    """Adds a rule, or puts it in the place of another. Within one folder ids and names are unique."""
+    """Adds a rule and removes earlier ones with its id or name, which must be unique within one folder."""
     for name in [name for name, one in rules.items() if rule.id == one.id or rule.name == name]:
         if name in added:
             line = rule.document.line("name" if name == rule.name else "id")
@@ -83,8 +83,8 @@ def _add(
 
 @cache
 def _of_package() -> tuple[Detection | Correlation | Filter, ...]:
-    """The package's rules. They are read once in a process, which takes longer than an audit of a small
-    capture."""
+    """The package's rules. They are read once per process, because reading them takes longer than an audit of
+    a small capture."""
     root = resources.files("dissect.nats.audit").joinpath("rules")
     return tuple(
         rule

@@ -1,6 +1,6 @@
-"""A rule as the compiler takes it: read from one YAML document by pySigma, and checked.
+"""Rules in the form that the compiler takes: checked, and parsed by pySigma from YAML documents.
 
-`parsed` refuses everything that would be ignored or would never match, with the line in the file.
+`parsed` refuses everything that would be ignored or would never match; the error names the line in the file.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """The part that detections and correlations share. `name` is the rule's short name, or its id where the
-    author gave it none; `place` is the file and `document` the YAML."""
+    """The part that detections and correlations share. `name` is the rule's short name, or its id if it
+    has none; `place` is the file and `document` the YAML."""
 
     id: str
     name: str
@@ -57,33 +57,33 @@ class Rule:
     document: Document
 
     def error(self, reason: str, *path: str | int) -> RuleError:
-        """What is wrong at a part of the document."""
+        """A RuleError with the line of a part of the document."""
         return RuleError(self.place, self.document.line(*path), reason)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Detection(Rule):
-    """A rule about single rows of a table. A row matches if one of the conditions is true, and those of all
-    filters are."""
+    """A rule about single rows of a table. A row matches if one of the rule's conditions is true, and one of
+    the conditions of each filter."""
 
     table: str
     detections: dict[str, SigmaDetection]
     conditions: tuple[SigmaCondition, ...]
-    section: str = "detection"  # the key of the document that has them
+    section: str = "detection"  # the document's key that has the detections and conditions
     filters: tuple[Filter, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filter(Detection):
-    """A condition that is added to detections of the same table: those named by `rules`, or, if it is empty,
-    all of them."""
+    """A condition that is added to detections of the same table: those that `rules` names, or all of them
+    if it is empty."""
 
     rules: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Correlation(Rule):
-    """A rule about several rows that other rules match; `parsed_rule` is as pySigma has it."""
+    """A rule about several rows that other rules match; `parsed_rule` is pySigma's object."""
 
     parsed_rule: SigmaCorrelationRule
 
@@ -211,7 +211,7 @@ def _table(source: object, document: Document, place: str) -> str:
 
 
 def _check_detection(definition: object, document: Document, place: str, *path: str | int) -> None:
-    """Reads a detection part by part, so that a fault has its line."""
+    """Parses a detection part by part, so that an error names its line."""
     if isinstance(definition, list) and any(isinstance(item, dict) for item in definition):
         for number, item in enumerate(definition):
             _check_detection(item, document, place, *path, number)
@@ -227,12 +227,12 @@ def _check_detection(definition: object, document: Document, place: str, *path: 
             one = {key: value}
             _sigma(lambda: SigmaDetection.from_definition(one), document, place, *path, key)
         return
-    values: Any = definition  # of any type; pySigma refuses what it does not know
+    values: Any = definition  # of any type; pySigma refuses unknown types
     _sigma(lambda: SigmaDetection.from_definition(values), document, place, *path)
 
 
 def _check_patterns(key: str, value: object, line: int, place: str) -> None:
-    """Refuses regular expressions before pySigma reads them, whose library prints to stderr."""
+    """Checks regular expressions before pySigma reads them, because its library prints to stderr."""
     modifiers = key.split("|")[1:]
     if "re" in modifiers:
         for pattern in value if isinstance(value, list) else [value]:
@@ -243,11 +243,16 @@ def _check_patterns(key: str, value: object, line: int, place: str) -> None:
 
 
 def _sigma(make: Callable[[], _T], document: Document, place: str, *path: str | int) -> _T:
-    """What pySigma makes; its error becomes ours."""
+    """Calls pySigma, and turns its errors into RuleError."""
     try:
         return make()
     except SigmaError as error:
         raise RuleError(place, document.line(*path), str(error)) from None
-    except (TypeError, ValueError, AttributeError, KeyError) as error:  # of values of wrong types
+    except (
+        TypeError,
+        ValueError,
+        AttributeError,
+        KeyError,
+    ) as error:  # from values of the wrong type
         reason = f"Sigma cannot read this: {error}"
         raise RuleError(place, document.line(*path), reason) from None

@@ -1,4 +1,4 @@
-"""YAML documents whose parts know their lines, so that an error can name the line."""
+"""YAML documents with the line of each part, so that an error can name the line."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import yaml
 
 
 class Document(NamedTuple):
-    """One document of a file: its value, and where its parts are."""
+    """One document of a file: its value, and its YAML node, which has the lines."""
 
     value: object
     node: yaml.Node
 
     def line(self, *path: str | int) -> int:
-        """The line, from 1, of a part: keys of maps and numbers of list items, as deep as they exist."""
+        """The line, from 1, of the part at `path` (map keys and list indexes), as far as the path exists."""
         node = self.node
         line = node.start_mark.line
         for step in path:
@@ -36,7 +36,7 @@ class Document(NamedTuple):
 
 
 class YamlFault(Exception):
-    """A text that is not YAML, or has a key twice. `line` counts from 1."""
+    """A text is not YAML, or a map has a key twice. `line` counts from 1."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(line, reason)
@@ -44,13 +44,13 @@ class YamlFault(Exception):
         self.reason = reason
 
 
-# libyaml reads the package's rules in a tenth of the time (30 ms, not 300), but it ends the process if a text
-# is nested too deeply. Some builds of PyYAML are without it.
+# libyaml reads the package's rules in a tenth of the time (30 ms instead of 300 ms), but a text that is
+# nested too deeply makes it crash the process. Some builds of PyYAML lack it.
 _OF_TRUSTED = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def documents(text: str, trusted: bool = False) -> Iterator[Document]:
-    """The documents of a file that are not empty. Raises YamlFault. A `trusted` text is nobody's attack."""
+    """The non-empty documents of a file. A `trusted` text is parsed by libyaml. Raises YamlFault."""
     loader: yaml.SafeLoader | None = None
     try:
         loader = (_OF_TRUSTED if trusted else yaml.SafeLoader)(text)
@@ -69,7 +69,7 @@ def documents(text: str, trusted: bool = False) -> Iterator[Document]:
         raise YamlFault(mark.line + 1 if mark else 1, error.problem or "no YAML") from None
     except yaml.YAMLError as error:
         raise YamlFault(1, str(error)) from None
-    except (ValueError, OverflowError) as error:  # of a date or a number that there is not
+    except (ValueError, OverflowError) as error:  # from an impossible date or number
         raise YamlFault(1, str(error)) from None
     except RecursionError:
         raise YamlFault(1, "it is nested too deeply") from None
@@ -79,7 +79,7 @@ def documents(text: str, trusted: bool = False) -> Iterator[Document]:
 
 
 def _refuse_twice(node: yaml.Node) -> None:
-    """YAML forbids a key that stands twice in a map; the library takes the last one."""
+    """Refuses a map that has a key twice: YAML forbids it, but the library keeps the last value."""
     waiting, seen = [node], set()
     while waiting:
         one = waiting.pop()

@@ -1,4 +1,4 @@
-"""Whether an address is in a network (CIDR), as SQL.
+"""SQL that tells whether an address is in a network (CIDR).
 
 The text is an address, with or without a port, as in the tables: `10.0.0.7:4222`, `[fd00::1]:4222`. An IPv4
 address is compared as a number, an IPv6 address by its hexadecimal digits. Other texts are in no network.
@@ -31,10 +31,11 @@ def _in_ipv4(text: str, network: IPv4Network, dialect: Dialect) -> str:
 
 
 def _in_ipv6(text: str, network: IPv6Network, dialect: Dialect) -> str:
-    # `::` stands for as many groups of zeros as are missing; at an end it also ends or begins the text.
+    # `::` stands for the missing groups of zeros. At the start or end of an address, the empty group
+    # beside it is one of them.
     missing = f"{_GROUPS} - (length(host) - length(replace(host, ':', '')))"
     whole = f"replace(host, '::', ':' || repeat('0:', {missing}))"
-    # Only groups that the network fixes: each of them makes the query longer to plan.
+    # Only groups that the prefix covers: each further group makes the query slower to plan.
     groups = max(1, -(-network.prefixlen // _BITS))
     digits = " || ".join(
         f"lpad(split_part(whole, ':', {place}), {_DIGITS}, '0')" for place in range(1, groups + 1)

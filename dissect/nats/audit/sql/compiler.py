@@ -1,7 +1,7 @@
 """Compiles rules to SQL over the tables, for DuckDB or Spark SQL.
 
-A detection is one SELECT over the rows of its table; each row that matches is a finding. `correlations` has
-the SQL of rules about several rows; these may be findings of other correlations.
+A detection is one SELECT over the rows of its table; each row that matches is a finding. `correlations` makes
+the SQL of rules about several rows, which may be findings of other correlations.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from .query import Query
 _SUBJECTS = (
     "subject key bucket name stream channel service server_name user client_name anomaly originator error"
 ).split()
-"""The columns that tell what a row is about; the first that a table has is the subject of its findings."""
+"""Columns that say what a row is about: the first one that a table has is the subject of its findings."""
 _IDENTITY = frozenset(("session", "number", "ts_ns", "time"))
 
 
 _DEEPEST = 8
-"""How many correlations may stand upon one another: each is a query inside the query."""
+"""The longest allowed chain of correlations: each one is a subquery of the one that refers to it."""
 
 Variables = Mapping[str, Sequence[str]]
 
@@ -49,7 +49,7 @@ def compiled(
 
 
 def reporting(rules: Mapping[str, Detection | Correlation]) -> list[str]:
-    """The names of the rules that make findings of their own: a rule to which a correlation refers does not,
+    """The names of the rules whose rows are findings. Those of a rule that a correlation refers to are not,
     unless the correlation says `generate: true`."""
     silent = {
         one.name
@@ -67,8 +67,8 @@ def _check_chain(
     rules: Mapping[str, Detection | Correlation],
     above: tuple[str, ...] = (),
 ) -> None:
-    """Refuses correlations that refer to themselves, or stand too deep upon one another. `above` are the ids
-    of those that refer to this one."""
+    """Refuses correlations that refer to themselves, directly or not, or form too long a chain. `above` are
+    the ids of the correlations that lead to this one."""
     if isinstance(rule, Correlation):
         if rule.id in above:
             raise rule.error("the correlation refers to itself", "correlation", "rules")
@@ -143,8 +143,8 @@ class _Compiler:
 
 
 def _findings_source(query: Query, correlation: Correlation) -> Source:
-    """The findings of a correlation as rows for another one: their fields are those that it groups by, and
-    its count."""
+    """The findings of a correlation as rows for another one. Their fields are the fields that it groups by,
+    and `count`."""
     columns = {name: f"f{place}" for place, name in enumerate(query.fields, 1)}
 
     def field(name: str) -> Field:
@@ -166,7 +166,7 @@ def _findings_source(query: Query, correlation: Correlation) -> Source:
 
 
 def _from(rule: Detection, matcher: Matcher) -> From:
-    """The rows of a rule's table, and the tables that they come from."""
+    """The FROM clause of a rule, joined with `sessions` if the rule names a field of the session."""
     unset = frozenset(matcher.unset)
     if not matcher.joined:
         return From(f"FROM {rule.table} AS {ROW}", frozenset([rule.table]), unset)
@@ -175,7 +175,7 @@ def _from(rule: Detection, matcher: Matcher) -> From:
 
 
 def _own(table: str, column: str, type_: str) -> str:
-    """A column that not every table has."""
+    """A column of the table, or NULL if the table lacks it."""
     if any(each.name == column for each in TABLES[table].columns):
         return f"{ROW}.{column} AS {column}"
     return f"CAST(NULL AS {type_}) AS {column}"
@@ -207,7 +207,7 @@ def _finding_fields(rule: Detection, matcher: Matcher) -> list[Field]:
 
 
 def _aliased(correlation: Correlation, rule: Rule, name: str) -> str:
-    """The field of a rule's table that an alias of the correlation stands for there."""
+    """The field of `rule` that a name in the correlation stands for: by an alias, or the name itself."""
     for alias in correlation.parsed_rule.aliases:
         if alias.alias == name:
             for reference, column in alias.mapping.items():

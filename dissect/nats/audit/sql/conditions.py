@@ -21,7 +21,7 @@ from .matching import Matcher
 
 
 def condition_sql(rule: Detection, matcher: Matcher) -> str:
-    """The conditions of a rule, of which one must be true, and those of its filters. Raises RuleError."""
+    """SQL for: a condition of the rule holds, and one of each of its filters. Raises RuleError."""
     return both([_conditions(each, matcher) for each in (rule, *rule.filters)])
 
 
@@ -58,7 +58,7 @@ def _items(detection: SigmaDetection | SigmaDetectionItem) -> Iterator[SigmaDete
 
 
 def _check(rule: Detection, matcher: Matcher, detection: SigmaDetection, name: str) -> None:
-    """Compiles every value once by itself, so that a fault has its line; also of unused detections."""
+    """Compiles every value by itself, also in unused detections, so that an error names its line."""
     definition = rule.document.value[rule.section][name]  # type: ignore[index]  # checked by `parsed`
     paths = list(_paths(definition))
     for item, path in zip(_items(detection), paths):
@@ -73,7 +73,7 @@ def _check(rule: Detection, matcher: Matcher, detection: SigmaDetection, name: s
 
 
 def _paths(definition: object) -> Iterator[tuple[str | int, ...]]:
-    """Where the items of a detection are, in the order in which pySigma has them."""
+    """The paths of a detection's items in the document, in pySigma's order."""
     if isinstance(definition, dict):
         yield from ((key,) for key in definition)
     elif isinstance(definition, list) and any(isinstance(item, dict) for item in definition):

@@ -1,8 +1,8 @@
 """The SQL of rules about several rows: `event_count`, `value_count`, `value_sum`, `temporal`,
 `temporal_ordered`.
 
-A window of the rule's timespan ends with each event (row of a referenced rule, or finding of a referenced
-correlation) and holds the events of its group from less than one timespan before. Each window has a count:
+Events are the rows of referenced rules and the findings of referenced correlations. A window ends with each
+event, and holds the events of its group that are less than one timespan older. Each window has a count:
 
     event_count         events
     value_count         different values of the field; events without it do not count
@@ -10,15 +10,15 @@ correlation) and holds the events of its group from less than one timespan befor
     temporal            different rules that matched
     temporal_ordered    rules that matched, each no earlier than the one before it in the list
 
-With `gte` and `gt` a finding is a burst of windows that fulfil the condition and whose ends are less than one
-timespan apart; its time is that of the event that first fulfilled it. With `lt`, `lte`, `eq` and `neq` every
-burst of events is looked at as a whole, since its first window nearly always fulfils `lt`: a finding is a
-burst whose largest count fulfils the condition; its time is that of its first event. The count of a finding
-is the largest one of its windows.
+With `gte` and `gt`, a finding is a burst of windows that meet the condition and whose ends are less than one
+timespan apart; its time is the end of the first one. With `lt`, `lte`, `eq` and `neq`, every burst of events
+is judged as a whole, because its first window would nearly always meet `lt`: a finding is a burst whose
+largest count meets the condition; its time is that of its first event. The count of a finding is the largest
+count of its windows.
 
 Events without a time, or without one of the fields to group by, belong to no window. All numbers are exact,
-and the SQL takes about the time of sorting the events: a value counts from its event until its next event or
-until the window has passed, so the count at a time is the running sum of those beginnings and ends.
+and the SQL takes about as long as sorting the events: an event counts from its time until one timespan later,
+a value until its next event at most, so the count at a time is the running sum of these beginnings and ends.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ _LAST = (1 << 63) - 1
 
 
 class Source(NamedTuple):
-    """The rows of one referenced rule. `own` are their columns for the evidence, `field` finds a field by the
-    name that the correlation uses, and `source` is the FROM, after all fields were found."""
+    """The rows of one referenced rule. `own` are the columns for the evidence, `field` finds a field by the
+    name that the correlation uses, and `source` makes the FROM clause once all fields are found."""
 
     rule: Detection | Correlation
     time: str
@@ -70,7 +70,7 @@ class Source(NamedTuple):
 
 
 class From(NamedTuple):
-    """Where rows come from: the FROM, the tables that it reads, and placeholders that have no values."""
+    """A FROM clause, the tables that it reads, and the rule's placeholders that have no values."""
 
     sql: str
     tables: frozenset[str]
@@ -156,7 +156,7 @@ def _events(rule: Correlation, source: Source, place: int, groups: Sequence[str]
     if rule.parsed_rule.type in _OF_VALUES:
         known.append(f"{value} IS NOT NULL")
     columns = [
-        # A window that ends after the last possible time would be a number that is too large.
+        # Adding the timespan to a later time would overflow 64 bits.
         f"least({source.time}, {_LAST - rule.parsed_rule.timespan.seconds * 10**9}) AS ts_ns",
         *source.own,
         "'' AS g0",
@@ -188,7 +188,7 @@ def _value(rule: Correlation, source: Source, place: int) -> str:
 
 
 def _counted(kind: SigmaCorrelationType, keys: Sequence[str], span: int, holds: str) -> str:
-    """`hits`: the times of events at which the count fulfils the condition, or all of them without one."""
+    """`hits`: the times of the events whose count meets the condition; of all events without one."""
     key = ", ".join(keys)
     end, change = f"ts_ns + {span}", "1"
     if kind is SigmaCorrelationType.VALUE_SUM:
@@ -213,9 +213,9 @@ hits AS (SELECT {key}, ts_ns, count FROM counts WHERE begins > 0{where})"""
 
 
 def _ordered(keys: Sequence[str], span: int, rules: int) -> str:
-    """`hits`: the times at which the last rule matched, after all others in their order within the span.
+    """`hits`: the times at which the last rule matched, after all others in their order, within the span.
 
-    `began` is the latest time at which a chain began that has reached the event.
+    `began` is the latest start of a chain that has reached the event.
     """
     key = ", ".join(keys)
     steps = [
@@ -236,7 +236,7 @@ def _ordered(keys: Sequence[str], span: int, rules: int) -> str:
 
 
 def _bursts(keys: Sequence[str], span: int, having: str) -> str:
-    """The findings: hits that are less than a span apart, with the event that was the first of them."""
+    """The findings: bursts of hits that are less than a span apart, each with its first event as evidence."""
     key = ", ".join(keys)
     before = f"lag(ts_ns) OVER (PARTITION BY {key} ORDER BY ts_ns)"
     same = " AND ".join(f"e.{name} = b.{name}" for name in keys)

@@ -1,10 +1,10 @@
-"""Pieces of SQL that DuckDB and Spark SQL read in the same way, and the few that each spells its own way.
+"""SQL fragments that DuckDB and Spark SQL read in the same way, and the few that each spells differently.
 
-A text literal has no quote and no backslash in it, because only Spark takes a backslash for an escape: such
-characters are written `chr(39)` and `chr(92)`. Columns are written `r.name`, which makes quoted names
-unnecessary: after a dot both engines take every word for a name.
+Text literals contain no quote and no backslash, because only Spark treats a backslash as an escape: these
+characters are written `chr(39)` and `chr(92)`. Columns are written `r.name`, so names need no quotes: after a
+dot, both engines accept any word as a name.
 
-Letters of A to Z are compared without their case by `translate`, which both engines define in the same way;
+Comparisons ignore the case of the letters A to Z with `translate`, which both engines define in the same way;
 `lower` differs beyond ASCII, and so do case-insensitive regular expressions.
 """
 
@@ -33,8 +33,8 @@ class Dialect(Enum):
         return f"len(list_filter({items}, lambda {name}: {condition})) > 0"
 
     def holds_of(self, value: str, name: str, condition: str) -> str:
-        """Whether the condition on `name` is true, where `name` is a value. A value that the condition has
-        several times is planned and calculated once."""
+        """Whether the condition is true with `name` bound to a value. The value is planned and calculated
+        once, even if the condition uses it several times."""
         return self.any_of(
             f"array({value})" if self is Dialect.SPARK else f"[{value}]", name, condition
         )
@@ -45,7 +45,7 @@ class Dialect(Enum):
         return f"{function}({text}, {literal(pattern)})"
 
     def json_text(self, text: str, keys: Sequence[str]) -> str:
-        """A value in a JSON object as text; NULL where there is none, or no JSON. Keys are words."""
+        """A value in a JSON object as text; NULL if it is missing or the text is not JSON. Keys are words."""
         path = literal(".".join(["$", *keys]))
         if self is Dialect.SPARK:
             return f"get_json_object({text}, {path})"
@@ -53,7 +53,7 @@ class Dialect(Enum):
 
 
 def literal(text: str) -> str:
-    """A text. Raises ValueError for one that no engine can read."""
+    """A text as an SQL expression. Raises ValueError for a text that no engine can read."""
     if "\0" in text:
         raise ValueError("a text cannot contain the character NUL")
     if text.encode("utf-8", "replace").decode("utf-8") != text:
@@ -72,12 +72,12 @@ def literal(text: str) -> str:
 
 
 def folded(text: str) -> str:
-    """A text with the letters A to Z as small ones."""
+    """SQL for a text with the letters A to Z in lower case."""
     return f"translate({text}, '{string.ascii_uppercase}', '{string.ascii_lowercase}')"
 
 
 def fold(text: str) -> str:
-    """The same for a Python text."""
+    """A Python string with the letters A to Z in lower case."""
     return text.translate(str.maketrans(string.ascii_uppercase, string.ascii_lowercase))
 
 
@@ -91,12 +91,12 @@ def like_field(text: str, other: str, starts: bool, ends: bool) -> str:
     for character in (_LIKE_ESCAPE, ANY_TEXT, ANY_CHARACTER):
         other = f"replace({other}, '{character}', '{_LIKE_ESCAPE}{character}')"
     parts = [*(["'%'"] if ends else []), other, *(["'%'"] if starts else [])]
-    # DuckDB's `concat` passes over what is NULL; `||` does not.
+    # DuckDB's `concat` skips NULL; `||` with NULL is NULL.
     return f"{text} LIKE ({' || '.join(parts)}) ESCAPE '{_LIKE_ESCAPE}'"
 
 
 def like_escaped(text: str) -> str:
-    """A text as a part of a pattern of `like`."""
+    """A text escaped for a pattern of `like`."""
     for character in (_LIKE_ESCAPE, ANY_TEXT, ANY_CHARACTER):
         text = text.replace(character, _LIKE_ESCAPE + character)
     return text

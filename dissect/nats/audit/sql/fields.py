@@ -1,14 +1,14 @@
 """The fields that a rule can name, as SQL over the rows of its table.
 
     subject                 a column of the rule's table
-    session.user            a column of `sessions`, of the connection to which the row belongs
+    session.user            a column of `sessions`, for the session that the row belongs to
     headers.Nats-Msg-Id     a header; the values of a header are a list
     frames_originator.PUB   a count; absent where it would be 0
-    json.tls_required       a value in a column with JSON, as text; `json.a.b` for objects in objects
+    json.tls_required       a value in a JSON column, as text; `json.a.b` for nested objects
     originator.ip           the address or port of `ip:port`
-    bytes_responder.times_median    how many times the median that the column has in rows of the same kind
+    bytes_responder.times_median    the value divided by the column's median over rows of the same `kind`
 
-A row with the session's columns is joined only where a rule names one of them.
+The row of `sessions` is joined only if a rule names one of its columns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .dialect import Dialect, literal
 
 ROW = "r"
 SESSION = "s"
-"""The names of a row of the rule's table and of the row of its session in SQL."""
+"""The SQL aliases of a row of the rule's table, and of the row of its session."""
 
 _JSON = {"json", "request", "response", "config"}
 _ADDRESSES = {"originator", "responder", "proxied_for"}
@@ -34,7 +34,7 @@ _MAPS = (Type.COUNTS, Type.HEADERS)
 
 
 class Field(NamedTuple):
-    """A field as SQL. `json`: its text is a value from JSON. `joined`: it needs the row of the session."""
+    """A field as SQL. `json`: the text is extracted from JSON. `joined`: it needs the row of the session."""
 
     name: str
     sql: str
@@ -44,7 +44,7 @@ class Field(NamedTuple):
 
 
 def field_of(table: str, name: str, dialect: Dialect) -> Field:
-    """The field of this name. Raises ValueError, which says what there is instead."""
+    """The field of this name. Raises ValueError, which suggests a name or lists the columns."""
     if name.startswith("session.") and table != "sessions" and "session" in _columns(table):
         found = _field("sessions", name.removeprefix("session."), SESSION, dialect)
         return found._replace(name=name, joined=True)
@@ -52,7 +52,7 @@ def field_of(table: str, name: str, dialect: Dialect) -> Field:
 
 
 def searched_fields(table: str) -> list[Field]:
-    """The fields in which a keyword is looked for: all texts, lists of texts, and headers."""
+    """The fields that a keyword is searched in: all texts, lists of texts, and headers."""
     found = []
     for name, type_ in _columns(table).items():
         sql = f"{ROW}.{name}"
@@ -94,7 +94,7 @@ def _field(table: str, name: str, row: str, dialect: Dialect) -> Field:
 
 
 def _times_median(table: str, name: str, column: str, row: str) -> Field:
-    """What a value is to a median of 1 at least, so that there is always a quotient."""
+    """The value divided by the median, rounded down. A median below 1 counts as 1, to avoid division by 0."""
     median = f"SELECT greatest(median(b.{column}), 1) FROM {table} AS b WHERE b.kind = {row}.kind"
     return Field(name, f"CAST(floor({row}.{column} / ({median})) AS BIGINT)", Type.INTEGER)
 

@@ -1,8 +1,8 @@
-"""Whether a field has a value of a rule, as SQL that is true or false and never NULL.
+"""SQL that tells whether a field has a value of a rule: true or false, and never NULL.
 
-Sigma compares texts without regard to case, unless the modifier is `cased`; here that holds for the letters
-A to Z. `*` stands for any text and `?` for one character. A list has a value if one of its items has.
-An absent field has no value, so its comparisons are false, and `not` of them is true.
+Sigma ignores the case of texts, unless the modifier is `cased`; here, only the case of the letters A to Z is
+ignored. `*` stands for any text and `?` for one character. A list has a value if one of its items has it.
+An absent field has no value, so comparisons with it are false, and their negations true.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ _ITEM = "item"
 
 
 class Matcher:
-    """Compiles the values of one rule. `joined` is true after it met a field of the session; `unset` are the
-    placeholders that it met and of which `variables` has no values."""
+    """Compiles the values of one rule. `joined` becomes true when a field of the session is used; `unset`
+    collects the placeholders that `variables` does not have."""
 
     def __init__(
         self, table: str, dialect: Dialect, variables: Mapping[str, Sequence[str]]
@@ -76,7 +76,7 @@ class Matcher:
         return found
 
     def matches(self, name: str, value: SigmaType) -> str:
-        """Whether the field has the value. Raises ValueError for a value that it cannot have."""
+        """SQL for: the field has the value. Raises ValueError for a value that it cannot have."""
         field = self.field(name)
         if (values := self._expanded(value)) is not None:
             return either([self.matches(name, each) for each in values] or ["FALSE"])
@@ -91,7 +91,7 @@ class Matcher:
         return f"coalesce({self._holds(field, value)}, FALSE)"
 
     def keyword(self, value: SigmaType) -> str:
-        """Whether a text of the row contains the value."""
+        """SQL for: a text of the row contains the value. Raises ValueError."""
         if (values := self._expanded(value)) is not None:
             return either([self.keyword(each) for each in values] or ["FALSE"])
         if isinstance(value, SigmaNumber):
@@ -103,7 +103,7 @@ class Matcher:
         return either([self._in(field, value) for field in searched_fields(self._table)])
 
     def _expanded(self, value: SigmaType) -> Sequence[SigmaType] | None:
-        """The values for which one value stands: those of an expansion, or those of its placeholders."""
+        """The alternatives of an expansion, or a text with its placeholders replaced; None for others."""
         if isinstance(value, SigmaExpansion):
             return list(value.values)
         if not isinstance(value, (SigmaString, SigmaRegularExpression)):
@@ -128,7 +128,7 @@ class Matcher:
         return f"coalesce({self._dialect.any_of(field.sql, _ITEM, condition)}, FALSE)"
 
     def _holds(self, field: Field, value: SigmaType) -> str:
-        """The same for one value that is not absent; NULL where the field is."""
+        """Like `matches`, for a single value other than null; the SQL is NULL if the field is."""
         if field.type in (Type.COUNTS, Type.HEADERS):
             raise ValueError(f"{field.name!r} is a map: name one of its keys, {field.name}.KEY")
         if isinstance(value, SigmaTimestampPart):
@@ -206,7 +206,7 @@ def _compares(field: Field, value: SigmaCompareExpression) -> str:
 
 
 def _within(value: SigmaString) -> SigmaString:
-    """The text with any text before and after it."""
+    """The text with wildcards before and after it."""
     if not value.startswith(SpecialChars.WILDCARD_MULTI):
         value = SpecialChars.WILDCARD_MULTI + value
     if not value.endswith(SpecialChars.WILDCARD_MULTI):
@@ -215,7 +215,7 @@ def _within(value: SigmaString) -> SigmaString:
 
 
 def _has_text(field: Field, value: SigmaString) -> str:
-    """Whether the field has a text, with wildcards."""
+    """SQL for: the field has this text, which may have wildcards."""
     plain = not value.contains_special()
     text = _text(field)
     parts = []

@@ -8,16 +8,17 @@ if TYPE_CHECKING:
     from ..sigma.rules import Rule
 
 COLUMNS = ("ts_ns", "session", "number", "subject", "count", "capture", "packet")
-"""The columns that every query has, in this order; those of its `fields` follow as `f1`, `f2` ..."""
+"""The columns that every query has, in this order; its `fields` follow as `f1`, `f2` ..."""
 
 Row: TypeAlias = tuple[Any, ...]
-"""A row of a query: Python's values, and a dictionary for a map."""
+"""A row of a query's result as Python values; a map is a dictionary."""
 
 
 class Query(NamedTuple):
-    """The SQL of one rule: its rows are findings. `tables` are those that it reads, `fields` the names of
-    its further columns, `facts` what holds for all findings (how a correlation counts, for one), `unset` the
-    placeholders of the rule that have no values: without them it cannot run."""
+    """The SQL of one rule; each row of its result is a finding. `tables` are those that it reads, `fields`
+    the names of its further columns, `facts` fields that are the same for all findings (for a correlation,
+    what it counted), and `unset` the placeholders without values: a rule that has some cannot run.
+    """
 
     rule: Rule
     sql: str
