@@ -147,7 +147,7 @@ class Connection:
             raise
 
     def begin_close(self, timeout: float, by: str) -> None:
-        """As `close`, but does not wait: for finalizers."""
+        """Like `close`, but does not wait. For finalizers."""
         with self.lock:
             first = not self._supervisor.seat.closing
             self._supervisor.seat.closing = True
@@ -157,7 +157,7 @@ class Connection:
         self._say_goodbye()
 
     def leave(self, timeout: float) -> None:
-        """As `close`, at the end of the program. First waits for a drain that a signal handler has begun."""
+        """Like `close`, at the end of the program. First waits for a drain that a signal handler has begun."""
         self._supervisor.ended.wait(self._drainer.until - monotonic())
         self.close(timeout)
 

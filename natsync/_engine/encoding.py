@@ -25,7 +25,7 @@ _TRIAL = _SUBJECTS + 256
 """After this many messages to other subjects, the encoder decides whether to look up subjects until the
 renewal. A look-up that finds nothing takes 0.1 us."""
 _WORTH = 8
-"""Look-ups go on if at least one message in about this many went to a kept subject."""
+"""Look-ups continue if at least one message in about this many went to a kept subject."""
 _RENEWAL = 16 * _SUBJECTS
 """After this many messages to other subjects, the kept ones are dropped and new ones are kept. With a quarter
 of this number, messages to 20,000 subjects take 0.01 us more."""

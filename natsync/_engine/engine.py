@@ -129,7 +129,7 @@ PING, _PONG = encode(Ping()), encode(Pong())
 KEEP_ALIVE = object()
 """The token of PINGs that no caller waits for."""
 _NEVER = float("inf")
-# The most PONGs that may wait to be sent: a peer that reads none after so many PINGs is not a server.
+# A peer that sends more PINGs than this and reads no PONG is not a NATS server.
 _MAX_PONGS = 10_000
 
 
@@ -187,7 +187,7 @@ class Engine:
         self.answered = 0
 
     def receive_from(self, buffer: BytesIO, size: int, now: float) -> list[EngineEvent]:
-        """As `receive` of the first `size` bytes of `buffer`: see `Decoder.receive_from`."""
+        """Like `receive`, for the first `size` bytes of `buffer`; see `Decoder.receive_from`."""
         buffer.seek(0)
         if buffer.read(1) == b"P":  # a PING or PONG
             buffer.seek(0)

@@ -46,7 +46,7 @@ def read_overflow(overflow: Overflow | str) -> Overflow:
 
 
 class PendingQueue:
-    """The queue of one subscription. No callback runs while `lock`, that of the client, is held. `most` and
+    """The queue of one subscription. No callback runs while the client's `lock` is held. `most` and
     `most_bytes` below 0 mean no limit."""
 
     def __init__(
@@ -181,7 +181,7 @@ class PendingQueue:
             yield frame
 
     def take(self, until: float, refusal: bool, thread: int | None = None) -> Delivered | None:
-        """As `next`, but waits until the time `until`. Raises the reason if there will be no more
+        """Like `next`, but waits until the time `until`. Raises the reason if there will be no more
         messages; with `refusal` also if the server refused the subscription."""
         changed = self._has_more_or_refusal if refusal else self._has_more
         while True:

@@ -21,7 +21,7 @@ __all__ = ["ReplyStream", "StreamHost"]
 
 class StreamHost(NamedTuple):
     """The calls that a stream makes on its connection. `send` takes subject, data, reply token and headers;
-    `forget` takes the token of a stream that has ended, `wake` makes a thread that drives look again.
+    `forget` takes the token of a stream that has ended, `wake` wakes the driver.
     """
 
     send: Callable[[str, Data, bytes, HeadersLike | None], None]

@@ -195,7 +195,7 @@ class Seat:
         """Ends the turn of `guest`. May be called twice; after an interrupt, `unmute` must follow."""
         if self._seat.get("holder") is guest:
             self._seat.pop("holder", None)
-            # Looked at only now: the I/O thread does it the other way round.
+            # Read only now: the I/O thread clears `standby` before it looks at the seat.
             if not self.loop.standby:
                 self._show_socket()
         if guest.evicted or self.loop.evicted:
