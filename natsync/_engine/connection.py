@@ -157,7 +157,7 @@ class Connection:
         self._say_goodbye()
 
     def leave(self, timeout: float) -> None:
-        """Like `close`, at the end of the program. First waits for a drain that a signal handler has begun."""
+        """Like `close`, at the end of the program; first waits for a drain that a signal handler began."""
         self._supervisor.ended.wait(self._drainer.until - monotonic())
         self.close(timeout)
 
