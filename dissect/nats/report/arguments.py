@@ -17,7 +17,7 @@ from ..commands.arguments import (
 
 
 def report_options(command: Command) -> Command:
-    """Captures or tables, and the output."""
+    """Adds the captures argument and the options of a report to a command."""
     options = (
         output_file("Write the page to this file."),
         option(

@@ -1,8 +1,8 @@
-"""Captures, or Parquet tables -> a report as one HTML file: what `nats-dissect report` does.
+"""`nats-dissect report`: captures or Parquet tables -> a report as one HTML file.
 
 Exit status: 0 done, also if there is no NATS (the page names the other protocols); 2 if an input is
-no capture, the folder has no tables or the output cannot be written; 3 done, but a capture was cut short or
-damaged, which the page says, too.
+not a capture, the folder has no tables or the output cannot be written; 3 done, but a capture was cut short
+or damaged, which the page says, too.
 """
 
 from __future__ import annotations

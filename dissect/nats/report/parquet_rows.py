@@ -1,8 +1,8 @@
 """Rows from the Parquet tables that `nats-dissect spark` or `--format parquet` wrote: a folder with a folder
 or a file for each table (`DIR/frames/`, `DIR/frames.parquet`).
 
-A column that is missing, because the table was written with `--columns` or by an older version, is absent
-in every row. Needs pyarrow, the extra `parquet`.
+A table that was written with `--columns`, or by an older version, may lack columns: their values are absent
+in every row, or empty if a row must have them. Needs pyarrow, the extra `parquet`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TablesError(DissectError):
 
 
 def tables_in(folder: str, wanted: Sequence[str]) -> dict[str, str]:
-    """Where the tables are that the folder has. Raises TablesError where it has none."""
+    """The paths of the wanted tables that the folder has. Raises TablesError if it lacks `sessions`."""
     places: dict[str, str] = {}
     for name in wanted:
         for path in (os.path.join(folder, name), os.path.join(folder, f"{name}.parquet")):
@@ -75,7 +75,7 @@ def records_of(table: str, batch: pa.RecordBatch | pa.Table) -> Iterator[Record]
 
 
 def records_from(table: str, rows: Iterable[Mapping[str, object]]) -> Iterator[Record]:
-    """Records from rows as mappings. A column that a row lacks is absent, or empty where it cannot be."""
+    """Records from rows as mappings. A column that a row lacks is absent, or empty if it is required."""
     declared = TABLES[table]
     types = {
         column.name: column.type for column in declared.columns if column.type is not Type.TIME
@@ -95,12 +95,12 @@ def records_from(table: str, rows: Iterable[Mapping[str, object]]) -> Iterator[R
 
 
 def _is_absent(value: object) -> bool:
-    """None, or what pandas has in its place: a value that does not equal itself."""
+    """Whether a value is None, or NaN, which pandas has in its place."""
     return value is None or (isinstance(value, float) and value != value)
 
 
 def _value(type_: Type, value: object) -> object:
-    """A value as records have it: Arrow has maps as pairs, pandas integers beside gaps as floats."""
+    """A value as a record has it. Arrow returns maps as pairs; pandas makes integers beside gaps floats."""
     if type_ in (Type.COUNTS, Type.HEADERS):
         return dict(value)  # type: ignore[call-overload]  # a mapping, or pairs
     if type_ is Type.INTEGER:

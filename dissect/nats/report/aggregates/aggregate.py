@@ -1,4 +1,4 @@
-"""Everything that a report shows, from one pass over the rows: its size does not grow with their number."""
+"""Everything that a report shows, from one pass over the rows. Its size does not grow with their number."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ TABLES = (
 """The tables that a report reads."""
 
 LIMITS = frozenset({Anomaly.LIMIT.value, Anomaly.EVICTED.value, Anomaly.FORGOTTEN.value})
-"""Anomalies that a limit of the dissection makes."""
+"""Anomalies caused by a limit of the dissection."""
 
 _ROWS = 200
 
 
 class Aggregate:
-    """All parts of a report. `add` takes the rows of all tables in any order; then `finish`."""
+    """All parts of a report. Call `add` with the rows of all tables, in any order, and then `finish`."""
 
     def __init__(self) -> None:
         self.rows: Counter[str] = Counter()
@@ -69,12 +69,12 @@ class Aggregate:
         }
 
     def add_all(self, rows: Iterable[Record]) -> None:
-        """Takes rows of any tables."""
+        """Adds rows of any tables."""
         for row in rows:
             self.add(row)
 
     def add(self, row: Record) -> None:
-        """Takes a row."""
+        """Adds a row."""
         table = TABLE_OF[type(row)].name
         self.rows[table] += 1
         for add in self._adders[table]:
@@ -85,7 +85,7 @@ class Aggregate:
             self._add_rare(row)
 
     def finish(self) -> None:
-        """There are no more rows."""
+        """Must be called after the last row."""
         self.ladders.finish()
 
     def _span(self, ts_ns: int) -> None:

@@ -10,7 +10,7 @@ from ...schema.records import FlowRecord, Record, SessionRecord, lost_bytes
 from ..bounded.collections import OTHERS, Keyed, Largest
 
 SESSIONS = 1000
-"""Sessions that have a row on the page."""
+"""The most sessions that have a row on the page."""
 TALKERS = 300
 SLOW = 50
 _NAMES = 300
@@ -18,7 +18,7 @@ _NAMES = 300
 
 @dataclass(slots=True)
 class Talker:
-    """All connections of one client, or of one server to others, by name."""
+    """The connections of one name: of a client, or of a server that connects to others."""
 
     sessions: int = 0
     sent: int = 0
@@ -29,11 +29,11 @@ class Talker:
 
     @property
     def weight(self) -> int:
-        """Bytes both ways."""
+        """The bytes of both directions, plus one per session."""
         return self.sent_bytes + self.received_bytes + self.sessions
 
     def merge(self, other: Talker) -> None:
-        """Takes in the connections of another one."""
+        """Adds the connections of another one."""
         self.sessions += other.sessions
         self.sent += other.sent
         self.sent_bytes += other.sent_bytes
@@ -63,7 +63,7 @@ def server_of(row: SessionRecord) -> str:
 
 
 def trouble(row: SessionRecord) -> int:
-    """How much is wrong with a session: 0 is nothing."""
+    """The weight of a session's problems; 0 if there are none."""
     return (
         8 * bool(row.slow_consumer)
         + 4 * (bool(row.errors) or row.end == "error")
@@ -92,14 +92,14 @@ class Connections:
         self.sums: Counter[str] = Counter()
 
     def add(self, row: Record) -> None:
-        """Takes a row; sessions and flows count."""
+        """Adds a row; only sessions and flows count."""
         if isinstance(row, SessionRecord):
             self._add_session(row)
         elif isinstance(row, FlowRecord):
             self._add_flow(row)
 
     def merge(self, other: Connections) -> None:
-        """Takes in the connections of another part."""
+        """Adds the connections of another part."""
         self.sessions.merge(other.sessions)
         self.slow.merge(other.slow)
         self.stopped.merge(other.stopped)

@@ -22,14 +22,14 @@ from ...tables import TABLE_OF
 from .aggregate import TABLES, Aggregate
 
 SHOWN = 500
-"""Findings that have a row on the page: the worst ones."""
+"""The most findings that have a row on the page: the worst ones."""
 
 
 @dataclass(slots=True)
 class Findings:
-    """Findings of an audit. `worst` are the first of them, `levels` counts all by level; both begin with
-    the worst. `not_run` are rules that lack tables, `unset` those that need values. `why_not` is the reason
-    if no audit was made.
+    """Findings of an audit. `worst` are those with a row on the page, `levels` counts all by level; both
+    begin with the worst. `not_run` are rules that lack tables, `unset` rules whose placeholders have no values.
+    `why_not` is the reason if no audit ran.
     """
 
     worst: list[Finding] = field(default_factory=list)
@@ -41,12 +41,12 @@ class Findings:
 
     @property
     def left_out(self) -> int:
-        """Findings that have no row."""
+        """The number of findings without a row."""
         return self.levels.total() - len(self.worst)
 
 
 def rules() -> list[Query] | Findings:
-    """The rules of the package as queries, or findings that say why none can be made."""
+    """The package's rules as queries, or `Findings` with the reason why no audit can run."""
     try:
         check_libraries()
     except MissingLibrary as error:
@@ -95,7 +95,7 @@ def audited_folder(queries: list[Query] | Findings, folder: str) -> Findings:
 def _aggregating(
     rows: Iterable[Record], found: Aggregate, names: Collection[str]
 ) -> Iterator[Record]:
-    """Rows of some tables, after the aggregate took those that it wants."""
+    """Adds the rows of the report's tables to the aggregate, and yields the rows of the tables in `names`."""
     for row in rows:
         table = TABLE_OF[type(row)].name
         if table in TABLES:

@@ -1,4 +1,4 @@
-"""JetStream: streams and consumers over all sessions, what waits over time, acks, redeliveries, errors."""
+"""JetStream over all sessions: streams, consumers, waiting messages over time, acks, redeliveries, errors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ..bounded.durations import Histogram, bucket
 from ..bounded.time_bins import TimeBins
 
 NAMED = 300
-"""Streams, and consumers, that are kept apart."""
+"""The limit for streams, and for consumers, that are counted separately."""
 DRAWN = 8
-"""Consumers whose lag is drawn."""
+"""The number of consumers whose lag is drawn."""
 
 OTHERS = ("", "(others)", "")
 
 Name = tuple[str, str, str]
-"""Domain, stream and consumer; no consumer for a stream."""
+"""Domain, stream and consumer; the consumer is empty for a stream."""
 
 
 def others(key: Name) -> Name:
@@ -52,11 +52,11 @@ class Stream:
 
     @property
     def weight(self) -> int:
-        """Deletions matter most."""
+        """Messages, plus 1000 for each deletion and each failed publication."""
         return self.publishes + self.deliveries + 1000 * (self.deleted + self.publish_errors)
 
     def merge(self, other: Stream) -> None:
-        """Adds what another session saw."""
+        """Adds the counts of another session; its latest values replace older ones."""
         for name in _STREAM_SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.last_seq = max(self.last_seq, other.last_seq)
@@ -90,11 +90,11 @@ class Consumer:
 
     @property
     def weight(self) -> int:
-        """Redeliveries matter more."""
+        """Deliveries and pulls, plus 100 for each redelivery."""
         return self.deliveries + self.pulls + 100 * self.redeliveries
 
     def merge(self, other: Consumer) -> None:
-        """Adds what another session saw."""
+        """Adds the counts of another session; its latest values replace older ones."""
         for name in _CONSUMER_SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in _CONSUMER_HIGHEST:
@@ -110,7 +110,7 @@ _CONSUMER_HIGHEST = "max_deliveries max_pending ack_p99_ns".split()
 
 
 class JetStream:
-    """Everything that the tables of JetStream say."""
+    """The contents of the JetStream tables, aggregated."""
 
     tables = ("streams", "consumers", "publishes", "deliveries", "pulls", "api")
 
@@ -127,7 +127,7 @@ class JetStream:
         self.errors: Counter[str] = Counter()
 
     def add(self, row: Record) -> None:
-        """Takes a row of one of the tables."""
+        """Adds a row of one of the tables."""
         if isinstance(row, DeliveryRecord):
             self._add_delivery(row)
         elif isinstance(row, PublishRecord):
@@ -145,7 +145,7 @@ class JetStream:
             self._add_consumer(row)
 
     def merge(self, other: JetStream) -> None:
-        """Takes in what another part saw."""
+        """Adds the contents of another part."""
         self.streams.merge(other.streams)
         self.consumers.merge(other.consumers)
         self.lag.merge(other.lag)
@@ -200,5 +200,5 @@ class JetStream:
 
 
 def _count(counts: Counter[str], name: str) -> None:
-    """Counts one by its name, or among the others if there are too many names."""
+    """Counts one more of this name, or of the others if there are too many names."""
     counts[name if name in counts or len(counts) < NAMED else OTHERS[1]] += 1

@@ -1,7 +1,7 @@
-"""Frames and message paths for ladder diagrams: a sample of bounded size, which says how much it leaves out.
+"""Frames and message paths for ladder diagrams: a sample of bounded size, which knows how much it leaves out.
 
-Of each session the first and the last frames are kept, and between them those with errors. The more frames
-there are in all, the fewer are kept of each session.
+The sample keeps the first and the last frames of each session, and from those between them, frames with
+errors, statuses or anomalies. The more frames there are in all, the fewer it keeps of each session.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ...schema.records import FrameRecord, Record
 from ..bounded.collections import Largest
 
 FRAMES = 30_000
-"""Frames in all."""
+"""The limit for frames from the beginnings of all sessions."""
 FIRST = 400
-"""Frames of one session that are kept from its beginning, as long as there is room."""
+"""The most frames kept from the beginning of one session; fewer if there are many frames in all."""
 LAST = 40
 ODD = 60
 SESSIONS = 1500
@@ -90,14 +90,14 @@ class Ladders:
         self.messages: Largest[list[PathRecord]] = Largest(MESSAGES)
 
     def add(self, row: Record) -> None:
-        """Takes a row; frames and hops count."""
+        """Adds a row; only frames and hops count."""
         if isinstance(row, FrameRecord):
             self._add_frame(row)
         elif isinstance(row, PathRecord):
             self._add_hop(row)
 
     def finish(self) -> None:
-        """There are no more rows."""
+        """Must be called after the last row."""
         self._settle(len(self._paths))
 
     def _add_frame(self, row: FrameRecord) -> None:
@@ -122,7 +122,7 @@ class Ladders:
             self._thin()
 
     def _thin(self) -> None:
-        """Halves what is kept from the beginnings."""
+        """Halves the number of frames that are kept from the beginning of each session."""
         self._most //= 2
         for sample in self.samples.values():
             gone = sample.first[self._most :]
@@ -142,7 +142,7 @@ class Ladders:
             hops.append(row)
 
     def _settle(self, count: int) -> None:
-        """Picks the messages with the longest ways among those that came first."""
+        """Takes the `count` earliest messages, and keeps those with the longest paths."""
         for message in list(self._paths)[:count]:
             hops = self._paths.pop(message)
             hops.sort(key=lambda row: row.hop)

@@ -25,11 +25,11 @@ class Answers:
 
     @property
     def weight(self) -> int:
-        """Failures count as ten requests."""
+        """Requests, plus ten for each failure."""
         return self.requests + 10 * self.failures
 
     def merge(self, other: Answers) -> None:
-        """Takes in the requests of another subject."""
+        """Adds the requests of another subject."""
         self.requests += other.requests
         self.failures += other.failures
         self.latency.merge(other.latency)
@@ -54,7 +54,7 @@ class Requests:
         self.subjects: Keyed[str, Answers] = Keyed(Answers, others, SUBJECTS)
 
     def add(self, row: Record) -> None:
-        """Takes a row; requests count."""
+        """Adds a row; only requests count."""
         if not isinstance(row, RequestRecord):
             return
         self.outcomes[row.outcome] += 1
@@ -72,7 +72,7 @@ class Requests:
         self.slowest.add((row.latency_ns, *place), row)
 
     def merge(self, other: Requests) -> None:
-        """Takes in the requests of another part."""
+        """Adds the requests of another part."""
         self.outcomes.update(other.outcomes)
         self.latency.merge(other.latency)
         self.over_time.merge(other.over_time)

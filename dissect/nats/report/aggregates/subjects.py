@@ -1,8 +1,8 @@
-"""Subjects as a tree with volumes. Where there are too many, rare ones become wildcards: `orders.eu.17`
-becomes `orders.eu.>`, later `orders.>`.
+"""Subjects as a tree with volumes. If there are too many, rare ones are merged into wildcards: `orders.eu.17`
+into `orders.eu.>`, later into `orders.>`.
 
-Subjects that are made for one use have wildcards from the start: inboxes, and acks of JetStream, whose tokens
-after stream and consumer are numbers.
+Subjects that are used only once are wildcards from the start: inboxes, routed replies, and JetStream acks,
+whose tokens after stream and consumer are numbers.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ...schema.records import FrameRecord, Record
 from ..bounded.collections import Keyed
 
 LIMIT = 4000
-"""Subjects that are kept apart."""
+"""The limit for subjects that are counted separately."""
 
 _INBOX = "_INBOX."
 _ROUTED_REPLIES = ("_R_.", "_GR_.", "$GR.")
 _ACK = "$JS.ACK."
 _ACK_NAMED = 4  # $JS.ACK.STREAM.CONSUMER
-_DEPTH = 6  # levels of the tree; what follows stays together
-_DEEPEST = 16  # tokens of a wildcard, so that a subject of a thousand tokens soon becomes `>`
+_DEPTH = 6  # levels of the tree; further tokens stay together
+_DEEPEST = 16  # most tokens of a wildcard, so that a subject of a thousand tokens soon becomes `>`
 
 
 @dataclass(slots=True)
@@ -35,12 +35,12 @@ class Volume:
 
     @property
     def weight(self) -> int:
-        """Every message counts as its bytes and some of the protocol's."""
+        """The bytes, plus 16 for each message, for the protocol's own bytes."""
         return self.bytes + 16 * self.messages
 
     @property
     def messages(self) -> int:
-        """All messages, each time they were seen."""
+        """All messages; a message that is seen several times counts each time."""
         return self.published + self.delivered + self.passed
 
     def merge(self, other: Volume) -> None:
@@ -53,7 +53,7 @@ class Volume:
 
 @dataclass(slots=True)
 class Branch:
-    """A token of a subject: its subject from the root, the volume of all below it, and its children."""
+    """A token of the tree: the subject from the root, the volume of all below it, and its children."""
 
     token: str
     subject: str
@@ -73,7 +73,7 @@ class Branch:
 
 
 def generalized(subject: str) -> str:
-    """The subject, without what is made for one use."""
+    """The subject, with a wildcard for the tokens that are used only once."""
     if subject.startswith(_INBOX):
         return f"{_INBOX}>"
     if subject.startswith(_ROUTED_REPLIES):
@@ -84,7 +84,7 @@ def generalized(subject: str) -> str:
 
 
 def parent(subject: str) -> str:
-    """The wildcard above a subject or wildcard; `>` is its own."""
+    """The wildcard above a subject or wildcard; for `>`, `>` itself."""
     above = subject.removesuffix(".>").rpartition(".")[0]
     if above.count(".") >= _DEEPEST:
         above = ".".join(above.split(".", _DEEPEST)[:_DEEPEST])
@@ -100,7 +100,7 @@ class Subjects:
         self._volumes: Keyed[str, Volume] = Keyed(Volume, parent, limit)
 
     def add(self, row: Record) -> None:
-        """Takes a row; messages count."""
+        """Adds a row; only messages count."""
         if not isinstance(row, FrameRecord) or row.payload_bytes is None or row.subject is None:
             return
         volume = self._volumes[generalized(row.subject)]
@@ -113,17 +113,17 @@ class Subjects:
             volume.delivered += 1
 
     def merge(self, other: Subjects) -> None:
-        """Takes in the subjects of another part."""
+        """Adds the subjects of another part."""
         self._volumes.merge(other._volumes)
 
     @property
     def merged(self) -> int:
-        """How many subjects were merged under wildcards because there were too many."""
+        """How often a subject or wildcard was merged into a wildcard because there were too many."""
         return self._volumes.merged
 
     @property
     def count(self) -> int:
-        """How many subjects and wildcards there are."""
+        """The number of subjects and wildcards."""
         return len(self._volumes)
 
     def tree(self) -> Branch:

@@ -1,7 +1,7 @@
-"""The topology: servers in their clusters, the links between them, and the clients of each, with the
+"""The topology: servers in their clusters, the links between them, and the clients of each server, with the
 sessions that show them.
 
-A server that two sessions show is one; clients of one name on one server are one, too.
+A server that several sessions show counts once; so do clients with the same name on one server.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LINKS = 20_000
 
 @dataclass(slots=True)
 class Group:
-    """Connections that are one line of the drawing. `sessions` are the first ids."""
+    """Connections that share one line of the drawing. `sessions` are the ids of the first ones."""
 
     count: int = 0
     messages: int = 0
@@ -28,7 +28,7 @@ class Group:
     sessions: list[str] = field(default_factory=list)
 
     def add(self, row: SessionRecord) -> None:
-        """Takes a connection."""
+        """Adds a connection."""
         self.count += 1
         self.messages += row.messages_originator + row.messages_responder
         self.bytes += row.bytes_originator + row.bytes_responder
@@ -37,7 +37,7 @@ class Group:
             self.sessions.append(row.session)
 
     def merge(self, other: Group) -> None:
-        """Takes in other connections."""
+        """Adds other connections."""
         self.count += other.count
         self.messages += other.messages
         self.bytes += other.bytes
@@ -54,7 +54,7 @@ class Server:
 
 
 class Link(NamedTuple):
-    """Connections between two servers, of one kind; the names are in order."""
+    """Connections of one kind between two servers; the names are sorted."""
 
     one: str
     other: str
@@ -80,7 +80,7 @@ class Topology:
         self.dropped = 0
 
     def add(self, row: Record) -> None:
-        """Takes a row; sessions count."""
+        """Adds a row; only sessions count."""
         if not isinstance(row, SessionRecord):
             return
         server = server_of(row)
@@ -90,7 +90,7 @@ class Topology:
         self._learn(server, row.cluster, row.server_version)
         if row.kind in ("route", "gateway", "leafnode"):
             if row.remote_name and row.remote_name == row.server_id:
-                return  # a server that dialled its own address, and noticed
+                return  # a server that connected to itself, and noticed
             remote = row.remote_name or row.originator
             link = Link(min(server, remote), max(server, remote), row.kind)
             if not self._has_room(remote) or link not in self.links and len(self.links) >= _LINKS:
@@ -105,7 +105,7 @@ class Topology:
             self.clients.setdefault(client, Group()).add(row)
 
     def merge(self, other: Topology) -> None:
-        """Takes in what another part saw."""
+        """Adds the topology of another part."""
         for name, server in other.servers.items():
             self._learn(name, server.cluster, server.version)
         for link, group in other.links.items():
@@ -115,7 +115,7 @@ class Topology:
         self.dropped += other.dropped
 
     def _has_room(self, server: str) -> bool:
-        """Whether a server is known, or one more may be."""
+        """Whether the server is known, or there is room for one more."""
         return server in self.servers or len(self.servers) < _LIMIT
 
     def _learn(self, name: str, cluster: str | None, version: str | None) -> None:

@@ -35,7 +35,7 @@ class Traffic:
         self.bytes = 0
 
     def add(self, row: Record) -> None:
-        """Takes a row of any table."""
+        """Adds a row of one of the tables."""
         if isinstance(row, FrameRecord):
             self._add_frame(row)
         elif isinstance(row, AnomalyRecord):
@@ -51,7 +51,7 @@ class Traffic:
         self.bins.add(ts_ns, Lane(EVENTS, name))
 
     def merge(self, other: Traffic) -> None:
-        """Takes in the traffic of another part."""
+        """Adds the traffic of another part."""
         self.bins.merge(other.bins)
         self.messages += other.messages
         self.bytes += other.bytes

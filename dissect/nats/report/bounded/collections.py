@@ -1,7 +1,7 @@
 """Collections of bounded size: the largest rows, and values by key with rare keys merged.
 
-Rows that are left out are counted. The content depends on the rows alone, not on the order of merges, as long
-as no keys are merged.
+Rows that are left out are counted. As long as no keys are merged, the content depends only on the rows, and
+not on the order of merges.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ Order = tuple[int | str, ...]
 
 
 class Mergeable(Protocol):
-    """A value that can take in another one of its kind."""
+    """A value that can be merged with another one of its kind."""
 
     @property
     def weight(self) -> int:
         """The importance of the value: the lightest values are merged first."""
 
     def merge(self: Value, other: Value) -> None:
-        """Takes in another value."""
+        """Adds another value to this one."""
 
 
 Value = TypeVar("Value", bound=Mergeable)
 
 
 class Largest(Generic[Row]):
-    """The `limit` rows with the largest order; of equal ones those that came first."""
+    """The `limit` rows with the largest `order`; among equal ones, those that came first."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -41,7 +41,7 @@ class Largest(Generic[Row]):
         self.seen = 0
 
     def add(self, order: Order, row: Row) -> None:
-        """Takes a row, and drops the smallest one where there are too many."""
+        """Adds a row, and drops the smallest one if there are too many."""
         self.seen += 1
         entry = (order, -self.seen, row)
         if len(self._heap) < self._limit:
@@ -66,13 +66,13 @@ class Largest(Generic[Row]):
 
     @property
     def dropped(self) -> int:
-        """How many rows were too small."""
+        """The number of rows that are left out."""
         return self.seen - len(self._heap)
 
 
 class Keyed(Generic[Key, Value]):
-    """Values by key, at most twice `limit`. Where there are more, the lightest ones are merged into the
-    value of a more general key, which `generalize` makes of theirs. `merged` counts these."""
+    """Values by key, at most twice `limit`. If there are more, the lightest ones are merged into the values
+    of more general keys, which `generalize` makes from theirs. `merged` counts these steps."""
 
     def __init__(
         self, make: Callable[[], Value], generalize: Callable[[Key], Key], limit: int
@@ -84,7 +84,7 @@ class Keyed(Generic[Key, Value]):
         self.merged = 0
 
     def __getitem__(self, key: Key) -> Value:
-        """The value of a key, a new one where there is none."""
+        """The value of a key; a new one if there is none."""
         value = self._values.get(key)
         if value is None:
             if len(self._values) >= 2 * self._limit:
@@ -117,8 +117,8 @@ class Keyed(Generic[Key, Value]):
                     keep[general].merge(value)
                 else:
                     keep[general] = value
-            # Keys may become more general several times before two of them become one: `a.x` and `b.x` are
-            # `a.>` and `b.>` first.
+            # Keys may have to be generalized several times before two of them become one: `a.x` and `b.x`
+            # first become `a.>` and `b.>`.
             if self.merged == before:
                 raise ValueError("the keys cannot be merged any more")
             self._values = keep

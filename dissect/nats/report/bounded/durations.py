@@ -1,6 +1,6 @@
 """Durations as a histogram with logarithmic buckets: percentiles to within 2 %, in a few kB.
 
-The buckets are those of HdrHistogram (http://hdrhistogram.org): 32 in each power of two.
+The buckets are those of HdrHistogram (http://hdrhistogram.org): 32 for each power of two.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _PART = 1 << _BITS
 
 
 def bucket(duration_ns: int) -> int:
-    """The number of the bucket in which a duration is; below 0 counts as 0."""
+    """The number of the bucket for a duration; a negative duration counts as 0."""
     duration_ns = max(0, duration_ns)
     shift = max(0, duration_ns.bit_length() - 1 - _BITS)
     return (shift << _BITS) + (duration_ns >> shift)
@@ -33,7 +33,7 @@ def middle(number: int) -> int:
 
 
 def percentile(buckets: Mapping[int, int], part: float) -> int | None:
-    """The duration that a part (0 to 1) of them does not exceed; None without durations."""
+    """The duration that a part (0 to 1) of the durations does not exceed; None if there are none."""
     left = part * sum(buckets.values())
     for number in sorted(buckets):
         left -= buckets[number]
@@ -51,13 +51,13 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of durations."""
         return self.buckets.total()
 
     weight = count
 
     def add(self, duration_ns: int) -> None:
-        """Takes one."""
+        """Adds a duration."""
         self.buckets[bucket(duration_ns)] += 1
         self.longest_ns = max(self.longest_ns, duration_ns)
 
@@ -67,6 +67,6 @@ class Histogram:
         self.longest_ns = max(self.longest_ns, other.longest_ns)
 
     def percentile(self, part: float) -> int | None:
-        """The duration that a part (0 to 1) of them does not exceed; None without durations."""
+        """The duration that a part (0 to 1) of the durations does not exceed; None if there are none."""
         found = percentile(self.buckets, part)
         return None if found is None else min(found, self.longest_ns)

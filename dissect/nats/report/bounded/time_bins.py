@@ -1,7 +1,7 @@
-"""Numbers by key over time, in bins that become wider as the time gets longer: at most some hundred.
+"""Numbers by key over time, in at most `LIMIT` bins, which become wider as the time span grows.
 
-All widths divide each other, and bins begin at multiples of their width since the epoch, so that the bins
-do not depend on the order of what is added.
+Each width divides the next one, and bins begin at multiples of their width since the epoch, so the bins do
+not depend on the order in which numbers are added.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 Key = TypeVar("Key", bound=Hashable)
 
 LIMIT = 600
-"""Bins at most: more are thinner than two pixels on most screens."""
+"""The most bins: more would be thinner than two pixels on most screens."""
 
 _MS = 10**6
 _SECOND = 10**9
@@ -31,7 +31,7 @@ def _wider(width_ns: int) -> int:
 
 
 class TimeBins(Generic[Key]):
-    """Numbers by time and key. `combine` makes one of two numbers in a bin: their sum, or `max`."""
+    """Numbers by time and key. `combine` makes one number of two in the same bin: their sum, or `max`."""
 
     def __init__(self, combine: Callable[[int, int], int] = add) -> None:
         self._combine = combine
@@ -40,7 +40,7 @@ class TimeBins(Generic[Key]):
         self.width_ns = _FIXED[0]
 
     def add(self, ts_ns: int, key: Key, number: int = 1) -> None:
-        """Takes a number."""
+        """Adds a number."""
         place = ts_ns // self.width_ns
         found = self._bins.get(place)
         if found is None:
@@ -49,7 +49,7 @@ class TimeBins(Generic[Key]):
         found[key] = number if old is None else self._combine(old, number)
 
     def merge(self, other: TimeBins[Key]) -> None:
-        """Takes in the numbers of another one."""
+        """Adds the numbers of another one."""
         while self.width_ns < other.width_ns:
             self._widen()
         for place, numbers in other._bins.items():
@@ -58,11 +58,11 @@ class TimeBins(Generic[Key]):
 
     @property
     def bins(self) -> list[tuple[int, dict[Key, int]]]:
-        """The bins that have something, in order: when each begins, and its numbers."""
+        """The bins that are not empty, in order: the time at which each begins, and its numbers."""
         return [(place * self.width_ns, self._bins[place]) for place in sorted(self._bins)]
 
     def series(self, key: Key) -> tuple[list[int], list[int]]:
-        """Beginnings of bins, and the numbers of one key in them, where it has some."""
+        """The bins that have a number for the key: the times at which they begin, and the numbers."""
         found = [(start, numbers[key]) for start, numbers in self.bins if key in numbers]
         return [start for start, _ in found], [number for _, number in found]
 

@@ -1,1 +1,1 @@
-"""Aggregates -> figures of Plotly."""
+"""Aggregates -> Plotly figures."""

@@ -1,7 +1,7 @@
 """The figures, drawn with Plotly from aggregates: objects that Jupyter shows, and JSON for the page.
 
-Text from the wire is shown as it is: Plotly would take `<b>` and `<a href>` for markup, so they are escaped.
-Figures have no colours of paper and text: the page gives them its own.
+Text from the wire is escaped, so that it is shown literally: Plotly would treat `<b>` and `<a href>` as
+markup. Figures have no background and text colours: the page sets its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .layout import WIDTH, Box, drawing
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-# Okabe and Ito's colours: people with any colour vision tell them apart, on white and on black.
+# Okabe and Ito's colours: people with any colour vision can tell them apart, on white and on black.
 COLOURS = "#0072b2 #e69f00 #009e73 #cc79a7 #56b4e9 #d55e00 #8c8c00 #999999".split()
 _BAD = "#d55e00"
 _WORSE = "#cc3311"
@@ -43,7 +43,7 @@ _DIRECTIONS = {
 
 
 def plotly() -> ModuleType:
-    """`plotly.graph_objects`; MissingLibrary where it is not installed."""
+    """`plotly.graph_objects`. Raises MissingLibrary if Plotly is not installed."""
     try:
         return import_module("plotly.graph_objects")
     except ImportError:
@@ -51,18 +51,18 @@ def plotly() -> ModuleType:
 
 
 def text(value: str, longest: int = _LABEL) -> str:
-    """Wire text as Plotly shows it literally."""
+    """Text from the wire, escaped so that Plotly shows it literally, and cut if it is too long."""
     shown = printable(value)
     return escape(shown if len(shown) <= longest else f"{shown[:longest - 1]}…", quote=False)
 
 
 def moments(times_ns: Iterable[int]) -> list[str]:
-    """Times as Plotly reads them, which knows a tenth of a microsecond."""
+    """Times in Plotly's format, cut to microseconds; Plotly resolves a tenth of one."""
     return [time_text(ts_ns)[:26].replace("T", " ") for ts_ns in times_ns]
 
 
 def figure(data: Sequence[object], **layout: object) -> Figure:
-    """A figure with the layout that all have in common."""
+    """A figure with the layout that all figures share, and what `layout` adds to it."""
     common: dict[str, object] = {
         "template": "none",
         "margin": {"l": 64, "r": 16, "t": 16, "b": 48},
@@ -128,7 +128,7 @@ def traffic(found: Traffic, measure: str = MESSAGES) -> Figure:
 
 
 def histogram(found: Histogram, name: str = "requests") -> Figure:
-    """How many durations there are of each length; the axis is logarithmic."""
+    """The number of durations of each length, on a logarithmic axis."""
     wide: dict[int, int] = {}
     for number, count in found.buckets.items():
         wide[number // 4] = wide.get(number // 4, 0) + count
@@ -170,7 +170,7 @@ def percentiles(found: TimeBins[int]) -> Figure:
 
 
 def subjects(found: Subjects) -> Figure:
-    """The subjects that take most bytes, as nested rectangles."""
+    """The subjects with the most bytes, as nested rectangles."""
     branches = sorted(found.tree().walk(_TREE_DEPTH), key=lambda item: -item.volume.bytes)
     chosen = {item.subject: item for item in branches[:_TREE_BRANCHES]}
     rows = [item for item in chosen.values() if item.volume.bytes]
@@ -194,7 +194,7 @@ def subjects(found: Subjects) -> Figure:
 
 
 def talkers(found: Connections) -> Figure:
-    """Those who send and receive most bytes."""
+    """The clients and servers that send and receive the most bytes."""
     go = plotly()
     rows = found.talkers.items()[:_BARS][::-1]
     names = [text(name, 32) for name, _ in rows]
@@ -214,7 +214,7 @@ def talkers(found: Connections) -> Figure:
 
 
 def lag(found: JetStream) -> Figure:
-    """The messages that wait for each consumer over time: the most of each bin."""
+    """The number of messages that wait for each consumer over time: the maximum of each bin."""
     data = []
     for name in found.lag.keys:
         starts, numbers = found.lag.series(name)
@@ -286,7 +286,7 @@ def topology(found: Topology) -> Figure:
 
 
 def _about(box: Box) -> str:
-    """A server's cluster and clients, in lines."""
+    """A server's cluster and its clients, one per line."""
     clients = [f"{text(client.name)}: {group.count}" for client, group in box.clients]
     cluster = [f"cluster {text(box.server.cluster)}"] if box.server.cluster else []
     return "<br>".join([*cluster, *clients])

@@ -1,7 +1,7 @@
-"""A ladder diagram as a figure for notebooks: the frames of one session, or the way of one message.
+"""A ladder diagram as a figure for notebooks: the frames of one session, or the path of one message.
 
-Steps have the same height, whatever the time between them, which is written beside them. Only the first ones
-are shown, and the title has the number of all.
+All steps have the same height; the time since the first step is written beside each. Only the first steps are
+shown; if there are more, the title has their total number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 STEPS = 200
-"""Steps of a figure: more cannot be read."""
+"""The most steps in a figure: more would be unreadable."""
 _HEIGHT = 26
 _LINES = {"ok": "#0072b2", "odd": "#cc3311"}
 
@@ -36,8 +36,8 @@ class Step(NamedTuple):
 
 
 class Steps:
-    """The steps of one session, or of one message: of rows of `frames` or `paths` those that `name` names,
-    a session id or `SESSION:NUMBER`, or their beginnings."""
+    """The steps of one session or one message, from rows of `frames` or `paths`. `name` is a session id, or
+    `SESSION:NUMBER` for a message; the beginning of the id is enough."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -46,11 +46,11 @@ class Steps:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of steps, including those that are not kept."""
         return self.first.seen
 
     def add(self, row: Record) -> None:
-        """Takes a row."""
+        """Adds a row; only rows that `name` selects count."""
         if isinstance(row, FrameRecord) and row.session.startswith(self.name):
             self._note(row.session)
             self.first.add((-row.ts_ns, -row.number), _frame(row))
@@ -59,12 +59,12 @@ class Steps:
             self.first.add((-row.ts_ns, -row.hop), _hop(row))
 
     def merge(self, other: Steps) -> None:
-        """Takes in the steps of other rows."""
+        """Adds the steps of other rows."""
         self.named |= other.named
         self.first.merge(other.first)
 
     def _note(self, name: str) -> None:
-        if len(self.named) < 2:  # one more than there may be
+        if len(self.named) < 2:  # two are enough to refuse an ambiguous name
             self.named.add(name)
 
 
@@ -93,7 +93,7 @@ def _hop(row: PathRecord) -> Step:
 
 
 def ladder(found: Steps) -> Figure:
-    """The figure. Raises ValueError if not exactly one session or message is named."""
+    """The figure. Raises ValueError unless the name is that of exactly one session or message."""
     if len(found.named) != 1:
         several = "several sessions or messages have" if found.named else "none has"
         raise ValueError(f"{several} the name {found.name!r}")
@@ -127,7 +127,7 @@ def ladder(found: Steps) -> Figure:
 
 
 def _arrows(steps: list[tuple[int, Step]], place: dict[str, int], odd: bool) -> object:
-    """Lines with a point at the receiver."""
+    """Lines with an arrowhead at the receiver."""
     xs: list[int | None] = []
     ys: list[int | None] = []
     sizes: list[int] = []

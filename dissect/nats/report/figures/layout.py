@@ -1,4 +1,4 @@
-"""Where servers, links and clients are drawn: cluster by cluster from left to right."""
+"""The positions of servers, links and clients in the drawing: clusters from left to right."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ...number_formats import count_text, size_text
 from ..aggregates.topology import Client, Group, Link, Server, Topology
 
 SERVERS = 60
-"""Servers that are drawn."""
+"""The most servers that are drawn."""
 CLIENTS = 8
-"""Clients that are drawn by name at each server; the others are one."""
+"""The most lines for clients at each server; if there are more clients, the last line sums up the rest."""
 
 WIDTH = 230
 """The width of a box."""
@@ -26,7 +26,7 @@ _INDENT = 12
 
 
 class Box(NamedTuple):
-    """A server in the drawing: its left upper corner and its size, with its clients below each other."""
+    """A server in the drawing: its top left corner, its height, and its clients, one below the other."""
 
     name: str
     server: Server
@@ -47,7 +47,7 @@ class Area(NamedTuple):
 
 
 class Wire(NamedTuple):
-    """A link in the drawing: an SVG path, and where its text is."""
+    """A link in the drawing: an SVG path, and the position of its text."""
 
     link: Link
     group: Group
@@ -57,7 +57,7 @@ class Wire(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The text beside it."""
+        """The text beside the line."""
         many = f"{self.group.count}× " if self.group.count > 1 else ""
         return f"{many}{self.link.kind}"
 
@@ -71,7 +71,7 @@ class Wire(NamedTuple):
 
 @dataclass(slots=True)
 class Drawing:
-    """Where everything is drawn. `hidden` counts servers that are not."""
+    """The positions of everything. `hidden` is the number of servers that are not drawn."""
 
     boxes: list[Box]
     areas: list[Area]
@@ -82,7 +82,7 @@ class Drawing:
 
 
 def drawing(found: Topology) -> Drawing:
-    """The servers with most connections."""
+    """Lays out the servers with the most connections, with their clients and the links between them."""
     weights: Counter[str] = Counter(dict.fromkeys(found.servers, 0))
     for client, group in found.clients.items():
         weights[client.server] += group.count
@@ -132,7 +132,7 @@ def _wires(found: Topology, boxes: dict[str, Box], below: int) -> list[Wire]:
 
 
 def _under(link: Link, group: Group, one: Box, other: Box, bottom: int) -> Wire:
-    """A link over other clusters goes below them."""
+    """A link that has to pass other clusters: it goes below them."""
     x, y = one.x + WIDTH, one.y + _BOX // 2
     to_y = other.y + _BOX // 2
     turn, end = x + _INDENT + 30, other.x - _INDENT - 30
@@ -144,7 +144,7 @@ def _under(link: Link, group: Group, one: Box, other: Box, bottom: int) -> Wire:
 def _wire(link: Link, group: Group, one: Box, other: Box, shift: int) -> Wire:
     x, y = one.x + WIDTH, one.y + _BOX // 2 + shift
     to_y = other.y + _BOX // 2 + shift
-    if one.x == other.x:  # in one cluster: a bow beside it
+    if one.x == other.x:  # within one cluster: an arc beside it
         bow = x + _INDENT + 34 + shift
         path = f"M{x},{y} C{bow},{y} {bow},{to_y} {x},{to_y}"
         return Wire(link, group, path, x + 20 + shift, (y + to_y) // 2 + 4)

@@ -1,7 +1,7 @@
-"""How text from the wire gets into the page: harmless in HTML, in JSON inside HTML, and in a terminal.
+"""Makes text from the wire harmless in the page: in HTML, in JSON inside HTML, and in a terminal.
 
-Jinja2 escapes `& < > " '` in everything that templates write. On top of that, control characters and marks
-that turn the direction of text are shown as `\\uNNNN`, so that a name cannot pretend to be another one.
+Jinja2 escapes `& < > " '` in everything that templates write. In addition, control characters and marks that
+change the direction of text are shown as `\\uNNNN`, so that a name cannot look like another one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from ...schema.records import printable
 
-# `</script>` and `<!--` would end or bend the element around it.
+# `</script>` and `<!--` would end or change the element around them.
 _IN_HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 # After a separator, unless a digit follows: addresses and numbers stay whole.
@@ -23,25 +23,25 @@ _BREAK = re.compile(r"(?<=[.,:;/=_}\]-])(?=[^\d\s:])")
 
 
 def inert(text: str) -> str:
-    """Text that changes nothing around it; half a surrogate pair, which UTF-8 lacks, is written out."""
+    """The text, with characters that affect their surroundings, and surrogates, shown as escapes."""
     if isinstance(text, Markup):
         return text
     return printable(text).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def inert_value(value: object) -> object:
-    """`inert` for texts; everything else as it is."""
+    """`inert` for texts; other values unchanged."""
     return inert(value) if isinstance(value, str) else value
 
 
 def cut(text: str, longest: int) -> str:
-    """The beginning of a text, with `…` if it is longer."""
+    """The text, cut to `longest` characters, the last of them `…`, if it is longer."""
     text = inert(text)
     return text if len(text) <= longest else f"{text[:longest - 1]}…"
 
 
 def breakable(text: str) -> Markup:
-    """A text that may go on in another line after its separators, but not inside of an address."""
+    """A text that the browser may wrap after its separators, but not inside an address."""
     return Markup("<wbr>").join(escape(part) for part in _BREAK.split(inert(text)))
 
 
@@ -51,5 +51,5 @@ def json_in_html(value: object) -> Markup:
 
 
 def csp_hash(source: str) -> str:
-    """The hash by which a content security policy allows an inline script or style."""
+    """The hash with which a content security policy allows this inline script or style."""
     return f"'sha256-{b64encode(sha256(source.encode()).digest()).decode()}'"

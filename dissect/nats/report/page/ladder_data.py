@@ -1,4 +1,4 @@
-"""Ladders as data for the page's script: frames of sessions, and hops of messages, with texts stored once."""
+"""Ladders as data for the page's script: frames of sessions and hops of messages. Each text is stored once."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Json = dict[str, object]
 
 
 class Texts:
-    """Texts by number."""
+    """Distinct texts, with their numbers."""
 
     def __init__(self) -> None:
         self.texts: dict[str, int] = {"": 0}
 
     def number(self, text: str) -> int:
-        """The number of a text."""
+        """The number of a text; a new text gets the next number."""
         return self.texts.setdefault(inert(text), len(self.texts))
 
 

@@ -1,7 +1,7 @@
 """The page: an aggregate, as one HTML file that opens from disk and reads nothing from a network.
 
-Its content security policy forbids every connection and every script but the two in it, by their hashes.
-The same rows give the same bytes.
+Its content security policy forbids all connections, and all scripts except the page's own two, which it
+allows by their hashes. The same rows give the same bytes.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 
 _SHORT = 100
-"""The characters of a finding's field that are always shown."""
+"""The number of characters of a finding's field that are always shown."""
 _WHOLE = 4000
-"""The characters that are shown when it is opened."""
+"""The most characters that are shown when the field is opened."""
 
 
 class Section(NamedTuple):
-    """A part of the page; its template is named like its id."""
+    """A part of the page; its template is named after its id."""
 
     id: str
     title: str
@@ -71,7 +71,7 @@ def page(
     title: str,
     masked: bool = True,
 ) -> str:
-    """The whole page. Without a capture report, the rows came from tables."""
+    """The whole page. `capture` is None if the rows come from tables."""
     environment = _environment()
     plotly, script, style = _plotly(), _resource("report.js"), _resource("report.css")
     drawn = {name: json.loads(item.to_json()) for name, item in drawn_figures(found).items()}
@@ -137,7 +137,7 @@ def drawn_figures(found: Aggregate) -> dict[str, Figure]:
 
 
 def _of_findings(findings: Findings) -> list[Problem]:
-    """The findings as one problem, if there are any that matter."""
+    """The findings as one problem, if there are any of level medium or worse."""
     named = [f"{findings.levels[name]} {name}" for name in ("critical", "high", "medium")]
     counted = ", ".join(text for text in named if not text.startswith("0 "))
     if not counted:
@@ -147,7 +147,7 @@ def _of_findings(findings: Findings) -> list[Problem]:
 
 
 def _frame_numbers(found: Aggregate) -> dict[tuple[str, str, int], int]:
-    """The numbers of the frames of requests, where the sample has them."""
+    """The frame numbers of requests, by session, reply subject and time, for frames in the sample."""
     return {
         (session, rung.reply, rung.ts_ns): rung.number
         for session, sample in found.ladders.samples.items()
@@ -183,7 +183,7 @@ def troubles(row: SessionRecord) -> str:
 
 @cache
 def _environment() -> Environment:
-    """The templates, which are compiled once: that takes as long as to render them several times."""
+    """The templates. They are compiled once, which takes as long as rendering them several times."""
     environment = Environment(
         loader=PackageLoader("dissect.nats.report.page"),
         autoescape=True,
@@ -210,7 +210,7 @@ def _environment() -> Environment:
 
 
 class Detail(NamedTuple):
-    """A field of a finding: the beginning of its value, and the lines of the whole where that is longer."""
+    """A field of a finding: the beginning of its value, and all lines of the value if it is longer."""
 
     name: str
     text: str
@@ -218,7 +218,7 @@ class Detail(NamedTuple):
 
 
 def details(finding: Finding) -> list[Detail]:
-    """The fields of a finding; JSON is indented where it is shown whole."""
+    """The fields of a finding; JSON in `lines` is indented."""
     made = []
     for name, value in finding.values.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -230,7 +230,7 @@ def details(finding: Finding) -> list[Detail]:
 
 
 def _indented(text: str) -> str:
-    """JSON objects and lists with one value per line, every other text as it is."""
+    """JSON objects and lists with one value per line; other texts unchanged."""
     if text[:1] not in ("{", "["):
         return text
     try:

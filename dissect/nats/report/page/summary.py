@@ -1,4 +1,4 @@
-"""The summary: what is wrong, the worst first, and the figures that describe the traffic."""
+"""The summary: the problems, the worst first, and the figures that describe the traffic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEVELS = {BAD: "error", WARNING: "warning", NOTE: "note"}
 
 
 class Problem(NamedTuple):
-    """Something wrong: its level, a sentence, and the section of the page that has more."""
+    """A problem: its level, a sentence, and the section of the page with the details."""
 
     level: int
     text: str
@@ -34,7 +34,7 @@ class Fact(NamedTuple):
 
 
 def problems(found: Aggregate, capture: CaptureReport | None) -> list[Problem]:
-    """Everything wrong that the tables show, the worst first."""
+    """All problems that the tables and the capture report show, the worst first."""
     every = [
         *_of_connections(found),
         *_of_requests(found),

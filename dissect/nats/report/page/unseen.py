@@ -14,14 +14,14 @@ from ..aggregates.aggregate import LIMITS, Aggregate
 
 
 class Unseen(NamedTuple):
-    """One reason, in words, and what to do about it."""
+    """Something that is missing, in words, and what to do about it."""
 
     what: str
     remedy: str = ""
 
 
 def unseen(found: Aggregate, capture: CaptureReport | None) -> list[Unseen]:
-    """Everything that is known to be missing. Without a capture report, rows came from tables."""
+    """Everything that is known to be missing. `capture` is None if the rows come from tables."""
     items = [*_of_files(capture)] if capture else []
     return [*items, *_of_traffic(found), *_of_limits(found), *_of_report(found, capture)]
 
