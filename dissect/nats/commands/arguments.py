@@ -1,4 +1,4 @@
-"""The options and arguments of all commands, as click declares them; the help shows them in groups.
+"""The options and arguments of all commands, declared with click; the help shows options in groups.
 
 Every command that prints rows has the same options.
 """
@@ -20,7 +20,7 @@ from ..tcp.limits import FlowLimits, Limits
 from .ranges import FloatRange
 
 DOT = "dot"
-"""The format of `servers` for Graphviz, beside those of every table."""
+"""The Graphviz format, which only `servers` has, besides the formats of every table."""
 
 _WHOLE = 1000  # characters, more than any sentence
 
@@ -32,7 +32,7 @@ class _GroupedOption(click.Option):
     """An option with the group in which `help` shows it."""
 
     def __init__(self, declared: Sequence[str], *, group: str, **settings: object) -> None:
-        super().__init__(declared, **settings)  # type: ignore[arg-type]  # handed on as they are
+        super().__init__(declared, **settings)  # type: ignore[arg-type]  # passed on unchanged
         self.group = group
 
 
@@ -66,7 +66,7 @@ class GroupedCommand(click.Command):
 def _hints(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> dict[int, Kind]:
-    """`N=KIND`, repeatable."""
+    """Parses repeated `N=KIND` into kinds by port."""
     kinds = {item.value: item for item in Kind}
     hints = {}
     for value in values:
@@ -102,13 +102,13 @@ Decorator = Callable[[Command], Command]
 
 
 def option(*declared: str, group: str, help: str, **settings: object) -> Decorator:
-    """A click option in a group of `help`."""
+    """A click option in a group of the help."""
     made: Callable[..., Decorator] = click.option
     return made(*declared, cls=_GroupedOption, group=group, help=help, **settings)
 
 
 def output_file(help: str, required: bool = True) -> Decorator:
-    """The option `-o`, of a command that writes a file, or may."""
+    """The option `-o`, for a command that must or can write to a file."""
     settings: dict[str, object] = {"metavar": "FILE", "callback": _output_name}
     return option("-o", "--output", group="Output", help=help, required=required, **settings)
 
@@ -204,7 +204,7 @@ SORT = option(
 
 
 def no_sort(reason: str) -> Decorator:
-    """A hidden `--sort` that says why the command has no order to choose."""
+    """A hidden `--sort` that fails and says why the command cannot sort."""
 
     def refuse(context: click.Context, option: click.Parameter, value: str | None) -> None:
         if value is not None:
@@ -301,7 +301,7 @@ _READING = (
     ),
 )
 UNMASKED_INPUT = (*_SELECTION, _SEPARATE, *_DISSECTION, *_READING)
-"""Of commands that show no text in which there may be secrets, or mask none."""
+"""For commands that show no text that may contain secrets, or that do not mask secrets."""
 INPUT = (*UNMASKED_INPUT, NO_REDACT)
 
 
@@ -322,7 +322,7 @@ def format_option(names: Sequence[str]) -> Decorator:
 
 
 def payload_option(default: str) -> Decorator:
-    """`--payload`, of commands that can show payloads."""
+    """`--payload`, for commands that can show payloads."""
     return option(
         "--payload",
         group="Output",
@@ -334,7 +334,7 @@ def payload_option(default: str) -> Decorator:
 
 
 def row_options(command: Command) -> Command:
-    """Captures, and the options of every command that prints a table."""
+    """Adds captures, and the options of every command that prints a table."""
     return _row_options(tuple(FORMATS), command)
 
 
@@ -353,7 +353,7 @@ def _row_options(formats: Sequence[str], command: Command) -> Command:
 
 
 def server_options(command: Command) -> Command:
-    """Captures, and the options of the command that lists servers or draws them."""
+    """Adds captures, and the options of the command that lists servers or draws them."""
     graph = option(
         "--graph", group="Output", is_flag=True, help="Show clusters, servers and links as text."
     )
@@ -361,25 +361,25 @@ def server_options(command: Command) -> Command:
 
 
 def conversation_options(command: Command) -> Command:
-    """Captures, and the options of a command that prints some rows of a table."""
+    """Adds captures, and the options of a command that prints some rows of a table."""
     options = (format_option(tuple(FORMATS)), COLUMNS, SORT, LIMIT, CSV_SAFE, *OUTPUT)
     return with_captures((*options, *INPUT), command)
 
 
 def query_options(command: Command) -> Command:
-    """Captures, and the options of a command that prints rows of a query."""
+    """Adds captures, and the options of a command that prints rows of a query."""
     options = (format_option(tuple(FORMATS)), SORT, LIMIT, CSV_SAFE, *OUTPUT)
     return with_captures((*options, *INPUT), command)
 
 
 def fact_options(command: Command) -> Command:
-    """Captures, and the options of a command that prints facts about captures."""
+    """Adds captures, and the options of a command that prints facts about captures."""
     options = (format_option(("text", "jsonl")), SORT, *OUTPUT)
     return with_captures((*options, *UNMASKED_INPUT), command)
 
 
 def with_captures(options: tuple[Decorator, ...], command: Command) -> Command:
-    """The command, with captures and these options."""
+    """Adds captures and these options to a command."""
     for option in (_CAPTURES, *reversed(options)):
         command = option(command)
     return command

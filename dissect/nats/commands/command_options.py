@@ -16,7 +16,7 @@ from ..tcp.limits import FlowLimits, Limits
 _FLOWS = FlowLimits()
 _STREAMS = Limits()
 
-# The fields that have a meaning only where captures are read.
+# The fields that have an effect only if captures are read.
 _READING = (
     "hints",
     "key_logs",
@@ -34,7 +34,7 @@ _READING = (
     "jobs",
 )
 
-# The options whose names are not those of their fields.
+# The options whose names differ from those of their fields.
 _NAMES = {
     "hints": "--port",
     "key_logs": "--keylog",
@@ -96,8 +96,8 @@ class CommandOptions:
         return tuple(name for name, value in values.items() if value)
 
     def refuse(self, names: Collection[str], output: str) -> None:
-        """Raises Fault where one of these fields has another value than by default: the option would do
-        nothing, because of what the command prints instead of rows."""
+        """Raises Fault if one of these fields does not have its default value: the option would have no
+        effect. `output` says what the command prints instead of rows."""
         for each in fields(self):
             value = getattr(self, each.name)
             made = each.default_factory
@@ -108,7 +108,7 @@ class CommandOptions:
                 raise Fault(f"{shown} does not go with {output}")
 
     def refuse_reading(self) -> None:
-        """Raises Fault for options of captures: `--tables` reads none."""
+        """Raises Fault for options that only captures need: `--tables` reads none."""
         self.refuse(_READING, "--tables, which are not dissected again")
 
     def refuse_formulas(self) -> None:

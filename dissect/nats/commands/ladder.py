@@ -1,4 +1,4 @@
-"""`paths --message SESSION:NUMBER`: the way of one message as a ladder, one line per hop.
+"""`paths --message SESSION:NUMBER`: the path of one message as a ladder, one line per hop.
 
 message 60985db70b0da478:6 orders.new
    0 ns  client > east-1                  PUB   60985db70b0da478:6
@@ -19,7 +19,7 @@ from .run import Chunk, Command, print_chunks
 
 
 class NoMessage(DissectError):
-    """No publication, or more than one, is named by `message`."""
+    """`message` names no publication, or more than one."""
 
     def __init__(self, message: str, found: int) -> None:
         self.message = message
@@ -35,7 +35,7 @@ class NoMessage(DissectError):
 
 
 def print_ladder(run: Command, message: str) -> None:
-    """Prints the way of the publication that `message` names. Raises NoMessage."""
+    """Prints the path of the publication that `message` names. Raises NoMessage."""
 
     run.options.refuse(
         ("format", "columns", "where", "sort", "limit", "csv_safe", "jobs"),
@@ -49,7 +49,7 @@ def print_ladder(run: Command, message: str) -> None:
 
 
 def ladder(rows: Iterable[Record], message: str) -> Iterator[str]:
-    """The lines of one message's way. Raises NoMessage."""
+    """The lines of one message's path. Raises NoMessage."""
     start, _, number = message.rpartition(":")
     hops = [
         row
@@ -87,7 +87,7 @@ def ladder(rows: Iterable[Record], message: str) -> Iterator[str]:
 
 
 def _correction(row: PathRecord) -> str:
-    """A line on the clock of a hop's capture."""
+    """A line about the clock correction of a hop's session."""
     clock_ns = row.clock_ns or 0
     error = "at least" if row.clock_error_ns is None else f"± {duration_text(row.clock_error_ns)}"
     sign = "+" if clock_ns > 0 else ""

@@ -1,8 +1,8 @@
-"""How many processes share the work of a command.
+"""Decides how many processes share the work of a command.
 
-Without `--jobs`, one process reads a capture, and several read a large one. Together these take more CPU
-time than one: each takes some tenths of a second to start and reads every packet, and one more process puts
-the rows in order.
+Without `--jobs`, one process reads a small capture, and several read a large one. Several processes take more
+CPU time than one: each takes some tenths of a second to start and reads every packet, and another process
+puts the rows in order.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .command_options import CommandOptions
 # Two processes take as long as one for a capture of about 60 MB, and 0.67 to 0.87 times as long for captures
 # of 560 and 730 MB, for frames to Parquet and for sessions (two cores, CPython 3.11).
 LARGE_BYTES = 256 << 20
-# Each reads every packet, a tenth of the work of one process: more of them gain little.
+# Each process reads every packet, which is a tenth of all work, so more processes gain little.
 USUAL_PROCESSES = 4
 
 
 def processes(options: CommandOptions) -> int:
-    """The processes that the user wants; one if there is no choice."""
+    """The number of processes that `--jobs` asks for; 1 without it, and for standard input."""
     jobs = 1 if options.jobs is None else options.jobs or cores()
     if jobs > 1 and options.live:
         say("packets from standard input are read by one process: --jobs does nothing")
@@ -35,8 +35,8 @@ def processes(options: CommandOptions) -> int:
 
 
 def processes_for_rows(table: str, form: OutputFormat, options: CommandOptions) -> int:
-    """The processes for the rows of a table. By default, several make all rows of large captures where that
-    is faster."""
+    """The number of processes for the rows of a table. By default, several processes share large captures if
+    that is faster."""
     if options.jobs is not None:
         return processes(options)
     layer = TABLES[table].layer
@@ -48,15 +48,15 @@ def processes_for_rows(table: str, form: OutputFormat, options: CommandOptions) 
 
 
 def packs(form: OutputFormat, options: CommandOptions) -> bool:
-    """Whether frames become columns without rows."""
+    """Whether frames are packed into columns directly, without a record for each."""
     return form.frames is not None and options.where is None and options.sort is None
 
 
 def _are_large(captures: tuple[str, ...]) -> bool:
-    """Whether these are files of this machine, since nothing else can be read twice for sure, with many bytes
-    in all. What is wrong with them is found when they are read."""
+    """Whether these are regular files (others may not be readable twice) with at least LARGE_BYTES in all.
+    Errors are ignored here, because reading the captures reports them."""
     try:
-        # First without opening each file of a folder, to see whether it is a capture.
+        # Cheap check first: it does not open the files of a folder to see whether they are captures.
         if _bytes_of(names_of(captures)) < LARGE_BYTES:
             return False
         return _bytes_of(files_of(captures, CaptureReport())) >= LARGE_BYTES
@@ -65,5 +65,5 @@ def _are_large(captures: tuple[str, ...]) -> bool:
 
 
 def _bytes_of(files: list[str]) -> int:
-    """The size of all files; 0 if one of them is not a regular file of this machine."""
+    """The size of all files; 0 if one of them is not a regular file."""
     return sum(map(os.path.getsize, files)) if all(map(os.path.isfile, files)) else 0

@@ -8,12 +8,12 @@ import click
 
 
 class FloatRange(click.FloatRange):
-    """A number in a range. click alone accepts NaN, which no comparison finds outside."""
+    """A number in a range. click's own type accepts NaN, which no comparison finds out of range."""
 
     def convert(
         self, value: float, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """The number; fails if it is none, or not in the range."""
+        """The number; fails if the value is not a number or out of range."""
         number = super().convert(value, param, ctx)
         if isnan(number):
             self.fail(f"{value!r} is not a number", param, ctx)

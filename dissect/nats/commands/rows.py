@@ -26,7 +26,7 @@ _Row = TypeVar("_Row")
 def rows_of(
     table: str, options: CommandOptions, report: CaptureReport
 ) -> Generator[Record, None, None]:
-    """The rows for which the `--where` condition is true; all rows without one."""
+    """The rows that match `--where`; all rows without it."""
     with closing(lists_of(table, options, report)) as lists:
         for some in lists:
             yield from some
@@ -35,7 +35,7 @@ def rows_of(
 def lists_of(
     table: str, options: CommandOptions, report: CaptureReport
 ) -> Generator[Sequence[Record], None, None]:
-    """The same rows, many at a time."""
+    """The same rows, in lists."""
     where = None if options.where is None else Where(table, options.where)
     with closing(where) if where else nullcontext():
         keep = where.matching if where else None

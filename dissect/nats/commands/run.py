@@ -72,7 +72,7 @@ class Command:
 
     @property
     def layout(self) -> Layout:
-        """The user's choices for any format. Raises Fault for unknown columns."""
+        """The layout options of the command line. Raises Fault for unknown columns."""
         options = self.options
         options.refuse_formulas()
         try:
@@ -84,7 +84,7 @@ class Command:
 
     @property
     def format(self) -> OutputFormat:
-        """How the table's rows are rendered and written."""
+        """The format in which the table's rows are rendered and written."""
         try:
             return FORMATS[self.options.format].table(self.table, self.layout)
         except DissectError as error:
@@ -99,14 +99,15 @@ class Command:
             raise Fault(f"--sort: {error}") from None
 
     def bar(self) -> ContextManager[Callable[[], None]]:
-        """The progress bar, and a function that clears it."""
+        """The progress bar; the block gets a function that clears it."""
         return progress_bar(self.options, self.report)
 
 
 def progress_bar(
     options: CommandOptions, report: CaptureReport
 ) -> ContextManager[Callable[[], None]]:
-    """The progress bar, where it is asked for or stderr is a terminal, and a function that clears it."""
+    """The progress bar, if the user wants one or, by default, if stderr is a terminal; the block gets a
+    function that clears it."""
     wanted = options.progress
     if wanted or (wanted is None and sys.stderr is not None and sys.stderr.isatty()):
         from ..output.progress import QUIET, bar
@@ -151,7 +152,7 @@ def _ordered_chunks(
 
 
 def chunks_of(rows: Iterator[Record], render: Render, options: CommandOptions) -> Iterator[Chunk]:
-    """Rendered rows. While packets arrive, each row is a chunk of its own."""
+    """Rendered rows in chunks. While packets arrive, each chunk has one row."""
     size = 1 if options.live else max(1, min(_CHUNK_ROWS, options.limit or _CHUNK_ROWS))
     while some := list(islice(rows, size)):
         yield Chunk(list(map(render, some)), sum(map(messages_of, some)))
@@ -160,7 +161,7 @@ def chunks_of(rows: Iterator[Record], render: Render, options: CommandOptions) -
 def rendered_chunks(
     rows: Iterator[RenderedRow], options: CommandOptions, order: SortOrder | None
 ) -> Iterator[Chunk]:
-    """Rows that are already rendered, in the order of `--sort`."""
+    """Chunks of rows that are already rendered, in the order of `--sort` if there is one."""
     if order is not None:
         rows = sorted_rows(rows, order.descending)
     while some := list(islice(rows, max(1, min(_CHUNK_ROWS, options.limit or _CHUNK_ROWS)))):
@@ -170,8 +171,8 @@ def rendered_chunks(
 def print_chunks(
     run: Command, form: OutputFormat, chunks: Iterator[Chunk], silent: bool = False
 ) -> None:
-    """Writes chunks, reports on the inputs, and exits unless everything was read. With `silent`, no
-    totals are printed."""
+    """Writes chunks, reports on the inputs, and exits with a status other than 0 unless everything was read.
+    With `silent`, no totals are printed."""
     limit, live = run.options.limit, run.options.live
     count = messages = 0
     with writing(run.sink) as output, ends_input(live) as interrupted, run.bar() as clear:
@@ -211,7 +212,7 @@ def _other_protocols(run: Command) -> str:
 
 
 def leave(report: CaptureReport, interrupted: bool) -> None:
-    """Says what is wrong with the inputs, and exits unless everything was read."""
+    """Prints what is wrong with the inputs, and exits unless everything was read."""
     _say_what_is_wrong(report, interrupted)
     _exit(report, interrupted)
 
@@ -226,7 +227,7 @@ def _say_what_is_wrong(report: CaptureReport, interrupted: bool) -> None:
 
 
 def _exit(report: CaptureReport, interrupted: bool) -> None:
-    """Exits with the right status, unless everything was read."""
+    """Exits with the status for an interrupt or for incomplete input; returns if everything was read."""
     if interrupted:
         sys.exit(INTERRUPTED)
     if report.damaged or report.unreadable:
@@ -234,7 +235,7 @@ def _exit(report: CaptureReport, interrupted: bool) -> None:
 
 
 def print_session(run: Command, start: str) -> None:
-    """Prints the session whose id begins with `start`: its row, or, as text, all of it with a timeline."""
+    """Prints the session whose id begins with `start`: its row, or, as text, its facts with a timeline."""
     options, form = run.options, run.format
     options.refuse(("where", "sort", "limit", "jobs"), "--session, which names the one row")
     if options.format == "text" and options.columns is None:
@@ -296,8 +297,8 @@ def _story(run: Command, start: str) -> Iterator[Chunk]:
 
 
 def _settled(chunks: Iterator[Chunk], start: str) -> Iterator[Chunk]:
-    """The chunks of the session whose id begins with `start`, after it is certain that no other id
-    begins with it."""
+    """The chunks of the session whose id begins with `start`. They are held back until it is certain that no
+    other id begins with it."""
     if is_whole(start):
         yield from chunks
         return

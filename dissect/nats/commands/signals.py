@@ -25,7 +25,7 @@ def ends_input(live: bool) -> Iterator[Interrupted]:
     def end(number: int, frame: object) -> None:
         interrupted.yes = True
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        # A blocking read is repeated after this handler, and then finds the end of the file.
+        # Python retries the interrupted read after this handler; as it no longer blocks, it finds the end.
         os.set_blocking(sys.stdin.fileno(), False)
 
     ours = live and signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -41,7 +41,7 @@ class SortOrder(NamedTuple):
     descending: bool = False
 
     def key(self) -> Callable[[Record], Key]:
-        """The function that takes the key out of a record."""
+        """The function that returns the key of a record."""
         value_of = attrgetter(self.field)
         known, absent = (1, 0) if self.descending else (0, 1)
 
@@ -61,8 +61,8 @@ def sort_order(table: str, text: str) -> SortOrder:
 
 
 def order_among(columns: Mapping[str, str], text: str, owner: str) -> SortOrder:
-    """The same for other rows, of which `owner` is the name. `columns` has the field of each column that can
-    be sorted by."""
+    """Like `sort_order`, for other rows, which errors call `owner`. `columns` maps the columns that can be
+    sorted by to fields."""
     name, _, direction = text.strip().partition(":")
     if name not in columns:
         raise ValueError(f"{owner} has no column {name!r} to sort by; it has {', '.join(columns)}")
@@ -113,4 +113,4 @@ def _read(file: IO[bytes]) -> Iterator[RenderedRow]:
     end = file.tell()
     file.seek(0)
     while file.tell() < end:
-        yield from pickle.load(file)  # from `_written`
+        yield from pickle.load(file)  # from `_spill`

@@ -1,7 +1,7 @@
 """`nats-dissect sql`: the rows of a query in any output format.
 
-The columns are the query's own. JSON lines leave absent values out, as for the tables. Times are written as
-SQL writes them.
+The query determines the columns. JSON lines leave out absent values, as for tables. Times are written as in
+SQL.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def print_answer(query: str, options: CommandOptions) -> None:
 
 
 class _Answer:
-    """The rows of a query. Its format is known with the first chunk, since its columns are."""
+    """The rows of a query. Their format needs the columns, which are known only with the first chunk."""
 
     def __init__(self, query: str, run: Command) -> None:
         self._query = query

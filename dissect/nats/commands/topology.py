@@ -4,8 +4,8 @@
       n1  2 clients
         route n2
 
-A link that both ends show is one edge of the graph. Names come from the wire: they are quoted, and what
-would command a terminal is escaped.
+A link that both ends show is one edge of the graph. Names come from the wire: they are quoted, and terminal
+control characters in them are escaped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Facts about captures, of each file and of all together, for people and as JSON."""
+"""Facts about each capture file and about all files together, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PacketCounts:
     last_ns: int | None = None
 
     def counting(self, runs: Iterable[Packets]) -> Iterator[Packets]:
-        """Counts packets as they pass."""
+        """Counts packets, and passes them on."""
         for run in runs:
             for ts_ns, start, end, wire_bytes in run.places:
                 self.packets += 1
@@ -64,9 +64,9 @@ def _counts_of(files: Sequence[FileReport]) -> PacketCounts:
 
 @dataclass(slots=True)
 class Traffic:
-    """The traffic in all files. `in_range` are the packets in a range of time, None without a range;
-    `no_tcp` counts packets, `protocols` TCP connections, `one_way` those that have packets with bytes of one
-    side and no packet of the other, `kinds` NATS sessions; `anomalies` and `anomaly_bytes` are by name.
+    """The traffic in all files. `in_range` are the packets in a range of time, None without a range. `no_tcp`
+    counts packets, `protocols` TCP connections, `one_way` TCP connections that have bytes, but no packet of
+    one side, `kinds` NATS sessions; `anomalies` and `anomaly_bytes` are by name.
     """
 
     in_range: PacketCounts | None = None
@@ -81,7 +81,7 @@ class Traffic:
 
 
 def traffic(paths: Sequence[str], options: Options, report: CaptureReport) -> Traffic:
-    """Reads captures to their ends and updates `report`."""
+    """Reads the captures to their ends, and updates `report`."""
     found, parser = Traffic(), PacketParser()
     if options.from_time is not None or options.until_time is not None:
         found.in_range = PacketCounts()
@@ -155,12 +155,12 @@ _SORTABLE = (
 
 
 def file_order(sort: str) -> SortOrder:
-    """The fact of files that `COLUMN[:desc]` names. Raises ValueError."""
+    """The order of files that `COLUMN[:desc]` names. Raises ValueError."""
     return order_among({name: name for name in _SORTABLE}, sort, "a file")
 
 
 def files_sorted(files: Iterable[FileReport], order: SortOrder) -> list[FileReport]:
-    """The files in the order of a fact; those without it come last."""
+    """The files in the order of a fact; files without it come last."""
     facts = [(file_facts(file).get(order.field), file) for file in files]
     known = [(fact, file) for fact, file in facts if fact is not None]
     known.sort(key=itemgetter(0), reverse=order.descending)
@@ -201,7 +201,7 @@ def json_text(report: CaptureReport, found: Traffic) -> Iterator[str]:
 
 
 def info_text(report: CaptureReport, found: Traffic) -> Iterator[str]:
-    """The same for people."""
+    """The same facts as text."""
     for file in report.files:
         yield f"{printable(file.path)}\n{_block(_file_lines(file))}\n"
     yield f"in all {count_text(len(report.files), 'file')}\n"

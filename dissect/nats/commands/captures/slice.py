@@ -1,13 +1,13 @@
-"""`nats-dissect slice`: captures -> the packets of some sessions, as a capture of their own.
+"""`nats-dissect slice`: captures -> the packets of some sessions, as a new capture.
 
-The first pass finds the sessions, and when each connection between the same endpoints began: a later
-connection on the same ports is another session. The second pass finds their packets, the third copies them.
-It is a pass of its own because the format of the output depends on all files that have such packets, and
-because only its last fragment shows whether a datagram is wanted. Where every packet is copied, it takes 2 %
-of the time.
+The first pass finds the sessions, and the time at which each connection began, because a later connection on
+the same ports is another session. The second pass finds the packets of the sessions, and the third copies
+them. Copying is a separate pass because the output format depends on all files that have such packets, and
+because only the last fragment of a datagram shows whether the datagram is wanted. If every packet is copied,
+the third pass takes 2 % of the time.
 
-Exit status: 0 done, also where no session matches (no file is written then); 2 where an input is not a
-capture or an ID is unknown or not unique; 3 done, but a capture was cut short or damaged.
+Exit status: 0 done, also if no session matches (no file is written then); 2 if an input is not a capture or
+an ID is unknown or not unique; 3 done, but a capture was cut short or damaged.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class _Timeline(NamedTuple):
 
 
 def ids_and_captures(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The arguments in two lists. A session ID is 4 to 16 hexadecimal digits that name no file or folder."""
+    """The session IDs and the captures. An ID is 4 to 16 hexadecimal digits that name no file or folder."""
     ids = [text for text in arguments if _SESSION.fullmatch(text) and not os.path.exists(text)]
     return ids, [text for text in arguments if text not in ids]
 
 
 def slice_options(command: Command) -> Command:
-    """Session IDs and captures, and the output."""
+    """Adds the arguments, session IDs and captures, and the options to a command."""
     options = (
         option(
             "--session",
@@ -91,8 +91,8 @@ def slice_options(command: Command) -> Command:
 
 
 def slice_captures(ids: Sequence[str], options: CommandOptions) -> None:
-    """Writes the packets of the sessions whose ids begin with these texts, or of all sessions that
-    `--where` and `--kind` select. Exits unless everything was read."""
+    """Writes the packets of the sessions whose ids begin with these texts (of all sessions if there are none)
+    and which match `--where` and `--kind`. Exits with status 3 unless everything was read."""
     if not options.captures:
         raise Fault(
             "no capture is named; an argument of 4 to 16 hexadecimal digits is a session ID"
@@ -123,9 +123,9 @@ def slice_captures(ids: Sequence[str], options: CommandOptions) -> None:
 def _sessions(
     options: CommandOptions, report: CaptureReport
 ) -> tuple[list[_Timeline], list[SessionRecord]]:
-    """The captures with the beginnings of all connections, and the sessions."""
+    """The timelines with the start times of all connections, and the sessions."""
     dissection = options.dissection
-    # A connection of any kind can use a port again.
+    # A connection of any kind can reuse the ports of a wanted session.
     alone = replace(dissection, kinds=None, separate=False)
     lines: list[_Timeline] = []
     rows: list[SessionRecord] = []
@@ -144,7 +144,7 @@ def _sessions(
 def _chosen_sessions(
     rows: Sequence[SessionRecord], starts: Sequence[str], options: CommandOptions
 ) -> set[str]:
-    """The ids of the sessions to write. Raises Unclear where not exactly one begins with a start."""
+    """The ids of the sessions to write. Raises Unclear unless each start begins exactly one id."""
     ids = {row.session for row in rows}
     for start in starts:
         found = sorted(session for session in ids if session.startswith(start))
@@ -197,8 +197,8 @@ def _packets(
 
 
 class _Ports:
-    """The connections between the same endpoints as those of wanted sessions, and which one has the ports
-    now."""
+    """The connections that share the endpoints of wanted sessions, and whether the current connection between
+    two endpoints is wanted."""
 
     def __init__(self, begins: dict[str, dict[int, str]], wanted: Collection[str]) -> None:
         self._begins = {
@@ -209,7 +209,7 @@ class _Ports:
         self._current: dict[str, bool] = {}
 
     def is_wanted(self, segment: Segment) -> bool:
-        """Whether a segment belongs to a wanted session; they come in the order of the timeline."""
+        """Whether a segment belongs to a wanted session. Segments must come in the timeline's order."""
         name = _community_id(segment.key)
         if name not in self._begins:
             return False

@@ -1,4 +1,4 @@
-"""`nats-dissect split`: captures -> a folder of plain pieces, each a capture of its own.
+"""`nats-dissect split`: captures -> a folder of uncompressed pieces, each a complete capture.
 
 Exit status: 0 done; 2 if an input is not a capture, or the folder is not empty; 3 done, but a capture was cut
 short or damaged, and the pieces end before the damage.
@@ -29,7 +29,7 @@ _SUFFIXES = (".gz", ".zst", ".zstd", ".xz", ".bz2", ".pcapng", ".pcap", ".cap")
 
 
 def split_options(command: Command) -> Command:
-    """Captures, the folder for the pieces, and their size."""
+    """Adds captures, the folder for the pieces, and their size to a command."""
     options = (
         option(
             "-o",
@@ -56,7 +56,7 @@ def split_options(command: Command) -> Command:
 
 
 class _Cut(NamedTuple):
-    """A capture, and its pieces."""
+    """A capture, its pieces, and its size and modification time before it was read."""
 
     report: FileReport
     pieces: list[Piece]
@@ -64,8 +64,8 @@ class _Cut(NamedTuple):
 
 
 def split(paths: Sequence[str], folder: str, size_bytes: int) -> None:
-    """Rewrites captures as pieces of about this size in a new folder, and prints how many. The names of
-    the pieces are in the order of the packets. Exits unless everything was read."""
+    """Rewrites captures as pieces of about this size in a new folder, and prints their number. The names of
+    the pieces sort in the order of the packets. Exits with status 3 unless everything was read."""
     report = CaptureReport()
     try:
         cuts = [_cut(path, size_bytes) for path in captures(paths, report)]
@@ -116,13 +116,13 @@ def _write(cut: _Cut, folder: str, number: int) -> int:
             raise CaptureError(report.path, "the file changed while it was read", remedy)
     except DissectError as error:
         raise Fault(str(error)) from None
-    except OSError as error:  # reading fails with DissectError
+    except OSError as error:  # from writing: reading raises DissectError
         raise unwritable(path, error) from None
     return number
 
 
 def _name(report: FileReport, number: int) -> str:
-    """The name of a piece; numbers of equal length sort."""
+    """The name of a piece. Its number has a fixed width, so that the names sort by number."""
     name = report.capture
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)
@@ -130,8 +130,8 @@ def _name(report: FileReport, number: int) -> str:
 
 
 def _say_overlap(cuts: Sequence[_Cut]) -> None:
-    """Prints a line if packets of several captures may have the same time. Then the file that begins
-    first comes first, and a piece begins later than its capture."""
+    """Prints a line if packets of several captures may have the same time. Of these, the packets of the file
+    that begins first come first, and a piece may begin later than its whole capture did."""
     latest = -inf
     for report in (cut.report for cut in cuts):
         if report.first_ns is not None and report.last_ns is not None:

@@ -1,6 +1,6 @@
-"""One session: its frames in order of time, anomalies in their places among them, then its row.
+"""One session: its frames in order of time, with its anomalies in their places, and then its row.
 
-`sessions --session` shows its key frames, `follow` all of them.
+`sessions --session` shows only key frames, `follow` all frames.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ TimelineEntry = Heading | FrameRecord | AnomalyRecord | SessionRecord
 
 class SessionStory(NamedTuple):
     """The row of a session, at most 500 of its key frames and anomalies (handshake, subscriptions, errors,
-    losses), and what it does above NATS."""
+    losses), and a summary of what it does above NATS."""
 
     row: SessionRecord
     timeline: list[FrameRecord | AnomalyRecord]
@@ -85,9 +85,9 @@ def timeline_entries(
     report: CaptureReport | None = None,
     summary: SessionSummary | None = None,
 ) -> Generator[TimelineEntry, None, None]:
-    """The session whose id begins with `start`. Raises Unclear, after the last packet, if there is none, or
-    none of the kinds in `options`; or if there are several, and then entries already returned are void.
-    `summary` learns the session's frames and its rows above NATS."""
+    """The entries of the session whose id begins with `start`. Raises Unclear, after the last packet, if
+    there is no such session of the kinds in `options`, or if there are several; entries already returned are
+    then void. `summary` gets the session's frames and its rows above NATS."""
     tables = ("frames", "anomalies", "sessions", *(SUMMARIZED if summary else ()))
     chosen = _Chosen(start)
     report = CaptureReport() if report is None else report
@@ -123,7 +123,7 @@ def _groups(
 def session_story(
     paths: Sequence[str], start: str, options: Options, report: CaptureReport | None = None
 ) -> SessionStory:
-    """The session whose id begins with `start`. Raises Unclear as `timeline_entries`."""
+    """The session whose id begins with `start`. Raises Unclear, like `timeline_entries`."""
     summary = SessionSummary()
     story: list[FrameRecord | AnomalyRecord] = []
     for entry in timeline_entries(paths, start, options, report, summary):
@@ -138,7 +138,7 @@ def session_story(
 
 
 def only(rows: Iterable[SessionRecord], start: str) -> Iterator[SessionRecord]:
-    """The one row whose session id begins with `start`. Raises Unclear as `timeline_entries`."""
+    """The one row whose session id begins with `start`. Raises Unclear unless there is exactly one."""
     ids: dict[str, None] = {}
     for row in rows:
         if row.session.startswith(start):
@@ -149,7 +149,7 @@ def only(rows: Iterable[SessionRecord], start: str) -> Iterator[SessionRecord]:
 
 
 class _Chosen:
-    """The groups of the sessions whose ids begin with `start`; those of one only, as far as it goes."""
+    """Selects the first session whose id begins with `start`; `ids` collects all ids that do."""
 
     def __init__(self, start: str) -> None:
         self.ids: dict[str, None] = {}
@@ -157,7 +157,7 @@ class _Chosen:
         self._start = start
 
     def of(self, groups: Iterable[PacketEvents]) -> Iterator[PacketEvents]:
-        """The events of the first such session. Ends with the session if no other can follow."""
+        """The events of the first such session. Ends with the session if `start` is a complete id."""
         start, ids = self._start, self.ids
         for release, released in groups:
             for connection, events in released:
@@ -185,7 +185,7 @@ class _Place:
 
     @property
     def has_row(self) -> bool:
-        """Whether the row of the session has come: it does not if its kind was not asked for."""
+        """Whether the session's row has come; it never comes if the user did not ask for its kind."""
         return bool(self._last)
 
     def put(self, records: Iterable[Record]) -> Iterator[TimelineEntry]:

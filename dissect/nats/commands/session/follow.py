@@ -1,12 +1,12 @@
-"""A session as a conversation for people: the frames of both sides with their times, and what is missing
-in between.
+"""A session as a conversation to read: the frames of both sides with their times, and the anomalies between
+them.
 
     0.000812  > PUB orders.new reply _INBOX.1 [12+5]
                 Priority: high
 
                 two teapots
 
-`>` marks the originator, who opened the TCP connection, `<` the responder; times are seconds since its
+`>` marks the originator, which opened the TCP connection, `<` the responder; times are seconds since its
 first packet. A line `= ACK ORDERS/worker 42` says what a frame means above NATS.
 """
 

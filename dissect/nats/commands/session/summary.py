@@ -1,5 +1,5 @@
-"""A session above NATS in a few lines: one for each table that has rows of it, and one for the subjects that
-NATS reserves, so that traffic which no table decodes (Raft, JetStream between servers) is named and counted.
+"""A session above NATS in a few lines: one for each table that has rows of the session, and one for the
+subjects that NATS reserves, which counts traffic that no table decodes (Raft, JetStream between servers).
 
 Memory is bounded: rows are counted as they come.
 """
@@ -27,7 +27,7 @@ from ...schema.records import FrameRecord, Record
 from ...tables import TABLE_OF, TABLES
 
 _NAMED = 8  # kinds or names on a line; the others are counted
-_KINDS = 256  # kinds and names that are counted each for itself
+_KINDS = 256  # kinds that are counted separately; the others are one
 
 
 class SummaryLine(NamedTuple):
@@ -38,7 +38,7 @@ class SummaryLine(NamedTuple):
 
 
 class SessionSummary:
-    """The lines of one session; add its frames and the rows of `SUMMARIZED`."""
+    """The lines of one session. `add` takes its frames, and its rows of the tables in `SUMMARIZED`."""
 
     def __init__(self) -> None:
         self._messages: Counter[str] = Counter()
@@ -107,7 +107,7 @@ def _api(row: ApiRecord) -> str:
 def _publish(row: PublishRecord) -> str:
     if row.error is not None or row.code is not None:
         return "refused"
-    if row.seq is None:  # of an atomic batch, only the last message is acked
+    if row.seq is None:  # in an atomic batch, only the last message is acked
         is_part = row.batch_id is not None and not row.batch_commit
         return "in a batch" if is_part else "without an ack"
     return "duplicate" if row.duplicate else "stored"
@@ -149,7 +149,7 @@ def _service(row: ServiceRecord) -> str:
     return text
 
 
-# Tables whose rows are counted by kind, and tables whose rows are named.
+# Tables whose rows are counted by kind, and tables whose rows are listed.
 _KIND_OF: dict[str, Callable[..., str]] = {
     "api": _api,
     "publishes": _publish,

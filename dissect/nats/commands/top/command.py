@@ -1,9 +1,9 @@
-"""`nats-dissect top`: the traffic of a capture while it arrives, on a screen that is drawn again each second.
+"""`nats-dissect top`: the traffic of a capture while it arrives, on a screen that is redrawn each second.
 
 A single capture file is followed while it grows; standard input is read while packets arrive; dumpcap or
 tcpdump captures on a network interface; several captures are read once. With `--once`, or if standard output
-is not a terminal, the tables are printed after the end of the input. Exit status: as of every command; `q`
-ends with 0.
+is not a terminal, the tables are printed after the end of the input. The exit status is as for every command;
+leaving with `q` is not an error.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from .views import VIEWS, Controls, View, json_lines, ordered, table_text
 Sniffed = tuple[bytes, int]
 _TABLES = ("frames", "requests", "anomalies")
 _POLL_SECONDS = 0.2
-"""How often a file is looked at again that had no more: soon for the eye, nothing for the processor."""
+"""The interval at which a file that had no more bytes is read again: hardly visible, and hardly any load."""
 
 
 def show_top(
@@ -174,7 +174,7 @@ def _arriving(
     sniffed: Sniffed | None,
     embedded: KeyLog,
 ) -> Generator[Packets, None, None]:
-    """The packets of the captures, with the screen between them."""
+    """The packets of the captures. The screen is polled after each run of packets."""
     if _follows(paths):
         pieces = _pieces(paths[0], screen, sniffed)
         source = _followed(paths[0], report, options.max_expanded, pieces, embedded)
@@ -202,7 +202,7 @@ def _followed(
 
 @contextmanager
 def _pieces(path: str, screen: Screen, sniffed: Sniffed | None) -> Iterator[Pieces]:
-    """A file, standard input or an interface, which waits with the screen for more bytes."""
+    """The bytes of a file, of standard input or of an interface. Reading serves the screen while it waits."""
     if sniffed is not None:
         yield _Stream(sniffed[1], screen, sniffed[0])
         return
@@ -224,7 +224,7 @@ class _Stream:
         self._first = first
 
     def read1(self, size: int, /) -> bytes:
-        """What is there; waits until there is something."""
+        """The bytes that are available; waits until there are some."""
         if self._first:
             data, self._first = self._first[:size], self._first[size:]
             return data
@@ -234,14 +234,14 @@ class _Stream:
 
 
 class _GrowingFile:
-    """A file without an end: more may be written."""
+    """A file that never ends, because more may be written to it."""
 
     def __init__(self, file: Pieces, screen: Screen) -> None:
         self._file = file
         self._screen = screen
 
     def read1(self, size: int, /) -> bytes:
-        """What is there; waits until there is something."""
+        """The bytes that are available; waits until there are some."""
         while not (data := self._file.read1(size)):
             self._screen.wait([], _POLL_SECONDS)
         return data
@@ -264,7 +264,7 @@ def count(
         for group in groups:
             for connection, _ in group.connections:
                 traffic.meet(connection)
-            yield group  # its rows are counted before the next group is asked for
+            yield group  # its rows are counted before the next group is requested
             for connection, _ in group.connections:
                 if connection.over:
                     traffic.part(connection)

@@ -9,11 +9,11 @@ from ..ranges import FloatRange
 from .views import VIEWS
 
 INTERVAL = 1.0
-"""Seconds from one refresh to the next by default."""
+"""The default interval between refreshes, in seconds."""
 
 
 def top_options(command: Command) -> Command:
-    """Captures, and the options of the live view."""
+    """Adds captures, and the options of the live view, to a command."""
     own = (
         option(
             "-i",

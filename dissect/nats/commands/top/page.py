@@ -47,7 +47,7 @@ def screen_text(
     height: int,
     note: str,
 ) -> str:
-    """The whole screen: summary, the table of the view, and the keys. `note` says how the input is."""
+    """The whole screen: summary, the table of the view, and the keys. `note` is a remark about the input."""
     width = look.width or 80
     above = summary(traffic, report)
     above[0] += f"  {note}" if note else ""
@@ -67,7 +67,7 @@ def screen_text(
 
 
 def _tabs(traffic: Traffic, controls: Controls, hidden: int) -> str:
-    """The line between summary and table: the views, the filter, and how many lines are not on the screen."""
+    """The line between summary and table: the views, the filter, and the number of lines that do not fit."""
     parts = [
         f"[{view.name}]" if view is controls.view else f"{view.key}:{view.name}" for view in VIEWS
     ]

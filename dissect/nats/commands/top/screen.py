@@ -1,8 +1,8 @@
-"""The terminal of `nats-dissect top`: keys, one at a time, and a screen that is drawn again each second.
+"""The terminal of `nats-dissect top`: keys, one at a time, and a screen that is redrawn each second.
 
-There is no thread here: the reader of the capture calls `Screen.wait` when it would wait for more bytes, and
+There is no thread here: the reader of the capture calls `Screen.wait` when it would block for more bytes, and
 `Screen.poll` now and then while it has enough. Keys come from the controlling terminal, because standard
-input may be the capture. On leaving, the terminal is restored, whatever ended the work.
+input may be the capture. The terminal is restored at the end, also after an error.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Quit(Exception):
 
 
 class Keys:
-    """The keys of the controlling terminal, without echo and without waiting for Enter. There are none where
-    there is no such terminal. Ctrl-C interrupts as ever; Ctrl-Z does nothing, since the shell would find the
-    terminal in this state."""
+    """The keys of the controlling terminal, without echo and without waiting for Enter. Without such a
+    terminal, there are no keys. Ctrl-C interrupts as usual; Ctrl-Z does nothing, because the shell would get
+    the terminal in this mode."""
 
     def __init__(self) -> None:
         self.descriptors: list[int] = []
@@ -71,7 +71,7 @@ class Keys:
         self._left.close()
 
     def read(self, descriptor: int) -> list[str]:
-        """The keys that were pressed. A sequence that is none of the known ones is not a key."""
+        """The pressed keys, without unknown escape sequences. Raises Quit if the terminal is gone."""
         try:
             pressed = os.read(descriptor, _KEYS_AT_ONCE)
         except OSError:
@@ -93,8 +93,8 @@ def keys_of(pressed: bytes) -> list[str]:
 class Screen:
     """Draws `traffic` on the alternate screen of the terminal, each `interval` seconds and after each key.
 
-    Rates are per second of the capture, which may be read faster than it was recorded. An interval in which
-    the reader had to wait is at least as long as it was on the clock.
+    Rates are per second of the capture, which may be read faster than it was recorded. If the reader had to
+    wait during an interval, the interval counts at least its length on the clock.
     """
 
     def __init__(
@@ -139,14 +139,14 @@ class Screen:
         self._live.stop()
 
     def wait(self, descriptors: list[int], seconds: float | None = None) -> list[int]:
-        """Waits until one of them can be read, until `seconds` are over, or until the screen is due. Returns
-        those that can be read. Raises Quit."""
+        """Waits until a descriptor is readable, a key is pressed, `seconds` have passed or the screen is due.
+        Returns the readable descriptors. Raises Quit."""
         self._waited = True
         left = max(0.0, self._measured + self._interval - monotonic())
         return self._select(descriptors, left if seconds is None else min(left, seconds))
 
     def poll(self) -> None:
-        """Looks for keys, and draws if it is time. Raises Quit."""
+        """Handles pressed keys, and draws if the screen is due. Raises Quit."""
         self._select([], 0)
 
     def _select(self, descriptors: list[int], seconds: float) -> list[int]:

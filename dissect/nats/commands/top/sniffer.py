@@ -1,6 +1,6 @@
-"""Packets of a network interface, from `dumpcap` or `tcpdump`: the programs that have the rights to capture.
+"""Packets of a network interface, from `dumpcap` or `tcpdump`, which have the privileges to capture.
 
-dumpcap is asked first, since distributions let it capture for a group of users; tcpdump mostly needs root.
+dumpcap is preferred, because distributions let a group of users capture with it; tcpdump usually needs root.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _HEADER_BYTES = 1 << 16
 
 @contextmanager
 def sniffing(interface: str) -> Iterator[tuple[bytes, int]]:
-    """Captures on an interface in the block: the first bytes of the capture, and the descriptor of a pipe
-    with the others. Raises DissectError in one line where no program is installed, or where it gives up.
-    """
+    """Captures on an interface during the block, which gets the first bytes of the capture and the descriptor
+    of a pipe with the others. Raises DissectError, with one line of text, if no program is installed or if it
+    fails."""
     program = next((name for name in _COMMANDS if shutil.which(name)), None)
     if program is None:
         raise DissectError(
@@ -53,7 +53,7 @@ def sniffing(interface: str) -> Iterator[tuple[bytes, int]]:
 
 
 def _reason(program: str, stderr: bytes) -> str:
-    """The first line that says what is wrong: the rest is advice."""
+    """The first line that says what is wrong; the lines after it are advice."""
     lines = stderr.decode("utf-8", "replace").splitlines()
     messages = [
         line.strip() for line in lines if line.strip() and not line.startswith("Capturing on")

@@ -1,8 +1,8 @@
 """The counts that `nats-dissect top` shows: connections, subjects, requests and problems, with their rates.
 
 Each table keeps at most `MOST_LINES` lines. When it is full, a quarter of them is dropped: ended connections
-first, then the lines that were silent longest; `forgotten` counts them. Texts are as in the tables that the
-engine makes, so secrets are masked already.
+first, then the lines that were silent longest; `forgotten` counts them. Texts come from the engine's tables,
+so secrets are masked already.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ...engine.connections import Connection
 from ...schema.records import AnomalyRecord, FrameRecord, Record, RequestRecord
 
 MOST_LINES = 10_000
-"""Of each table but requests. A line takes about 1 kB."""
+"""The limit of each table except requests. A line takes about 1 kB."""
 MOST_REQUEST_LINES = 1_000
-"""A line of requests takes up to 200 kB, since it has many latencies."""
+"""The limit of requests. A line takes up to 200 kB, because it has many latencies."""
 MOST_WAITING = 10_000
-"""Requests that wait for their first reply; the oldest are dropped, and get no latency."""
+"""The most requests that wait for their first reply; the oldest are dropped, and get no latency."""
 
 OPEN = "open"
 _LOSSES = frozenset({"lost", "truncated"})
@@ -31,14 +31,13 @@ _NOBODY = 503
 _REFUSED = 400  # from this inline status on, as in `sessions.requests`
 _PULL_ENDS = (404, 408)
 _SETTLED_LATE = frozenset({"no_reply", "refused", "api_error"})
-# Subjects that are made for one use, and would be as many as there are messages.
+# Prefixes of subjects that are used only once: there would be as many lines as messages.
 _SINGLE_USE = ("_INBOX.", "$JS.ACK.", "$JS.FC.", "_R_.", "_GR_.")
 
 
 @dataclass(slots=True, kw_only=True)
 class Line:
-    """A line of a table. `rates` has, for each of `counters`, how much it grew per second in the last
-    interval."""
+    """A line of a table. `rates` has the growth of each of `counters` per second in the last interval."""
 
     counters: ClassVar[tuple[str, ...]] = ()
     last_ns: int = 0
@@ -56,7 +55,7 @@ class Line:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more can come."""
+        """Whether nothing more can be counted."""
         return False
 
 
@@ -98,8 +97,8 @@ class SubjectLine(Line):
 
 @dataclass(slots=True, kw_only=True)
 class RequestLine(Line):
-    """The requests to one subject. `failed` are those without a reply and those with an error as reply; some
-    are known only at the end of the connection."""
+    """The requests to one subject. `failed` counts those without a reply and those with an error as reply;
+    some are known only at the end of the connection."""
 
     counters: ClassVar[tuple[str, ...]] = ("requests", "failed")
     subject: str
@@ -161,8 +160,8 @@ class Lines(Generic[AnyLine]):
 
 
 class Traffic:
-    """The four tables, and totals. `meet` each connection before its rows are added, and `part` from
-    it when it is over; `measure` ends an interval."""
+    """The four tables, and totals. Call `meet` for each connection before its rows are added, and `part` when
+    it is over; `measure` ends an interval."""
 
     def __init__(self, most: int = MOST_LINES) -> None:
         self.connections: Lines[ConnectionLine] = Lines(most)
@@ -182,7 +181,7 @@ class Traffic:
         self._met[connection.flow.id] = connection
 
     def part(self, connection: Connection) -> None:
-        """No more rows come: the connection stays in its table as one that is over."""
+        """Notes that a connection is over and gets no more rows; it stays in its table."""
         self._update(connection)
         self._met.pop(connection.flow.id, None)
 
@@ -208,7 +207,7 @@ class Traffic:
         return [*getattr(self, table)]
 
     def forgotten(self, table: str) -> int:
-        """How many lines of a table were dropped."""
+        """The number of lines of a table that were dropped."""
         return int(getattr(self, table).forgotten)
 
     def measure(self, seconds: float) -> None:
@@ -225,7 +224,7 @@ class Traffic:
         self.open = Counter(line.kind for line in self.connections if not line.is_over)
 
     def _connection(self, session: str) -> ConnectionLine | None:
-        """The line of a session; None where rows come after its end."""
+        """The line of a session, which is made if it is missing; None if the session is over and has none."""
         line = self.connections.get(session)
         if line is None and (connection := self._met.get(session)):
             flow = connection.flow
@@ -331,7 +330,7 @@ class Traffic:
 
 
 def _failure(reply: FrameRecord) -> str | None:
-    """The outcome of a request with this first reply, by its headers; None if they say nothing bad."""
+    """The outcome of a request with this first reply, by its headers; None if they show no failure."""
     if reply.status == _NOBODY and not reply.payload_bytes:
         return "no_responders"
     if any(name.lower().startswith("nats-service-error") for name in reply.headers or ()):
@@ -341,7 +340,7 @@ def _failure(reply: FrameRecord) -> str | None:
 
 
 def grouped(subject: str) -> str:
-    """The subject, or the pattern of those that are made for one use, such as inboxes."""
+    """The subject, or a wildcard for subjects that are used only once, such as inboxes."""
     for prefix in _SINGLE_USE:
         if subject.startswith(prefix):
             return f"{prefix}>"

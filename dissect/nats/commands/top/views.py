@@ -31,7 +31,7 @@ class Field(NamedTuple):
 
 
 class View(NamedTuple):
-    """A table: the key that shows it, its columns, and the column that orders it at first."""
+    """A table: its name, the key that shows it, its columns, and the column that it is first sorted by."""
 
     name: str
     key: str
@@ -48,7 +48,7 @@ class View(NamedTuple):
 
 
 def per_second(rate: Sortable) -> str:
-    """A rate in three digits; empty for none."""
+    """A rate, with one decimal below 10; empty for 0 or no rate."""
     if not isinstance(rate, (int, float)) or not rate:
         return ""
     return f"{rate:.0f}" if rate >= 9.95 else f"{rate:.1f}"
@@ -81,7 +81,7 @@ def _field(
     shorter: Callable[[str], str] = str,
     gives: bool = False,
 ) -> Field:
-    """A column; numbers have `show`, which makes their texts. `title` is what text calls it."""
+    """A column. `title` is its heading in text; numbers have `show`, which formats them."""
     get = value or (lambda line: getattr(line, name))
     column = TextColumn(
         title,
@@ -205,7 +205,7 @@ class Controls:
     quit: bool = False
 
     def press(self, key: str) -> None:
-        """Does what a key means; unknown keys do nothing."""
+        """Acts on a key; unknown keys do nothing."""
         if self.typing:
             self._type(key)
             return
@@ -267,7 +267,7 @@ def _matches(line: Line, view: View, wanted: str) -> bool:
 
 
 def json_lines(traffic: Traffic, controls: Controls, views: Iterable[View]) -> Iterator[str]:
-    """The lines of some views, an object each; absent values are left out."""
+    """The lines of some views, one object per line; absent values are left out."""
     for view in views:
         for line in ordered(traffic, controls, view):
             values = {each.name: each.value(line) for each in view.fields}
@@ -281,8 +281,8 @@ def _rounded(value: Sortable) -> Sortable:
 
 
 def table_text(view: View, lines: Iterable[Line], look: Terminal, sort: str = "") -> str:
-    """Lines of a view as a table, as wide as a terminal. With `sort`, the widths are those of the screen,
-    which do not change, and that column is marked."""
+    """Lines of a view as a table, as wide as a terminal. With `sort`, that column is marked, and the widths
+    are those of the live screen, which do not change."""
     columns = [
         (each.text._replace(name=f"*{each.text.name}", rank=-1) if each.name == sort else each.text)
         for each in view.fields

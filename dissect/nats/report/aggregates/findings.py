@@ -28,7 +28,7 @@ SHOWN = 500
 @dataclass(slots=True)
 class Findings:
     """Findings of an audit. `worst` are those with a row on the page, `levels` counts all by level; both
-    begin with the worst. `not_run` are rules that lack tables, `unset` rules whose placeholders have no values.
+    begin with the worst. `not_run` are rules that lack tables, `unset` those that lack values.
     `why_not` is the reason if no audit ran.
     """
 

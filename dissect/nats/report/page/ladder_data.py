@@ -1,4 +1,4 @@
-"""Ladders as data for the page's script: frames of sessions and hops of messages. Each text is stored once."""
+"""Ladders as data for the page's script: frames of sessions, hops of messages. Each text is stored once."""
 
 from __future__ import annotations
 
