@@ -49,8 +49,8 @@ class Summary:
     `wrong_starts` is the number of byte ranges whose beginning was guessed wrong. `shares` is the number of
     tasks that dissected whole flows; 0 means that tasks dissected chunks. Then `surveyed_again` is the number
     of partitions that were surveyed twice, because fragments of IP packets are incomplete where they begin.
-    `continued` is how often a flow continued in a later partition, and `read_again` in how many of these
-    cases its packets were read again, because its summary could not be proven. `moved_bytes` is the size of
+    `continued` counts how often a flow continued in a later partition, `read_again` how often its
+    packets were read again then, because its summary could not be proven. `moved_bytes` is the size of
     the data that moved between tasks. `damaged` and `unreadable` name files with the reason, `passed_over`
     files that are not captures, `no_tcp` counts packets without TCP by reason, and `warnings` are about files
     that make the job slow.
@@ -275,7 +275,7 @@ def _check_table(name: str) -> None:
 
 
 def _layer_job(job: Job, table: str) -> Job:
-    """A job over the same captures for the frames that a layer reads. It has a survey of its own, because its
+    """A job over the same captures for the frames that a layer reads. It is surveyed separately, because its
     states have payloads of frames."""
     spec = replace(job.spec, tables=frozenset([frames_for(table)]))
     return Job(job.runner, spec, job.partitions, job.bytes, whole_flows=job.whole_flows)

@@ -28,7 +28,7 @@ _DAMAGED = 3
 
 
 def run_job(arguments: JobArguments) -> None:
-    """Runs the job, prints its summary on stderr, and exits unless everything was read."""
+    """Runs the job, prints its summary to stderr, and exits with status 3 unless everything was read."""
     sink = sink_of(None if arguments.summary == "-" else arguments.summary, arguments.captures)
     paths, out = [absolute(path) for path in arguments.captures], absolute(arguments.out)
     with writing(sink):
@@ -54,7 +54,7 @@ def _check(paths: Sequence[str], out: str) -> None:
 
 
 def lines(summary: Summary, out: str) -> Iterator[str]:
-    """The summary of a job for people."""
+    """The summary of a job as lines of text."""
     yield from summary.warnings
     yield from summary.damaged
     yield from summary.unreadable

@@ -35,7 +35,7 @@ _MARK = "_nats-dissect.json"
 _RUNS = "_nats-dissect.runs"
 _NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 _DAY_NS = 86_400 * 10**9
-_DAYS = 32  # files that a task has open for one table
+_DAYS = 32  # most files that a task keeps open
 
 
 class Folder:
@@ -74,13 +74,13 @@ class Folder:
         return f"{_RUNS}/{run}"
 
     def writer(self, run: str) -> NewWriter:
-        """The factory of writers for a run."""
+        """The factory of a run's writers."""
         return partial(Writer, self.out, run)
 
     def publish(
         self, run: str, tables: Iterable[str], written: Iterable[WrittenFile], mark: object
     ) -> None:
-        """Moves the files of a run into place. All earlier tables in the folder are removed, of any name."""
+        """Moves the files of a run into place. Removes all earlier tables, also those not in `tables`."""
         try:
             for table in tables:
                 self._collect(run, table, [one for one in written if one.table == table])
@@ -138,7 +138,7 @@ class Writer:
         for day, of_day in _by_day(rows, TABLES[table].time):
             one = self._open.get((table, day))
             if one is None:
-                if len(self._open) >= _DAYS:  # only captures with wrong clocks have so many days
+                if len(self._open) >= _DAYS:  # only captures with wrong clocks have this many days
                     self.close()
                 one = self._open[table, day] = self._new(table, day)
             one.add(of_day)

@@ -2,7 +2,7 @@
 
     python -m dissect.nats.spark.package natsync.zip       # for spark-submit --py-files
 
-Workers need pyarrow of their own, and zstandard for captures that are compressed with it.
+Workers must have pyarrow installed, and zstandard for captures that are compressed with it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def ship(context: SparkContext) -> None:
 
 @cache
 def _shipped() -> str:
-    # Spark reads the file when a worker asks for it, and accepts no other with the same name.
+    # Spark reads the file when a worker asks for it, and accepts no other file of the same name.
     folder = tempfile.mkdtemp(prefix="nats-dissect-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     content = package_zip()

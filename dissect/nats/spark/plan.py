@@ -4,7 +4,7 @@
     stitch    one task per share of the flows  the state in which each flow reaches each partition
     decode    one task per partition           the rows
 
-Where whole flows in few tasks take less time (see `partition.flow_shares`), there are two stages instead:
+If few tasks with whole flows take less time (see `partition.flow_shares`), there are two stages instead:
 
     sample    one task per partition           the flows in some of its packets
     decode    one task per share of the flows  the rows
@@ -50,8 +50,8 @@ _CHUNKS = "share long, partition long, flow binary, following long, first boolea
 
 @dataclass(slots=True)
 class Job:
-    """One dissection of some partitions. `whole_flows` is that of `JobOptions`; for the counts see
-    `api.Summary`."""
+    """One dissection of some partitions. See `JobOptions` for `whole_flows`, and `api.Summary` for the
+    counts."""
 
     runner: TaskRunner
     spec: JobSpec
@@ -91,7 +91,7 @@ class Job:
     def _flow_shares(self) -> FlowShares | None:
         """The shares of the flows, if they take less time than chunks."""
         is_packed = any(each.packed for part in self.partitions for each in part.byte_ranges)
-        # What a compressed file has in it, and how long it takes to read, is not known.
+        # How much a compressed file has in it, and how long it takes to read, is unknown.
         if not self.whole_flows or is_packed or self.bytes not in flow_shares.CAPTURE_BYTES:
             return None
         with self.stages.running("sample", self.runner.spark):
@@ -139,7 +139,7 @@ class Job:
         return facts
 
     def _stitch(self, result: DataFrame, found: list[ChunkContext]) -> DataFrame:
-        """The input rows of the decode."""
+        """Stitches the flows. Returns the input rows of the decode."""
         with self.stages.running("stitch", self.runner.spark):
             shares = self.runner.cores
             surveys = result.where("flow <> X''").selectExpr(

@@ -24,10 +24,10 @@ _LINE_S = 10.0
 
 
 def wants_progress(chosen: bool | None) -> bool:
-    """Whether progress is shown: as the user chose, or else at a terminal and in a notebook."""
+    """Whether progress is shown: as the user chose, or by default at a terminal and in a notebook."""
     if chosen is not None:
         return chosen
-    # PySpark itself imports ipykernel where it is installed; kernelapp is loaded by kernels alone.
+    # PySpark itself imports ipykernel if it is installed; only kernels load kernelapp.
     return "ipykernel.kernelapp" in sys.modules or sys.stderr.isatty()
 
 

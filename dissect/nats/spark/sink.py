@@ -9,8 +9,8 @@
 
 Files of a task are not visible before `publish`. `publish` uses only the files in `written`, because a task
 may fail and run again. `output.Folder` writes Parquet files into a folder. A table format such as Iceberg or
-Delta is another class, whose `publish` commits the files that the tasks wrote. The output of a command
-(`output.sink`) has the same steps, but is a protocol of its own: it is one open stream of this process.
+Delta would be another class, whose `publish` commits the files that the tasks wrote. The output of a command
+(`output.sink`) has the same steps, but its own protocol, because it is one open stream of this process.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class TableSink(Protocol):
         """Raises SparkError if other data would be overwritten. Called before the job begins."""
 
     def begin(self, run: str) -> str:
-        """Prepares a run with this name; returns a value that `writer` and `publish` get for it."""
+        """Prepares a run with this name; returns the value to pass to `writer` and `publish`."""
 
     def writer(self, run: str) -> NewWriter:
         """The factory of writers for tasks, called with the number of a partition and its tables. It is

@@ -1,7 +1,7 @@
 """Translates errors of Spark into one line that a user can act on.
 
-The text of Spark's exceptions is pages of Java and Python. This module finds in it the faults that a user can
-mend: workers that lack a library or run another Python, or a file that only one machine has.
+The text of a Spark exception is pages of Java and Python. This module finds in it the faults that a user can
+fix: workers that lack a library or run another Python, or a file that only one machine has.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     with session("spark://master:7077", {"spark.executor.memory": "4g"}) as spark:
         ...
 
-A session that the program already has (in a notebook, or under spark-submit) is used as it is, and stays
+A session that the program already has (in a notebook, or under spark-submit) is used unchanged, and stays
 running. Otherwise one is started. Its Java prints nothing on the terminal; if Spark fails for an unknown
 reason, the output of Java is kept in a file. All errors are raised as DissectError.
 """
@@ -45,15 +45,15 @@ def session(
     master: str | None = None, conf: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
     """The session of this program, or a new one for the duration of the block. If `master` is None,
-    `conf`, spark-defaults.conf or spark-submit decide, or else this machine. Raises DissectError, also
-    for Spark's errors that leave the block."""
+    it comes from `conf`, spark-defaults.conf or spark-submit; by default it is this machine. Raises
+    DissectError, also for Spark's errors that leave the block."""
     check_libraries()
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    # SparkSession.getActiveSession knows the sessions of one thread only.
+    # SparkSession.getActiveSession knows only the sessions of one thread.
     there = SparkContext._active_spark_context
     if there:
         log = None
@@ -82,7 +82,7 @@ def check_libraries() -> None:
 
 
 def _log_bytes(log: IO[bytes]) -> bytes:
-    """The output of Java so far. Its position in the file, shared with Java, does not change."""
+    """The output of Java so far. Reading it does not move the file position, which Java shares."""
     return os.pread(log.fileno(), os.fstat(log.fileno()).st_size, 0)
 
 
@@ -141,7 +141,7 @@ def _context(master: str | None, conf: Mapping[str, str], log: IO[bytes]) -> Ite
         raise SparkError(
             f"Spark does not start: {error.java_exception.getMessage()}", "see --master and --conf"
         ) from error
-    with suppress(ValueError):  # in another thread than the main one nothing was changed
+    with suppress(ValueError):  # outside the main thread, pyspark has changed nothing
         # pyspark's own handler would first ask Java to stop, over a connection that is in the middle of a
         # call.
         signal.signal(signal.SIGINT, interrupting)
@@ -165,7 +165,7 @@ def _conf(settings: Mapping[str, str]) -> SparkConf:
 
 
 def _defaults(master: str) -> dict[str, str]:
-    """Settings that are used where the user has none."""
+    """Settings that apply unless the user has set them."""
     found = {"spark.app.name": "nats-dissect"}
     if is_loopback(master):
         found |= {f"spark.driver.{name}": "127.0.0.1" for name in ("host", "bindAddress")}

@@ -1,7 +1,7 @@
-"""Checks a master URL: it is this machine, or a cluster that answers and has workers that can run the job.
+"""Checks a master URL: it must be this machine, or a cluster that answers and has workers for the job.
 
-Spark itself tries to reach a master for a minute, waits for workers for ever, and writes the reasons only
-into its log.
+Spark itself tries to reach a master for a minute, waits for workers forever, and writes the reasons only to
+its log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _DIAL_MS = 5_000
-_PATIENCE_S = 60  # a cluster that starts workers on demand takes half of that
+_PATIENCE_S = 60  # a cluster that starts workers on demand takes half as long
 _LOOPBACK = {"127.0.0.1", "localhost"}
 
 

@@ -1,7 +1,7 @@
 """Chooses the Python of Spark's workers, which must have this package.
 
-PySpark starts `python3` from PATH by default. If the kernel of a notebook is a virtual environment that was
-not activated, that is another Python, and its workers die with "No module named 'dissect'".
+PySpark starts `python3` from PATH by default. If a notebook's kernel runs in a virtual environment that was
+not activated, `python3` is another one, and its workers die with "No module named 'dissect'".
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class JobArguments(CommandOptions):
 
 
 def _tables(context: click.Context, option: click.Parameter, value: str) -> tuple[str, ...]:
-    """Names of tables, separated by commas."""
+    """Parses names of tables, separated by commas."""
     names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
     for name in names:
         if name not in TABLES:
@@ -37,7 +37,7 @@ def _tables(context: click.Context, option: click.Parameter, value: str) -> tupl
 def settings(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str]:
-    """`spark.NAME=VALUE`, repeatable."""
+    """Parses repeated `spark.NAME=VALUE` into values by name."""
     for value in values:
         if not re.match(r"spark\.[^=\s]+=", value):
             raise click.BadParameter(f"{value!r} is not a setting such as spark.executor.memory=4g")
@@ -115,7 +115,7 @@ _NO_SORT = no_sort("the files of a table have no order; sort where you read them
 
 
 def job_options(command: Command) -> Command:
-    """Captures, and the options of a job that writes tables."""
+    """Adds captures, and the options of a job that writes tables, to a command."""
     return with_captures((*_TABLES, *_SPARK, *INPUT, _NO_SORT), command)
 
 

@@ -1,4 +1,4 @@
-"""The options of a job, and those of `read` and `plan`, which are named arguments, as one value."""
+"""The options of a job as one value, also made from the named arguments of `read` and `plan`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UNORDERED = "a DataFrame has no order until it is sorted: .orderBy(COLUMN)"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
     """Options of a job. `chunk_bytes` is the approximate size of a partition. With `whole_flows`, tasks may
-    read all packets and dissect whole flows, where that takes less time."""
+    read all packets and dissect whole flows, if that takes less time."""
 
     options: Options = field(default_factory=Options)
     chunk_bytes: int = CHUNK_BYTES
@@ -31,7 +31,7 @@ class JobOptions:
 
 
 def read_options(values: Mapping[str, object]) -> JobOptions:
-    """The options of `read` and `plan`. Raises SparkError for one that is unknown or wrong."""
+    """The options of `read` and `plan`. Raises SparkError for an unknown or invalid one."""
     for name in values.keys() - _KNOWN:
         remedy = _UNORDERED if name == "sort" else f"there are {', '.join(sorted(_KNOWN))}"
         raise SparkError(f"read has no option {name!r}", remedy)

@@ -1,5 +1,5 @@
-"""The options of the data source, which are strings, as values. An error names the option that is unknown or
-wrong."""
+"""Converts the options of the data source, which are strings, to values. Errors name the option that is
+unknown or invalid."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _SETTLE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The options of the data source. `columns` None: all; `shares` None: by the size of the captures.
-    `state` and `settle_ns` are for streams."""
+    """The options of the data source. `columns` is None for all columns. If `shares` is None, the size of the
+    captures decides. `state` and `settle_ns` are for streams."""
 
     paths: tuple[str, ...]
     table: str

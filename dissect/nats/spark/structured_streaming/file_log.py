@@ -20,14 +20,14 @@ from .state_store import StateStore
 
 _ABOUT = "about.json"
 _ENTRY = "entry-{:09}.json"
-# The time for writing buffers to a file after the next file has begun.
+# A program that has begun the next file may still write its buffers to the file before for this long.
 _CLOSING_NS = 5 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedFile:
-    """A capture file as it was logged: bytes after `size` are not read. `late`: it begins earlier than a
-    file that was logged before."""
+    """A capture file as it was logged: bytes after `size` are not read. `late` is whether it begins
+    earlier than a file that was logged before."""
 
     path: str
     size: int
@@ -45,8 +45,8 @@ class Entry:
 
 
 class FileLog:
-    """The entries of a stream, numbered from 1. `about` describes all other things on which its rows
-    depend."""
+    """The entries of a stream, numbered from 1. `about` describes everything else that its rows
+    depend on."""
 
     def __init__(self, store: StateStore, about: str) -> None:
         self._store = store
@@ -54,7 +54,7 @@ class FileLog:
         self._entries: list[Entry] = []
         self._taken: dict[str, LoggedFile] = {}
         self._latest_ns = -1
-        # Of files that were not taken yet: the size when a first packet was looked for, and its time.
+        # For files that are not logged yet: the size at which the first packet was looked for, and its time.
         self._heads: dict[str, tuple[int, int | None]] = {}
 
     def entries(self) -> Sequence[Entry]:
@@ -97,7 +97,7 @@ class FileLog:
     def _settled(
         self, sizes: Mapping[str, tuple[int, int]], now_ns: int, settle_ns: int
     ) -> Iterator[LoggedFile]:
-        """New files that are no longer being written, by their first packets."""
+        """New files that are no longer being written, in the order of their first packets."""
         heads = [
             (first_ns, path)
             for path, (size, _) in sizes.items()

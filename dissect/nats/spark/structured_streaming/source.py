@@ -3,10 +3,9 @@
     register(spark)
     spark.read.format("nats-capture").option("table", "sessions").load("captures/")
 
-The rows are those of the command line. A data source cannot run Spark jobs of its own, so flows are divided
-among tasks as with `--jobs`: each of `shares` tasks reads all packets and dissects its share of the flows.
-This suits captures up to some gigabytes; for larger ones there is `read`, which cuts the captures
-themselves.
+The rows are those of the command line. A data source cannot run Spark jobs itself, so flows are divided among
+tasks as with `--jobs`: each of `shares` tasks reads all packets and dissects its share of the flows. This
+suits captures up to some gigabytes; for larger ones there is `read`, which cuts captures into byte ranges.
 
 Options: `table` (frames), `columns` (all), `payload` (none), `port` (`4222=client,7222=leafnode`), `redact`
 (true), `shares` (by size). `spark.readStream` gives the frames of a growing folder, see `stream`.
@@ -70,7 +69,7 @@ class CaptureSource(DataSource):
 
 
 def _own(source: CaptureSource, schema: StructType) -> StructType:
-    """Returns the schema if it is the source's own: types and nullability cannot be chosen."""
+    """Returns the source's own schema. Raises SparkError for another one: types cannot be chosen."""
     ours = source.schema()
     if schema.simpleString() != ours.simpleString() or [field.nullable for field in schema] != [
         field.nullable for field in ours
@@ -114,6 +113,6 @@ class ShareReader(DataSourceReader):
 
 
 def complain(report: CaptureReport) -> None:
-    """Writes to the log of the task which captures were not read, or not to their end."""
+    """Writes to the task's log which captures were not read, or not to their ends."""
     for text in [f"{file.path}: {file.damage}" for file in report.damaged] + report.unreadable:
         print(f"nats-dissect: {text}", file=sys.stderr)

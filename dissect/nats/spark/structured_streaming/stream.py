@@ -90,7 +90,7 @@ class FolderReader(DataSourceStreamReader):
         """The offset before the first entry."""
         return _offset([])
 
-    def latestOffset(self) -> Offset:  # type: ignore[override]  # as Spark 4.0 has it, and later ones take it
+    def latestOffset(self) -> Offset:  # type: ignore[override]  # Spark 4.0's signature; later ones accept it
         """The offset after all files that can be read now."""
         wanted = self._wanted
         journal = self._journal()
@@ -172,7 +172,7 @@ class FolderReader(DataSourceStreamReader):
 
 
 class _Secrets:
-    """The TLS secrets of a stream, and the `files` that have some in them, each as far as the last one."""
+    """The TLS secrets of a stream, and the `files` that contain some, each up to its last ones."""
 
     def __init__(self, key_logs: KeyLogs) -> None:
         self.key_logs = key_logs

@@ -1,7 +1,7 @@
 """Tables of application layers in Spark: the layer runs in the tasks, on the frames of each session.
 
     decode    the frames that the layer reads, pickled; only the layer gets their payloads
-    shuffle   by session, in order of their numbers; for a layer across sessions in one task, by time
+    shuffle   by session, in order of their numbers; for a layer across sessions, in one task, by time
     layer     the rows; or, for a grouped layer, the items from which `grouped` makes the rows
 
 The command line runs the same layer on the same frames in the same order, so the rows are equal.

@@ -43,13 +43,13 @@ from ...tcp.flow import undirected
 from ...types import Packets, Segment, Tick
 
 NO_TIME = -1
-"""The time where there is no packet. It is before all others, so it ends no flow."""
+"""The time if there is no packet. It is before all others, so it ends no flow."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
     """The tables to make, the options, and the time range of the packets. `secrets` are the byte ranges that
-    contain TLS secrets: each task reads them by `key_logs`."""
+    contain TLS secrets: each task reads them with `key_logs`."""
 
     tables: frozenset[str]
     options: Options
@@ -196,7 +196,7 @@ def survey(
 
 
 class _Observed:
-    """Segments. Notes the keys and the latest time of those that were iterated over."""
+    """Iterates over segments, and notes their keys and their latest time."""
 
     def __init__(self, source: Iterable[Segment | Tick]) -> None:
         self.keys: set[bytes] = set()
@@ -216,7 +216,7 @@ class _Observed:
 def chunk_contexts(
     partitions: Sequence[Partition], surveyed: Sequence[SurveyResult]
 ) -> list[ChunkContext]:
-    """The context of each partition, from the surveys of all."""
+    """The context of each partition, from the surveys of all partitions."""
     found: list[ChunkContext] = []
     fragments = b""
     for partition, result in zip(partitions, surveyed):
@@ -321,7 +321,7 @@ def decode(
 ) -> Iterator[Rows]:
     """The rows of a partition: those that its packets complete, and those of flows that have no packets after
     it. Frames come as runs. `continuing` are the flows that have packets after it. `passed_over` counts
-    packets without TCP. Of `SharedFlows` the rows of share `number`, which has no states.
+    packets without TCP. For `SharedFlows`, these are the rows of share `number`, which has no states.
     """
     if isinstance(inputs, SharedFlows):
         yield from _decode_share(spec, inputs, number, passed_over)
@@ -350,7 +350,7 @@ def _decode_share(
     dissection = Dissector(spec.tables, options, key_logs=spec.key_logs(), runs=True)
     packets = chain.from_iterable(map(spec.packets, flows.partitions))
     yield from dissection.feed(parser.segments(packets))
-    if not number:  # each share counts them all
+    if not number:  # every share counts all packets
         passed_over += parser.passed_over
     yield from dissection.finish()
 

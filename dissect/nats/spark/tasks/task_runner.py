@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _In = TypeVar("_In")
 
 RESULTS = "partition long, flow binary, body binary"
-# The size in bytes from which a piece of a capture gets a task of its own; smaller ones share tasks.
+# Pieces of a capture of at least this many bytes get one task each; smaller ones share tasks.
 _TASK_BYTES = 8 << 20
 _TASKS_A_CORE = 4
 
@@ -37,7 +37,7 @@ class TaskRunner:
     def numbers(
         self, numbers: Sequence[int], size: int, function: tasks.Function, schema: str = RESULTS
     ) -> DataFrame:
-        """The same as `each`, for these numbers."""
+        """Like `each`, for these numbers."""
         source = self.spark.createDataFrame([(number,) for number in numbers], "id long")
         return source.repartition(self.tasks(len(numbers), size)).mapInArrow(function, schema)
 
@@ -69,7 +69,7 @@ class TaskRunner:
 def gathered(frame: DataFrame, count: int, column: str, *order: str) -> DataFrame:
     """The rows in `count` partitions, so that rows with the same number in `column` are in the same one,
     sorted by `column` and then by `order`."""
-    # Spark 4.1. Earlier ones hash the numbers, so that some tasks may get none and others several.
+    # Since Spark 4.1. Earlier versions hash the numbers, so some tasks may get none and others several.
     if hasattr(frame, "repartitionById"):
         from pyspark.sql.functions import col
 
