@@ -40,6 +40,7 @@ class Bindings:
         self._watcher: Watcher | None = None
         self._revision = 0
         self._own: dict[str, Binding] = {}  # by key: what this process has bound
+        self._awaited: dict[str, int] = {}  # by key: revisions the watch has yet to bring
         self._table: dict[str, dict[str, Binding]] = {}  # by the exchange's token, then by key
 
     def add(self, exchange: str, binding: Binding) -> None:
@@ -47,7 +48,7 @@ class Bindings:
         ago."""
         key = _key(exchange, binding)
         rows = self._rows(exchange)
-        self._open().put(key, json.dumps(binding).encode())
+        self._awaited[key] = self._open().put(key, json.dumps(binding).encode())
         rows[key] = self._own[key] = binding
 
     def restore(self, queue: str) -> None:
@@ -113,6 +114,11 @@ class Bindings:
 
     def _take(self, entry: Entry) -> None:
         self._revision = entry.revision
+        awaited = self._awaited.get(entry.key, 0)
+        if entry.revision >= awaited:
+            self._awaited.pop(entry.key, None)
+        if entry.revision <= awaited:  # it is in the table, or was unbound again meanwhile
+            return
         rows = self._table.setdefault(entry.key.partition(".")[0], {})
         if entry.operation is Operation.PUT:
             rows[entry.key] = Binding(*json.loads(entry.value))

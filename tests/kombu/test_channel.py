@@ -13,6 +13,8 @@ from kombu import Connection, Exchange, Message, Queue
 from kombu.exceptions import ChannelError
 
 import natsync.kombu
+from natsync.kombu.naming import encode
+from natsync.kv import Operation
 
 from tests.kombu.conftest import Connect
 from tests.support.jetstream import JETSTREAM
@@ -190,6 +192,24 @@ def test_queues_are_deleted_unbound_and_missed(broker: Connect) -> None:
     queue.delete()
     with pytest.raises(ChannelError, match="no queue 'q'"):
         queue.queue_declare(passive=True)
+
+
+def test_a_late_watch_does_not_bring_back_what_was_unbound(
+    broker: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel = broker().channel()
+    queue = Queue("q", exchange := Exchange("x", "direct"), routing_key="k")(channel)
+    assert channel.get_table("x") == []
+    bindings = channel.connection.bindings
+    with monkeypatch.context() as late:
+        late.setattr(bindings, "_follow", lambda: None)
+        queue.declare()
+        queue.unbind_from(exchange, "k")
+    put = bindings._watcher.next(timeout=5)
+    bindings._take(put)
+    assert (put.operation, bindings._table) == (Operation.PUT, {encode("x"): {}})
+    queue.declare()
+    assert channel.get_table("x") == [("k", None, "q")]
 
 
 def test_the_limits_of_a_queue_are_honoured(
