@@ -236,7 +236,7 @@ class Channel:
             return
         # A single message, as from a caller that waits for its reply.
         unsent = memoryview(items[0])  # type: ignore[arg-type]  # see `_WHOLE`
-        # From here on no call.
+        # No calls from here on.
         engine.sent = sent
         self._parts = items
         self._unsent = unsent
@@ -266,7 +266,7 @@ class Channel:
             parts.append(_PING)
         unsent = memoryview(joined(parts, in_pieces))
         count = len(own)
-        # From here on no call.
+        # No calls from here on.
         del engine.out[:count]
         engine.pongs = 0
         engine.pings += pings
@@ -365,7 +365,7 @@ class Channel:
             self._more = data == ROOM
             events = engine.receive_from(self._loop.buffer, data, monotonic())
         self._pass_on(events)
-        # From here on no call.
+        # No calls from here on.
         del engine.pings[: engine.answered]
         engine.answered = 0
         self._before = self._arrived = None

@@ -19,9 +19,9 @@
     ====================  ==========================================================================
 
 Each client has one lock, an RLock: a signal handler or finalizer may interrupt any code that holds it, and
-call natsync on the same thread. The guarded code allows for that: no step relies on what was true before a
-call. A call that waits first checks whether its own thread holds the lock, drives, or is the I/O thread, and
-raises ReentrantCallError then (`Seat.prepare_to_block`).
+call natsync on the same thread. The guarded code allows for that: after a call, no step relies on what was
+true before it. A blocking call first checks whether its own thread holds the lock, drives, or is the I/O
+thread, and raises ReentrantCallError if so (`Seat.prepare_to_block`, which evicts a guest that only waits).
 
 Connection.lock is never held while user code runs or while anything waits, and no error leaves a block that
 holds it: in Python 3.10 an interrupt may come between the error and the release, and the lock is never
@@ -70,8 +70,8 @@ class Stats(NamedTuple):
     """Counts since the client was made (ADR-40): messages and bytes on the wire in both directions, and
     the number of reconnects.
 
-    `unconfirmed_msgs` is an upper bound of the messages that were lost: sent on a connection that was
-    lost before the server had confirmed them, or never sent because the client was closed.
+    `unconfirmed_msgs` is an upper bound of the number of lost messages: those sent on a connection that
+    was lost before the server had confirmed them, and those never sent because the client was closed.
     """
 
     in_msgs: int
@@ -106,7 +106,8 @@ class Connection:
         self.drain_subscription = self._drainer.drain_subscription
 
     def open(self) -> None:
-        """Connects, and returns when a server has answered the handshake; raises otherwise."""
+        """Connects: returns when a server has completed the handshake or, with `retry_on_failed_connect`,
+        when every server has been tried once. Raises otherwise."""
         supervisor = self._supervisor
         try:
             try:

@@ -10,16 +10,18 @@ __all__ = ["Deadlines"]
 
 _NEVER = float("inf")
 _NEW = 64
-"""When more than this many new entries have gathered, they are sorted in. With 1000, which no longer fit the
+"""New entries are sorted in once there are more than this many. With 1000, which no longer fit the
 processor's first-level cache, a request takes 1.02 times as much CPU time (CPython 3.11)."""
-_SLACK = 1000  # all entries are checked when this many more than twice those kept last are here
+_SLACK = 1000
+"""Entries of ended requests are removed once there are more than twice as many entries as after the last
+removal, plus this many."""
 
 
 class Deadlines:
-    """Deadlines that were added in ascending order, as for requests with the same timeout, are in a queue.
-    The others are in a heap, where an entry costs five times as much. New entries are sorted in by the
-    dozen, since most of their requests have ended by then. The entry of an ended request stays until it is
-    the first, or until about half of all entries are such; so the next deadline costs the same with one
+    """A queue holds the deadlines that were added in ascending order, as for requests with the same timeout.
+    A heap holds the others; there an entry costs five times as much. New entries are sorted in by the dozen,
+    since most of their requests have ended by then. The entry of an ended request stays until it comes first,
+    or until about half of all entries belong to ended requests. So the next deadline costs the same with one
     request in flight as with 16,000.
 
     Any thread may call `add`, which only appends to a list; the other methods are for one thread at a time.
@@ -85,7 +87,7 @@ class Deadlines:
                 last = entry[0]
             else:
                 heappush(heap, entry)
-        # No call between these two.
+        # No call between these two lines, so that no interrupt comes in between.
         self._looked = 0
         del self._added[:count]
         if len(heap) + len(queue) > self._room:

@@ -256,7 +256,7 @@ class _Serial:
             calls, first = self._calls, False
             if calls is None:
                 calls = SimpleQueue()
-                # Looked at only now: a signal handler may interrupt this, and post a call itself.
+                # Read only now: a signal handler may have interrupted this and posted a call itself.
                 first = self._calls is None
                 self._calls = calls = self._calls or calls
             calls.put(call)

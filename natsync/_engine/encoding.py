@@ -42,8 +42,8 @@ _START = _LINE - _TOKEN
 _EMPTY = b"0\r\n\r\n"
 """The end of a message without payload."""
 LARGE = 4096
-"""Payloads of this size or more are not copied here, but sent as `Chunks`. With 512 a message of 1 KiB takes
-1.2 times as much CPU time, with 20,000 one of 16 KiB (CPython 3.11)."""
+"""Payloads of this size or more are not copied here, but sent as `Chunks`. With 512, a message of 1 KiB takes
+1.2 times as much CPU time; with 20,000, a message of 16 KiB does (CPython 3.11)."""
 SIZE_LINES = [b" %d\r\n" % size for size in range(LARGE)]
 """The end of a PUB line for each size of a payload that is not large: 200 KB of them, made in 0.4 ms.
 Formatting one takes 0.1 us (CPython 3.11)."""
@@ -137,7 +137,7 @@ class MessageEncoder:
         return self._encode(subject, data, headers)
 
     def _encode(self, to: bytes, data: Data, headers: HeadersLike | None) -> bytes:
-        """Returns a complete message with the subject, or the subject and the reply, of `to`."""
+        """Returns a complete message. `to` is the subject, or the subject and the reply."""
         if data.__class__ is not bytes:
             check_data(data)
             data = memoryview(data).tobytes()
@@ -176,8 +176,8 @@ class MessageEncoder:
         return wire
 
     def _learn(self, subject: str, wire: bytes, others: int) -> None:
-        """Keeps the first subjects. Then it tries whether looking up subjects pays, and finally, after
-        `others` messages to subjects that are not kept, it starts again with new ones."""
+        """Keeps the first subjects, then measures whether look-ups pay, and after `_RENEWAL` messages to
+        other subjects starts again with new ones. `others` is the number of such messages."""
         if others <= _SUBJECTS:
             if len(wire) <= _LONGEST:
                 self.subjects[subject] = wire

@@ -172,7 +172,7 @@ class Engine:
         self.is_changing = False
         """Set by changes that `rewind` cannot undo; the caller clears it after handling the events."""
         self.answered = 0
-        """The first `pings` that are answered: the caller removes this many after handling the events."""
+        """How many of the first `pings` are answered; the caller removes them after handling the events."""
         self._unanswered = 0  # keep-alive PINGs since the last PONG
         self.phase = Phase.GREETING
         self.deadline = _NEVER
@@ -180,8 +180,8 @@ class Engine:
         """The last -ERR that announces the end, if there was one."""
 
     def rewind(self, offset: int) -> None:
-        """Undoes an interrupted `receive`, unless it `is_changing`. `offset` is where it began, which must be
-        between frames."""
+        """Undoes an interrupted `receive`; not allowed while `is_changing`. `offset` is the offset at which
+        it began, which must be between frames."""
         self._decoder = Decoder(Role.SERVER, offset=offset)
         self.offset = offset
         self.answered = 0

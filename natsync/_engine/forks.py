@@ -114,9 +114,7 @@ class Inherited:
                 self._is_renewing = True
                 try:
                     self._own = own = self._renew(self._parents)
-                except (
-                    Exception
-                ) as error:  # raised below: no error leaves the block (see `connection`)
+                except Exception as error:  # raised below: see `connection` on errors and locks
                     failure = error
                 finally:
                     self._is_renewing = False

@@ -76,7 +76,7 @@ class IOThread:
         """
         seat, channel = self._seat, self.channel
         assert channel
-        # Whether the last turn sent much: a thread that publishes this much can send it, if this one sleeps.
+        # Whether the last turn sent `MUCH`: publishers then send for themselves while this thread stays away.
         much = False
         while not self.is_over():
             if much:

@@ -50,7 +50,7 @@ class Loop:
         self._guest_gate, self._gated = gate(self._poller)
         self._leave = WakePair()
         self.evicted = 0
-        """Guests that have not left yet."""
+        """The number of evicted guests that have not left yet."""
         if self._guest_gate:
             self._guest_gate.register(self._leave.fileno(), READABLE)
         self._main = threading.main_thread().ident
@@ -59,7 +59,7 @@ class Loop:
         wait."""
 
         self.standby = False
-        """Whether the I/O thread is on standby, because guests come often. It looks soon by itself."""
+        """Whether the I/O thread is on standby, because guests come often. It then checks soon by itself."""
 
         self._nudged = 0.0
         self.transport: Transport | None = None
@@ -72,8 +72,8 @@ class Loop:
         self._watched = -1
 
     def gate(self) -> tuple[Poller | None, int]:
-        """Returns an epoll that is ready when the poller is, and the descriptor in it with which it is
-        switched off; None if the system has no epoll."""
+        """Returns an epoll that is ready when the poller is, and the poller's descriptor, with which the
+        epoll is switched off; None and -1 if the system has no epoll."""
         return gate(self._poller)
 
     def wake(self) -> None:
@@ -194,8 +194,9 @@ class Loop:
                 else:
                     ready = True
         finally:
-            # Before the caller looks for work: a thread that leaves some after that look writes a byte again.
-            # Also after an interrupt, which may have taken the byte: there would never be another one.
+            # Before the caller looks for work: a thread that adds work after that look writes a byte again.
+            # Also after an interrupt, which may have come after the byte was read: while `awake` is true, no
+            # thread writes another one.
             self.awake = False
         if guest is not None and not guest.evicted:
             self.awake = True  # until it looks, before its next wait

@@ -142,8 +142,8 @@ class OutboundBuffer:
 
         self._size = 0
         self._away = True  # until there is a connection
-        self._brim = away_limit  # `put` waits from this size on
-        self._mark = _CLOSED  # and calls `_look_again` from this one on
+        self._brim = away_limit  # from this size on, `put` waits
+        self._mark = _CLOSED  # from this size on, `put` calls `_look_again`
         self._refusal: Callable[[], Error] | None = None
         self.outage = ""
         """Why there is no connection; empty if there is one."""
@@ -152,9 +152,9 @@ class OutboundBuffer:
         """Appends `item`, of `size` bytes; waits while the buffer is full. Without `wake` the caller
         drives, or wakes the driver.
 
-        Raises OutboundBufferLimitError if that takes too long, or at once while there is no connection;
-        ConnectionReconnectingError if the buffer keeps nothing without a connection; after `close` the
-        error that was passed to it.
+        Raises OutboundBufferLimitError if it waits too long, or at once if the buffer is full while there
+        is no connection; ConnectionReconnectingError if the buffer keeps nothing without a connection;
+        after `close`, the error of its `refusal`.
         """
         if self._size >= self._brim:
             self._wait_for_room()
@@ -260,7 +260,7 @@ class OutboundBuffer:
             self._brim, self._mark = self._limit, MUCH
 
     def _look_again(self, item: Item, size: int, wake: bool) -> None:
-        """Called after a `put` that found many bytes here, or no connection."""
+        """Called by `put` if there are many bytes or no connection, after it has appended `item`."""
         error: Error | None = None
         with self._lock:
             gathered = self._mark != _CLOSED
@@ -274,7 +274,7 @@ class OutboundBuffer:
             self._drive(None, 0.0)
 
     def _withdraw(self, item: Item, size: int, error: Error) -> Error | None:
-        """Takes `item` out again and returns `error`; None if it was taken already: then it is sent, or
+        """Removes `item` again and returns `error`; None if the item was taken already: then it is sent, or
         counted as not sent."""
         for at in range(len(self.items) - 1, -1, -1):
             if self.items[at] is item:

@@ -261,7 +261,7 @@ class PendingQueue:
             self._tell_idle()
 
     def finish(self, frame: object) -> None:
-        """Notes that the handler has returned."""
+        """Notes that `frame` has been handled."""
         self._active.pop(id(frame), None)
         if self._idle:  # read after the removal; `wait_idle` does the reverse
             with self._lock:

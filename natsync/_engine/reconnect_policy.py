@@ -1,8 +1,8 @@
 """The reconnect policy: which server to try next, and after what delay, by the rules of the options or by
 functions of the program.
 
-Functions of the program run on a helper thread, within a time limit. If one fails, the error is reported
-and the rules decide.
+Functions of the program run on a helper thread, within a time limit. If one fails, the error is reported;
+the delay is then `reconnect_max_wait`, or the pool's order decides.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Refusals:
 
     Beyond its limit of subscriptions, the server refuses every SUB with the same text. After the first such
     -ERR the client sends a PING. Of the subscriptions sent before the PING, the server has refused the last
-    ones: as many as such -ERR came before the PONG. An UNSUB in between makes room, so that a program that
+    ones, one for each such -ERR before the PONG. An UNSUB in between makes room, so that a program that
     unsubscribes and subscribes at the limit within one round trip may get the error from the wrong
     subscription.
     """

@@ -1,8 +1,8 @@
 """The reply mux: one wildcard inbox for all requests of a connection, and the threads that wait for
 replies.
 
-A reply subject is the prefix of the inbox and a token. Only the first reply to a request counts; later
-ones, and replies to requests that were given up, are dropped, as in every NATS client.
+A reply subject is the prefix of the inbox followed by a token. Only the first reply to a request counts;
+later ones, and replies to requests that were given up, are dropped, as in every NATS client.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ReplyMux:
         self.numbers = count(1)
         """The numbers of which tokens are made."""
         self.wire_prefix = self.wire_subject[:-1]
-        """The reply subject of a request is this prefix and its token."""
+        """The reply subject of a request is this prefix followed by its token."""
         self._start = len(self.wire_prefix)
         # Not tuples as values: the garbage collector would examine each of them again and again.
         self.waiting: dict[bytes, Answer] = {}
@@ -182,7 +182,7 @@ class ReplyMux:
         return False
 
     def deliver(self, frames: Sequence[Delivered]) -> int:
-        """Passes replies to their requests. For the driver. Returns 0, as a sink that has dropped nothing."""
+        """Passes replies to their requests. For the driver. Returns 0, the number of dropped messages."""
         if 0 < frames[0].offset <= self._offset:
             frames = self._left_over(frames)
         if self._streams:
@@ -227,7 +227,7 @@ class ReplyMux:
         return others
 
     def deny(self, error: PermissionsViolationError) -> None:
-        """Fails the requests whose publishing the server refused."""
+        """Fails the requests on the subject that the server has refused."""
         for token, stream in [*self._streams.copy().items()]:
             if stream.subject == error.subject:
                 self._end_stream(token, error)

@@ -124,7 +124,7 @@ class RequestWindow(Generic[_T]):
         self._wake()
 
     def note_timeout(self, seconds: float) -> None:
-        """Notes the timeout of a request, which may differ from earlier ones. Called before it joins them."""
+        """Notes the timeout of a request, which may differ from earlier ones. Called before it is added."""
         self.timeout = self._first_timeout.setdefault("", seconds)
         if seconds != self.timeout:
             self.is_mixed = True

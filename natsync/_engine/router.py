@@ -139,7 +139,7 @@ class Router:
         self._discover(info, quiet=not again)
 
     def disconnected(self, error: ConnectionReconnectingError) -> None:
-        """Handles the loss of the connection: no reply can arrive any more."""
+        """Tells all subscriptions, and the reply mux, that the connection is lost."""
         self._table.disconnected(error)
 
     def limit_reached(self, sid: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Handlers on an executor: subscriptions share its threads, instead of having threads of their own.
+"""Handlers on an executor: subscriptions share the threads of the executor.
 
 A run takes messages of one subscription and handles them one after the other. At most `workers` runs of a
 subscription are active at a time; one worker handles the messages in order. A run ends when nothing is

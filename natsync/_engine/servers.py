@@ -152,9 +152,8 @@ class ServerPool:
         self._rounds = 0
 
     def lost(self, error: Error, brief: bool = False) -> None:
-        """Notes that the connection was lost; its server is tried last. If the server
-        refused the credentials, that counts as the first refusal. `brief`: the connection did not last.
-        """
+        """Notes that the connection was lost; its server is tried last. If the server refused the
+        credentials, that counts as the first refusal. `brief`: the connection did not last."""
         self._brief = self._brief + 1 if brief else 0
         entry = self._entries.pop(0)
         entry.refusal = str(error) if isinstance(error, AuthorizationError) else ""

@@ -53,7 +53,7 @@ class SubscriptionTable:
         return b"".join(parts)
 
     def deny(self, error: PermissionsViolationError) -> None:
-        """Tells the subscriptions that the server refused; its error names only the subject and queue."""
+        """Informs the subscriptions that the server has refused; the -ERR names only subject and queue."""
         if error.operation == "publish":
             return
         for sid, sink in self.all():
@@ -61,7 +61,7 @@ class SubscriptionTable:
                 self.refuse(sid, error)
 
     def refuse(self, sid: bytes, error: Error) -> None:
-        """Tells the subscription with this sid that the server refused it."""
+        """Informs the subscription with this sid that the server has refused it."""
         sink = self.get(sid)
         if sink is None:
             return

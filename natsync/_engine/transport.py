@@ -1,7 +1,7 @@
 """The network: names to addresses, one non-blocking connection, and a pair of sockets for wake-ups.
 
 The only module that uses sockets. It knows neither NATS nor threads; only `resolve` blocks. Errors of the
-network are OSError. TLS on a `Transport` shows only in `secure` and `handshake`.
+network are OSError. Callers see TLS only in `secure`, `handshake`, `wants_write` and `system_calls`.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Event:
         self._waiting: dict[threading.Lock, None] = {}  # single operations, which are atomic
 
     def set(self) -> None:
-        """Wakes all threads that wait, now and later."""
+        """Wakes all threads that wait; later calls of `wait` return at once."""
         self.is_set = True
         for turn in self._waiting.copy():
             release(turn)

@@ -19,7 +19,7 @@ __all__ = ["Upgrade", "WebSocketTransport"]
 
 MOST_HEAD_BYTES = 16 << 10
 _FRAME_BYTES = 64 << 10  # the most that is sent in one frame
-_LEAST_COMPRESSED = 64  # up to this size it is not worth it, as in server/websocket.go
+_LEAST_COMPRESSED = 64  # frames up to this size stay plain, as in server/websocket.go
 _HEAD_END = b"\r\n\r\n"
 
 
@@ -83,7 +83,7 @@ class WebSocketTransport(Transport):
         self._reader = FrameReader()
         self._reader.feed(rest)
         self._unsent = b""  # the rest of the frame that is being sent
-        self._covers = 0  # how many bytes of the caller are in it
+        self._covers = 0  # the number of the caller's bytes in that frame
         self._pong = b""  # a frame to be sent after it
         self._ended = False
 
