@@ -1,8 +1,8 @@
 """CSV: RFC 4180 with plain line ends. Absent values are empty; booleans, lists and maps are JSON.
 
-Control characters (but tab and line ends, which quotes carry) and marks of text direction are written as
+Control characters (except tab and line ends, which quotes carry) and marks of text direction are written as
 `\\xNN` and `\\uNNNN`, so that printing a CSV file does nothing to a terminal. With `csv_safe`, a text that
-a spreadsheet would take for a formula gets an apostrophe before it.
+a spreadsheet would take for a formula is prefixed with an apostrophe.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def safe_cells(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def column_cells(table: str, columns: Sequence[str]) -> Callable[[Record], Sequence[Cell]]:
-    """The function that takes the values of columns out of a record: times in ISO 8601, lists and maps as
+    """The function that returns the values of columns of a record: times in ISO 8601, lists and maps as
     JSON."""
     declared = {column.name: column for column in TABLES[table].columns}
     chosen = [declared[name] for name in columns]
@@ -97,7 +97,7 @@ class Csv:
     binary = False
 
     def table(self, table: str, layout: Layout) -> OutputFormat:
-        """A head with the names, then one line per record."""
+        """A header with the names, then one line per record."""
         names = column_names(table, layout)
         cells = column_cells(table, names)
         safe = layout.csv_safe

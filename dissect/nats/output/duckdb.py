@@ -297,7 +297,7 @@ def _tables_named(duck: ModuleType, connection: duckdb.DuckDBPyConnection, query
 
 
 def load(connection: duckdb.DuckDBPyConnection, records: Iterable[Record]) -> None:
-    """Stores records of several tables in the database. Few large frames wait in memory."""
+    """Stores records of several tables in the database, in batches of limited size."""
     waiting: dict[type[Record], list[Record]] = {row: [] for row in TABLE_OF}
     waiting_bytes = 0
 
@@ -334,7 +334,7 @@ def _sorted(duck: ModuleType, query: str, column: str, descending: bool) -> str:
 
 
 def _columns_named(table: str, condition: str) -> list[str] | None:
-    """The columns that a condition may use, judged by its words (a column too many only costs time). None
+    """The columns that a condition may use, judged by its words (an unnecessary column only costs time). None
     means all columns."""
     words = _words(condition)
     if table in words or "columns" in words:  # the whole row, or columns chosen by a pattern

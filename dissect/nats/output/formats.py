@@ -1,4 +1,4 @@
-"""The output formats. A new format is a `writer.Format` in a file of its own, and its line here."""
+"""The output formats. A new format is a `writer.Format` in its own file, and a line here."""
 
 from __future__ import annotations
 

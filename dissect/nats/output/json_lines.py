@@ -1,6 +1,6 @@
 """JSON lines: one object per row (https://jsonlines.org); absent values are left out.
 
-JSON allows characters that some readers take for the end of a line and that terminals take for commands:
+JSON allows characters that some readers take for the end of a line, or that terminals take for commands:
 C1 controls, DEL, U+2028, U+2029 and marks of text direction. They are written as `\\uNNNN`.
 """
 
@@ -21,7 +21,7 @@ from .writer import Layout, LineWriter, OutputFormat, QueryFormat, column_names
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# The encoder itself escapes what is below 32; surrogates are left to the encoding of the output.
+# The encoder itself escapes characters below 32; the output's encoding handles surrogates.
 _ESCAPED = {code: f"\\u{code:04x}" for code in UNPRINTABLE if 32 <= code < 0xD800}
 
 _QUOTED = 4096
@@ -39,8 +39,8 @@ class _Quoted(dict[str, str]):
         return quoted
 
 
-# The names that a function made by `json_line` uses, and how it writes a value. A value that is never
-# absent is written directly, its text looked up.
+# The names that a function made by `json_line` uses, and the expressions with which it writes values. Values
+# that are never absent are written directly, and texts among them are looked up in `known`.
 _USED = {
     "known": _Quoted(),
     "quoted": encode_basestring,
@@ -66,7 +66,7 @@ _JSON_NEEDED = {
 
 
 def json_line(table: str, columns: Sequence[str]) -> Callable[[Record], str]:
-    """The function that makes one line of a record: what JSONEncoder makes of the values that are not None.
+    """The function that makes one line of a record: JSONEncoder's JSON of all values other than None.
 
     It is generated, with a line or two per column, because that takes a third of the encoder's time
     (2.6 against 8.5 us for a PUB, CPython 3.11).
@@ -90,7 +90,8 @@ def json_line(table: str, columns: Sequence[str]) -> Callable[[Record], str]:
     body.append("return line if plain else line.translate(escaped)")
     head = f"def json_line(record, {', '.join(f'{name}={name}' for name in _USED)}):"
     scope: dict[str, Callable[[Record], str]] = {}
-    # Compiled first: CPython ends by SIGINT, whatever handles it, if it meets a string that runs.
+    # Compiled first: if Ctrl-C interrupts the `exec` of a string, CPython ends by SIGINT, even if the
+    # KeyboardInterrupt is handled.
     exec(compile("\n ".join([head, *body]), __file__, "exec"), dict(_USED), scope)
     return scope["json_line"]
 

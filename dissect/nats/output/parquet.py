@@ -28,7 +28,7 @@ _GROUP_BYTES = 32 << 20
 
 
 class ParquetFile:
-    """A Parquet file of batches with one schema. It is whole only after `close`."""
+    """A Parquet file of batches with one schema. It is complete only after `close`."""
 
     def __init__(self, output: BinaryIO, columns: pa.Schema) -> None:
         self._arrow = pyarrow()
@@ -56,7 +56,7 @@ class ParquetFile:
             self._writer.is_open = False
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Takes the next rows."""
+        """Adds rows."""
         self._batches.append(rows)
         if (
             sum(map(len, self._batches)) >= GROUP_ROWS
@@ -68,7 +68,7 @@ class ParquetFile:
             self._encoding.start()
 
     def close(self) -> None:
-        """There are no more. Does not close the output."""
+        """Writes the remaining rows and the end of the file. Does not close the output."""
         self._wait()
         if self._batches:
             self._writer.write_table(self._group())
@@ -90,8 +90,8 @@ class ParquetFile:
 
 
 class _Encoding(Thread):
-    """A thread that writes one row group; `error` is set if that fails. It is no daemon, so that the process
-    waits for it."""
+    """A thread that writes one row group; `error` is set if that fails. It is not a daemon, so that the
+    process waits for it."""
 
     def __init__(self, write: Callable[[], None]) -> None:
         super().__init__(name="parquet row group")
@@ -99,7 +99,7 @@ class _Encoding(Thread):
         self._write = write
 
     def run(self) -> None:
-        """Writes it."""
+        """Writes the row group."""
         try:
             self._write()
         except Exception as error:  # the thread stores it, and `ParquetFile` raises it
@@ -118,7 +118,7 @@ class ParquetWriter:
         self._payload_bytes = 0
 
     def write(self, rows: Sequence[Rendered]) -> None:
-        """Takes the next rows."""
+        """Adds rows."""
         for row in rows:
             assert not isinstance(row, str)
             if not isinstance(row, tuple):
@@ -132,7 +132,7 @@ class ParquetWriter:
                 self._add()
 
     def close(self) -> None:
-        """There are no more. Does not close the output."""
+        """Writes the remaining rows and the end of the file. Does not close the output."""
         if self._rows:
             self._add()
         self._file.close()
@@ -151,13 +151,13 @@ class BatchWriter:
             self._file = ParquetFile(output.buffer, columns)
 
     def write(self, rows: Sequence[Rendered]) -> None:
-        """Takes the next batches."""
+        """Adds batches."""
         with _explained():
             for batch in rows:
                 self._file.add(batch)
 
     def close(self) -> None:
-        """There are no more. Does not close the output."""
+        """Writes the remaining rows and the end of the file. Does not close the output."""
         with _explained():
             self._file.close()
 

@@ -1,6 +1,6 @@
 """A progress bar on stderr for long work: the bytes read and their total, packets, and the time left.
 
-It reads the report whenever it is drawn, so that it costs the reading nothing. Rich draws it on its own
+It reads the report whenever it is drawn, so that it does not slow down the reader. Rich draws it on its own
 thread.
 """
 

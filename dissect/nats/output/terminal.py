@@ -29,5 +29,5 @@ def terminal_of(output: TextIO) -> Terminal:
 
 
 def painted(text: str, style: str) -> str:
-    """`text` in a style; as it is with style ""."""
+    """`text` in a style; unchanged if the style is empty."""
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if style else text

@@ -1,8 +1,8 @@
 """Runs of frames -> the cells of their rows, packed by column, without a record for each row.
 
 Cells are taken out of some hundred frames at a time, while these are in the processor's caches, and the
-frames are freed. Values that the frames of a run have in common are stored once a run. Only frames that have
-headers, JSON, an error, a payload that is shown or an anomaly get a record, for its cells.
+frames are freed. Values that the frames of a run have in common are stored once per run. Only frames that
+have headers, JSON, an error, a payload that is shown or an anomaly get a record, for its cells.
 """
 
 from __future__ import annotations

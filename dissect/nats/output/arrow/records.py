@@ -83,7 +83,7 @@ def frame_batches(
 
 
 def values(table: str, columns: Sequence[str]) -> Callable[[Record], tuple[Value, ...]]:
-    """A function that takes the values of some columns out of a record, for `batch_of_values`."""
+    """A function that returns the values of some columns of a record, for `batch_of_values`."""
     fields = [column.field for column in declared(table, columns)]
     taken: Callable[[Record], object] = attrgetter(*fields)
     if len(columns) == 1:
@@ -94,7 +94,7 @@ def values(table: str, columns: Sequence[str]) -> Callable[[Record], tuple[Value
 def batch_of_values(
     table: str, rows: Sequence[tuple[Value, ...]], columns: Sequence[str]
 ) -> pa.RecordBatch:
-    """As `batch`, from values that `values` took out of one or more records."""
+    """Like `batch`, from values that `values` took out of one or more records."""
     chosen = declared(table, columns)
     arrays = [array(column.type, cells) for column, cells in zip(chosen, zip(*rows))]
     return pyarrow().RecordBatch.from_arrays(arrays, schema=schema(table, columns))

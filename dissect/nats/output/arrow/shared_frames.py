@@ -104,9 +104,9 @@ class SharedFrames:
 
     def _merged(self, processes: Sequence[Iterator[Part]]) -> Iterator[list[PlacedRun]]:
         """The runs of all processes in the order of release; runs that were released together come together.
-        The next part is taken from the process that has come least far."""
+        The next part is taken from the process that is furthest behind."""
         held: list[list[PlacedRun]] = [[] for _ in processes]
-        # By process, without those that have finished.
+        # The packet that each process has reached, without processes that have finished.
         reached = dict.fromkeys(range(len(processes)), -1)
         while reached:
             number = min(reached, key=reached.__getitem__)

@@ -49,7 +49,7 @@ class GridWriter:
 
     def write(self, rows: Sequence[Rendered]) -> None:
         """Takes the next rows."""
-        self._held += rows  # type: ignore[arg-type]  # cells, by `forms.form_of`
+        self._held += rows  # type: ignore[arg-type]  # cells, from `format.Text`
         if self._live or len(self._held) >= _HELD:
             self._print()
 

@@ -1,7 +1,7 @@
 """The functions of `stages` as functions for Spark's Python workers: Arrow batches in, Arrow batches out.
 
-A `Function` is for `DataFrame.mapInArrow`. Those of `calling`, `surveying` and `writing` return errors of this
-package in place of results: if a worker raised them, the user would see pages of Java.
+A `Function` is for `DataFrame.mapInArrow`. Those of `calling`, `surveying` and `writing` return errors of
+this package in place of results: if a worker raised them, the user would see pages of Java.
 """
 
 from __future__ import annotations
