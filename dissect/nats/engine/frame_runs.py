@@ -175,7 +175,7 @@ def marked(runs: Sequence[FrameRun], notes: Iterable[Note]) -> list[FrameRun]:
         for index, run in enumerate(runs)
         for at, frame in enumerate(run.frames)
     }
-    # By run; copied once, because runs may share theirs.
+    # By the index of the run. Each is copied before it is changed, because runs may share one.
     facts: dict[int, dict[int, FrameFacts]] = {}
     for note in notes:
         place = places.get((note.direction.value, note.offset))

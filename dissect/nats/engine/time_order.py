@@ -20,6 +20,7 @@ _Row = TypeVar("_Row")
 Placed = tuple[SortPosition, _Row]
 
 PAYLOAD_BYTES = 32 << 20
+"""A window releases rows early once the payloads added since its last release have this size."""
 
 
 def place_of(record: Record) -> SortPosition:

@@ -26,7 +26,8 @@ CAPTURE_BYTES = range(32 << 20, 4 << 30)
 _SAMPLED = 4096
 _FLOWS = 4096
 # The time to dissect all packets, and the time to survey, stitch and decode them in chunks, as multiples of
-# the time to read them: 18 and 44 us a packet to 2.6 (a million packets, no subject repeats, CPython 3.11).
+# the time to read them. Per packet: read 2.6 us, dissect 18 us, in chunks 44 us (a million packets, no
+# subject repeats, CPython 3.11).
 _DISSECT = 7
 _IN_CHUNKS = 17
 

@@ -35,15 +35,16 @@ _CODES = {label: code for code, label in enumerate(LABELS)}
 _CODES_IN_LINES = {label.encode(): code for label, code in _CODES.items()}
 
 _REFRESH_SECONDS = 0.1
-"""After a secret was not found, the file is not read again for it for this long, because a connection without
-secrets asks for one with each record. The first `_FIRST_TIMES` requests always read the file, because a file
-that grows may be a moment late."""
+"""If a secret is not in the file, requests for it do not read the file again for this long, because a
+connection without secrets asks for one with each record. The first `_FIRST_TIMES` requests for a secret
+always read the file, because a secret may be written a moment after it is needed."""
 _FIRST_TIMES = 8
 _MOST_MISSING = 10_000  # missing secrets that are remembered; if there are more, all are forgotten
 
 _RANDOM_BYTES = 32
 _MOST_SECRET_BYTES = 64  # of the longest hash; a master secret has 48
-# The shortest label, a random, a secret of one byte, and two spaces. Shorter lines take a sixth of the time.
+# The shortest label, a random, a secret of one byte, and two spaces. Shorter lines are skipped, which takes a
+# sixth of the time of parsing them.
 _LEAST_LINE_BYTES = min(map(len, LABELS)) + 2 * _RANDOM_BYTES + 4
 _MOST_LINE_BYTES = 1024
 

@@ -265,7 +265,7 @@ class Consumers:
         row.num_ack_pending = number(info, "num_ack_pending")
         row.num_redelivered = number(info, "num_redelivered")
         row.num_waiting = number(info, "num_waiting")
-        # Servers leave it out unless it is true, those before 2.11 always (server/consumer.go: omitempty).
+        # Servers send `paused` only if it is true, and never before 2.11 (server/consumer.go: omitempty).
         if (paused := flag(info, "paused")) or row.paused is not None:
             row.paused = bool(paused)
         if row.deliver_subject:

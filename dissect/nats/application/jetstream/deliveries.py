@@ -282,7 +282,7 @@ def _read_ack(row: DeliveryRecord, frame: LayerFrame, ack: str) -> None:
     elif ack == "term":
         reason = masked_text(
             text_of(frame.content[5:_READ])
-        )  # before the cut, which may lose the @ of bob:secret@
+        )  # masked before the cut, which may lose the @ of bob:secret@
         row.term_reason = reason.strip()[:_REASON] or None
 
 

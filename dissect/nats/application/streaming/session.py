@@ -102,7 +102,7 @@ class Streaming:
         subject = frame.subject or ""
         if self._has_begun:
             return self._read(frame, subject)
-        # Most sessions have no NATS Streaming: until a frame shows some, only frames that may are read.
+        # Most sessions have no NATS Streaming: until a frame shows it, only frames that may are read.
         if frame.content[:1] not in _BEGINNINGS and not subject.startswith("_STAN."):
             return ()
         rows = self._read(frame, subject)
