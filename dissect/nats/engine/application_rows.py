@@ -91,9 +91,8 @@ class ApplicationRows:
         self._layers = layers
         self._own: list[ApplicationState] = []
         self._kind: Kind | None = None
-        self._kind_name = kind_name(
-            None
-        )  # stored, because reading the value of an Enum calls Python code
+        # Stored, because reading the value of an Enum calls Python code.
+        self._kind_name = kind_name(None)
         self._running: dict[str, list[ApplicationState]] = {}  # by operation
         for layer, shared in layers.states.items():
             state = shared or layers.start(layer)

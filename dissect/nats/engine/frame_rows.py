@@ -50,9 +50,8 @@ class FrameRows:
         self._session, self._payload = connection.flow.id, options.payload
         self._maker = RunMaker(self._session, options.payload, options.redact)
         self._kind: Kind | None = None
-        self._kind_name = kind_name(
-            None
-        )  # stored, because reading the value of an Enum calls Python code
+        # Stored, because reading the value of an Enum calls Python code.
+        self._kind_name = kind_name(None)
 
     def __getstate__(self) -> dict[str, object]:
         """Leaves out the kind, which comes with the next frames."""
@@ -219,9 +218,8 @@ def cells_of(frame: type[Frame], column: str) -> Cells | None:
     value = f"frame.{column}" if is_text else _own_value(column, names)
     if not value:
         return None
-    made: Cells = eval(
-        f"lambda frames: [{value} for frame in frames]"
-    )  # only expressions that are declared above
+    # Only expressions that are declared above.
+    made: Cells = eval(f"lambda frames: [{value} for frame in frames]")
     return made
 
 

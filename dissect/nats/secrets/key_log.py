@@ -60,9 +60,8 @@ class KeyLog:
         self._count = 0
         self._read_bytes = 0
         self._rest = b""
-        self._missing: dict[tuple[bytes, str], tuple[int, float]] = (
-            {}
-        )  # requests, time of the next read
+        # By client random and label: the number of requests, and the time of the next read.
+        self._missing: dict[tuple[bytes, str], tuple[int, float]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._secrets)

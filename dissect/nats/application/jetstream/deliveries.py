@@ -280,9 +280,8 @@ def _read_ack(row: DeliveryRecord, frame: LayerFrame, ack: str) -> None:
     if ack == "nak":
         row.nak_delay_ns = _delay(text_of(frame.content[4:]).strip())
     elif ack == "term":
-        reason = masked_text(
-            text_of(frame.content[5:_READ])
-        )  # masked before the cut, which may lose the @ of bob:secret@
+        # Masked before it is cut, because the cut may lose the @ of bob:secret@.
+        reason = masked_text(text_of(frame.content[5:_READ]))
         row.term_reason = reason.strip()[:_REASON] or None
 
 

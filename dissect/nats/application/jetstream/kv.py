@@ -105,9 +105,8 @@ class KeyValue:
 
     def __init__(self) -> None:
         self._watches: dict[tuple[str, str], KvRecord] = {}
-        self._early: dict[tuple[str, str], int] = (
-            {}
-        )  # entries before the answer that names their watch
+        # The number of entries that came before the answer that names their watch.
+        self._early: dict[tuple[str, str], int] = {}
 
     def call(self, call: Call) -> Iterator[Record]:
         """Yields the rows of a finished API call."""
