@@ -43,30 +43,30 @@ class Default(Enum):
 
 TIMEOUT = Default.TIMEOUT
 Timeout = float | None | Default
-"""Seconds; None waits for ever; left out, it is the timeout of the context."""
+"""Seconds; None waits for ever. The default is the timeout of the context."""
 
 
 class API:
     """The JetStream API as one context reaches it, for any number of threads.
 
-    `core` is the connection, `prefix` what the subjects of the API begin with, without a last dot;
-    `timeout` is in seconds, and holds for every request that has none of its own.
+    `core` is the connection; `prefix` is what the subjects of the API begin with, without a
+    trailing dot; `timeout`, in seconds, applies to every request without a timeout of its own.
     """
 
     def __init__(self, core: Core, domain: str | None, prefix: str | None, timeout: float | None):
         self.core = core
         self.prefix = _prefix(domain, prefix)
         self.is_local = domain is None and prefix is None
-        """Whether the server that the client is connected to also answers the requests, as far as one can
-        know."""
-        self.timeout = float(wait_time(timeout))  # an int takes longer in each call
+        """Whether the connected server also answers the requests, as far as the client can tell:
+        they have neither a domain nor a prefix."""
+        self.timeout = float(wait_time(timeout))  # a float is faster in each call than an int
 
     def subject(self, call: str) -> str:
         """The subject of a call: `STREAM.INFO.orders`."""
         return f"{self.prefix}.{call}"
 
     def seconds(self, timeout: Timeout) -> float:
-        """How long to wait, where a call was given `timeout`."""
+        """Returns the seconds to wait for a call that was given `timeout`."""
         return self.timeout if timeout is TIMEOUT else wait_time(timeout)
 
     def request(
@@ -76,10 +76,11 @@ class API:
         *,
         timeout: Timeout = TIMEOUT,
     ) -> dict[str, object]:
-        """The response to a call, without its type.
+        """Returns the response to a call, without its type.
 
-        Raises APIError, or a subclass for its err_code; JetStreamNotEnabledError where nobody listens,
-        RequestTimeoutError where nobody answers, InvalidResponseError, and what `Client.request` raises.
+        Raises APIError, or a subclass for its err_code; JetStreamNotEnabledError if nobody listens;
+        RequestTimeoutError if nobody answers; InvalidResponseError; and the errors of
+        `Client.request`.
         """
         msg = self.ask(call, self.encode(body), timeout=timeout)
         response = decode_object(msg.data, self.subject(call))
@@ -100,7 +101,7 @@ class API:
         timeout: Timeout = TIMEOUT,
         headers: HeadersLike | None = None,
     ) -> Msg:
-        """The message that answers a call, for those that are not answered by JSON."""
+        """Returns the message that answers a call, for responses that are not JSON."""
         subject = self.subject(call)
         try:
             return self.core.request(subject, data, timeout=self.seconds(timeout), headers=headers)
@@ -109,17 +110,18 @@ class API:
             raise JetStreamNotEnabledError(503, 0, reason) from error
 
     def pause(self, seconds: float) -> None:
-        """Waits, and meanwhile lets the connection work; ends at once when it is lost or closed."""
+        """Waits while the connection keeps working; returns at once when it is lost or closed."""
         with self.core.open_replies(f"{self.prefix}.PAUSE") as nothing:
             try:
                 nothing.next(seconds)
             except ConnectionReconnectingError:
-                pass  # that is for the call to come
+                pass  # the next call reports it
 
     def pages(
         self, call: str, key: str, read: Callable[[object, str], _T], **body: object
     ) -> Iterator[_T]:
-        """What the list under `key` holds, page by page; each is asked for when it is needed."""
+        """Iterates over the list under `key`, page by page; requests each page when it is
+        needed."""
         offset = 0
         while True:
             response = self.request(call, {**body, "offset": offset})
@@ -136,7 +138,8 @@ class API:
                 return
 
     def step_down(self, call: str, preferred: str) -> None:
-        """Makes the leader of a stream or consumer hand over: to the server `preferred`, or to any."""
+        """Makes the leader of a stream or consumer hand over to the server `preferred`, or to any
+        other server."""
         check_text(preferred=preferred)
         body: dict[str, object] = {}
         if preferred:
@@ -145,16 +148,16 @@ class API:
         self.request(call, body)
 
     def check_supported(self, config: JSONObject) -> None:
-        """Raises UnsupportedError where the server is known to be too old for a field that is set.
+        """Raises UnsupportedError if the server is known to be too old for a field that is set.
 
-        Servers before 2.12 ignore what they do not know: a consumer could lose its filter.
+        Servers before 2.12 ignore unknown fields: a consumer could lose its filter.
         """
         if self.is_local:
             for name, needed in config.needs():
                 self.need(name, needed)
 
     def need(self, feature: str, needed: str) -> None:
-        """Raises UnsupportedError where the server is known to be older than `needed`."""
+        """Raises UnsupportedError if the server is known to be older than `needed`."""
         version = self.core.server_info.version
         if self.is_local and _numbers(version) < _numbers(needed):
             raise UnsupportedError(feature, needed, version)
@@ -168,8 +171,8 @@ class API:
 
 
 def check_kept(asked: JSONObject, got: JSONObject) -> None:
-    """Raises UnsupportedError for a field of `asked` that `got` lacks: an old server of another domain,
-    or of a cluster that is being upgraded, has dropped it."""
+    """Raises UnsupportedError for a field of `asked` that is missing in `got`: an old server, in
+    another domain or in a cluster that is being upgraded, has dropped it."""
     kept = dict(got.needs())
     for name, needed in asked.needs():
         if name not in kept:
@@ -177,7 +180,8 @@ def check_kept(asked: JSONObject, got: JSONObject) -> None:
 
 
 def decode_object(data: bytes, subject: str) -> dict[str, object]:
-    """The JSON object in `data`, which came as a response on `subject`. Raises InvalidResponseError."""
+    """Returns the JSON object in `data`, a response that arrived on `subject`. Raises
+    InvalidResponseError."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
@@ -188,7 +192,8 @@ def decode_object(data: bytes, subject: str) -> dict[str, object]:
 
 
 def wait_time(timeout: float | None) -> float:
-    """Seconds to wait; None is for ever, which is as long as the system can wait."""
+    """Returns the seconds to wait; None means for ever, which is the longest wait that the system
+    supports."""
     if timeout is None:
         return MAX_WAIT
     check_seconds(timeout=timeout)
@@ -216,6 +221,6 @@ def _is_no_token(text: str) -> bool:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """2.10.4-beta.1 -> (2, 10, 4). A version that is none of ours counts as the newest."""
+    """2.10.4-beta.1 -> (2, 10, 4). A version in an unknown format counts as the newest."""
     parts = version.partition("-")[0].removeprefix("v").split(".")
     return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) else (1 << 31,)

@@ -1,8 +1,8 @@
-"""Messages published in batches: all or none of them (ADR-50, server 2.12), or fast (server 2.14).
+"""Messages published in batches: atomic (ADR-50, server 2.12) or fast (server 2.14).
 
-An atomic batch is stored when it is committed: up to 1000 messages, in which no message of others stands.
-A fast batch is stored as it comes, acknowledged in windows that the server sizes; it stops at the first
-message that is lost or refused.
+An atomic batch of up to 1000 messages is stored when it is committed, all of it or nothing, with no
+message of another client in between. A fast batch is stored as it arrives, acknowledged in windows
+that the server sizes; it stops at the first message that is lost or refused.
 """
 
 from __future__ import annotations
@@ -40,19 +40,20 @@ __all__ = ["AtomicBatch", "FastBatch"]
 
 ATOMIC_SINCE, EOB_SINCE, FAST_SINCE = "2.12", "2.14", "2.14"
 FLOW = 200
-"""Messages for one acknowledgement, at most; the server may ask for fewer."""
+"""The most messages per acknowledgement; the server may choose fewer."""
 WINDOWS = 2
-"""How many acknowledgements may be missing while messages are sent."""
+"""How many windows may be unacknowledged while messages are sent."""
 IN_FLIGHT = 1000
 
 _START, _APPEND, _COMMIT, _COMMIT_WITHOUT, _PING = range(5)
 
 
 class AtomicBatch:
-    """Messages that a stream stores together or not at all; nobody sees them before the commit. Made by
-    `JetStream.atomic_batch`; for one thread. A `with` block that ends without `commit` discards it.
+    """A batch of messages that a stream stores together or not at all; nobody sees them before the
+    commit. Made by `JetStream.atomic_batch`; for one thread. A `with` block that ends without
+    `commit` discards the batch.
 
-    Expectations (`expected_last_seq` in the first message alone) are checked at the commit.
+    Expectations are checked at the commit; only the first message may have `expected_last_seq`.
     """
 
     def __init__(self, api: API) -> None:
@@ -66,7 +67,7 @@ class AtomicBatch:
         self._closed = ""
 
     def __len__(self) -> int:
-        """How many messages it has."""
+        """The number of messages in the batch."""
         return self._count
 
     def add(
@@ -77,11 +78,11 @@ class AtomicBatch:
         headers: HeadersLike | None = None,
         **options: Unpack[PublishOptions],
     ) -> None:
-        """Adds a message. The first one waits until the stream has accepted the batch.
+        """Adds a message. The first call waits until the stream has accepted the batch.
 
-        Raises BatchPublishError, or another APIError, for what the stream refuses, perhaps an earlier
-        message: nothing is stored then. Raises BatchClosedError after the end, and what
-        `JetStream.publish` raises.
+        Raises BatchPublishError, or another APIError, if the stream refuses this or an earlier
+        message; nothing is then stored. Raises BatchClosedError after the batch has ended, and the
+        errors of `JetStream.publish`.
         """
         self._check_open()
         sent = self._headers(headers, options, "")
@@ -101,9 +102,9 @@ class AtomicBatch:
         headers: HeadersLike | None = None,
         **options: Unpack[PublishOptions],
     ) -> PubAck:
-        """Stores the batch with this message as its last one; without a subject, as it is (server 2.14).
-        Raises as `add`; after RequestTimeoutError and ConnectionReconnectingError all is stored, or
-        nothing."""
+        """Stores the batch with this message as its last one; without a subject, stores it as it is
+        (server 2.14). Raises as `add`. After RequestTimeoutError and ConnectionReconnectingError,
+        either the whole batch is stored or nothing."""
         self._check_open()
         if not subject:
             if not self._count:
@@ -121,7 +122,7 @@ class AtomicBatch:
         return ack
 
     def discard(self) -> None:
-        """Ends it; nothing is stored. The server forgets it after ten seconds."""
+        """Ends the batch; nothing is stored. The server forgets the batch after ten seconds."""
         self._closed = self._closed or "discarded"
 
     def __enter__(self) -> AtomicBatch:
@@ -141,14 +142,14 @@ class AtomicBatch:
         return Headers([*asked.fields, *own.items()])
 
     def _settle(self, all_of_them: bool) -> None:
-        """Raises what has become of messages before."""
+        """Raises the error of an earlier message, if there is one."""
         while self._sent and (all_of_them or self._sent[0].done()):
             try:
                 stored = self._sent.popleft().result()
             except BaseException:
                 self._closed = "refused"
                 raise
-            if stored is not None:  # a server, or a stream, that takes the batch for plain messages
+            if stored is not None:  # the server or stream treats the batch as plain messages
                 self._closed = "refused"
                 raise UnsupportedError("an atomic batch", ATOMIC_SINCE, "")
 
@@ -164,10 +165,11 @@ def _read_step(subject: str, payload: bytes | None) -> PubAck | None:
 
 
 class FastBatch:
-    """Messages that a stream stores as they come, faster than one by one, and in order. Made by
-    `JetStream.fast_batch`; for one thread. A `with` block that ends without `commit` leaves stored what is.
+    """A batch of messages that a stream stores in order as they arrive, faster than single
+    publishes. Made by `JetStream.fast_batch`; for one thread. If a `with` block ends without
+    `commit`, the messages stored so far stay.
 
-    `stored` says how many messages are stored for sure.
+    `stored` is the number of messages that the server has confirmed as stored.
     """
 
     def __init__(self, api: API, flow: int = FLOW) -> None:
@@ -189,7 +191,7 @@ class FastBatch:
         self._closed = ""
 
     def __len__(self) -> int:
-        """How many messages it has."""
+        """The number of messages in the batch."""
         return self._count
 
     def add(
@@ -200,10 +202,10 @@ class FastBatch:
         headers: HeadersLike | None = None,
         **options: Unpack[PublishOptions],
     ) -> None:
-        """Adds a message; waits while too many are not acknowledged.
+        """Adds a message; waits while too many are unacknowledged.
 
-        Raises BatchPublishError, or another APIError, where the stream has refused a message or missed one;
-        RequestTimeoutError where it does not answer. `stored` messages are stored then.
+        Raises BatchPublishError, or another APIError, if the stream has refused or missed a
+        message, and RequestTimeoutError if it does not answer. `stored` messages are stored then.
         """
         self._send(subject, data, headers, options, _APPEND if self._count else _START)
         if self._count == 1:
@@ -220,8 +222,8 @@ class FastBatch:
         timeout: Timeout = TIMEOUT,
         **options: Unpack[PublishOptions],
     ) -> PubAck:
-        """Ends the batch with this message, or, without a subject, as it is, and returns when all is
-        stored. Raises as `add`."""
+        """Ends the batch with this message, or without a subject, as it is. Returns when all
+        messages are stored. Raises as `add`."""
         if not subject and not self._count:
             raise OptionError("subject", "must be given: the batch is empty")
         op = _COMMIT if subject else _COMMIT_WITHOUT
@@ -234,7 +236,7 @@ class FastBatch:
         return self._ack
 
     def close(self) -> None:
-        """Ends it; what is stored stays."""
+        """Ends the batch; stored messages stay."""
         self._closed = self._closed or "closed"
         self._replies.unsubscribe()
 
@@ -248,7 +250,7 @@ class FastBatch:
     def __del__(self) -> None:
         replies: Subscription | None = vars(self).get("_replies")
         if replies and not replies.closed:
-            self.close()  # first: a filter may turn the warning into an error
+            self.close()  # close first: a filter may turn the warning into an error
             text = f"unclosed fast batch, messages: {self._count}"
             warnings.warn(text, ResourceWarning, source=self)
 
@@ -271,8 +273,8 @@ class FastBatch:
         self._subject = subject
 
     def _wait(self, done: Callable[[], bool], timeout: Timeout) -> None:
-        """Takes replies until `done()`, and all that are there; at half time it asks for the last one
-        again."""
+        """Takes replies until `done()` and until no more are waiting; after half the time, asks the
+        server to repeat the last reply."""
         seconds = self._api.seconds(timeout)
         until = monotonic() + seconds / 2
         is_asked = False
@@ -290,8 +292,8 @@ class FastBatch:
                 self._take(msg)
 
     def _take(self, msg: Msg) -> None:
-        """Reads one reply. After `gap` and `err` the server ends the batch, and says how much of it is
-        stored."""
+        """Reads one reply. After `gap` or `err` the server ends the batch and reports how much of
+        it is stored."""
         if is_no_responders(msg):
             self._end(NoStreamResponseError(self._subject))
         answer = decode_object(msg.data, self._subject)
@@ -309,7 +311,7 @@ class FastBatch:
             self._end(self._error or api_error(answer["error"]))
         else:
             ack = read_ack(msg.data, self._subject)
-            if not ack.batch_id:  # a stream that takes it for a plain message
+            if not ack.batch_id:  # the stream treats it as a plain message
                 self._end(UnsupportedError("a fast batch", FAST_SINCE, ""))
             self.stored = ack.batch_count
             if self._error or ack.batch_count < self._count:

@@ -1,4 +1,4 @@
-"""`BlockingIterator`: what all readers of messages share, however they get them."""
+"""`BlockingIterator`: the common interface of all readers of messages."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _T = TypeVar("_T")
 
 
 class BlockingIterator(ABC, Generic[_T]):
-    """Iterates over what `next` returns, for as long as that takes, until MessagesClosedError; a `with` block
-    stops it at its end."""
+    """Iterates over the results of `next`, which may block, until MessagesClosedError; a `with`
+    block stops the iterator at its end."""
 
     @abstractmethod
     def next(self, timeout: float | None = None) -> _T:

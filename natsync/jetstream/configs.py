@@ -49,8 +49,8 @@ PriorityPolicy = Literal["none", "overflow", "pinned_client", "prioritized"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Placement(JSONObject):
-    """Where the servers of a stream should be: in this cluster, with all these tags; `preferred` names
-    the leader."""
+    """Where a stream is placed: on servers of this cluster that have all these tags. `preferred`
+    names the server to lead it."""
 
     _: KW_ONLY
     cluster: str = ""
@@ -60,7 +60,7 @@ class Placement(JSONObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SubjectTransform(JSONObject):
-    """Messages on subjects that match `src` get the subject that `dest` makes of it."""
+    """Stores messages whose subject matches `src` under the subject that `dest` makes of it."""
 
     src: str
     dest: str
@@ -68,8 +68,8 @@ class SubjectTransform(JSONObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RePublish(JSONObject):
-    """Stored messages on subjects that match `src` (empty: all) are published again, on the subject of
-    `dest`."""
+    """Publishes stored messages again if their subject matches `src` (empty: all), on the subject
+    that `dest` makes of it."""
 
     src: str = ""
     dest: str = ""
@@ -79,8 +79,8 @@ class RePublish(JSONObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ExternalStream(JSONObject):
-    """Access to a stream of another account or domain. `api` is the prefix of its API, without a last dot;
-    `deliver` the prefix of the subjects that its messages come on."""
+    """Access to a stream of another account or domain. `api` is the prefix of its API, without a
+    trailing dot; `deliver` is the prefix of the subjects on which its messages arrive."""
 
     api: str
     deliver: str = ""
@@ -93,7 +93,7 @@ class ExternalStream(JSONObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StreamConsumerSource(JSONObject):
-    """A durable consumer of the origin which a mirror or source reads from (ADR-60)."""
+    """The durable consumer of the origin that a mirror or source reads from (ADR-60)."""
 
     name: str = ""
     deliver_subject: str = ""
@@ -124,10 +124,10 @@ class ConsumerLimits(JSONObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StreamConfig(JSONObject):
-    """A stream. -1 is no limit, 0 seconds is no limit or the server's choice. Without `subjects`,
-    `mirror` or `sources`, its subject is its name.
+    """A stream. -1 means no limit; 0 seconds means no limit or the server's default. Without
+    `subjects`, `mirror` or `sources`, its subject is its name.
 
-    `max_age`, `duplicate_window` and `subject_delete_marker_ttl` are seconds.
+    `max_age`, `duplicate_window` and `subject_delete_marker_ttl` are in seconds.
     """
 
     name: str
@@ -173,12 +173,13 @@ class StreamConfig(JSONObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ConsumerConfig(JSONObject):
-    """A consumer: durable with a `durable_name`; else ephemeral, with a `name` of yours or of the
-    server's. With a `deliver_subject` it is a push consumer.
+    """A consumer. With a `durable_name` it is durable; otherwise it is ephemeral, named `name` or
+    by the server. With a `deliver_subject` it is a push consumer.
 
-    0 leaves a limit or time to the server, -1 is no limit. `ack_wait`, `backoff`, `idle_heartbeat`,
-    `inactive_threshold`, `max_expires` and `priority_timeout` are seconds, `rate_limit_bps` is bits a
-    second. Messages are acknowledged one by one unless `ack_policy` says otherwise.
+    0 leaves a limit or time to the server, -1 means no limit. `ack_wait`, `backoff`,
+    `idle_heartbeat`, `inactive_threshold`, `max_expires` and `priority_timeout` are in seconds,
+    `rate_limit_bps` is in bits per second. Messages are acknowledged one by one unless `ack_policy`
+    says otherwise.
     """
 
     always: ClassVar[frozenset[str]] = frozenset({"ack_policy"})  # the server's default is none

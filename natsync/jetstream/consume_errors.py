@@ -1,4 +1,4 @@
-"""Every exception of messages that are read from consumers, and acknowledged."""
+"""The exceptions of reading messages from consumers, and of acknowledging them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ __all__ = [
 
 
 class NotJSMessageError(JetStreamError, ValueError):
-    """A message whose reply subject is not an acknowledgement subject: no consumer has delivered it."""
+    """The reply subject of the message is not an acknowledgement subject: no consumer has delivered
+    the message."""
 
     reply: str
 
@@ -36,7 +37,7 @@ class NotJSMessageError(JetStreamError, ValueError):
 
 
 class MsgAlreadyAckdError(JetStreamError):
-    """A second acknowledgement of one message; `reply` is its acknowledgement subject."""
+    """The message is already acknowledged; `reply` is its acknowledgement subject."""
 
     reply: str
 
@@ -45,7 +46,7 @@ class MsgAlreadyAckdError(JetStreamError):
 
 
 class CantAckIfConsumerAckNoneError(JetStreamError):
-    """An acknowledgement of a message whose consumer has ack policy `none`, as ordered consumers
+    """The message cannot be acknowledged: its consumer has ack policy `none`, as ordered consumers
     have."""
 
     subject: str
@@ -57,7 +58,7 @@ class CantAckIfConsumerAckNoneError(JetStreamError):
 
 
 class ConsumingError(JetStreamError):
-    """The base of what can happen to a reader of `consumer` of `stream`."""
+    """The base of the errors of reading from `consumer` of `stream`."""
 
     stream: str
     consumer: str
@@ -70,13 +71,13 @@ class ConsumingError(JetStreamError):
 
 
 class MessagesClosedError(ConsumingError):
-    """`next` on a reader of messages after `stop`, or after `drain` once nothing is left."""
+    """The reader was stopped, or drained and nothing is left."""
 
     _problem = "was stopped"
 
 
 class ConcurrentReadError(ConsumingError):
-    """A second thread takes a message from a reader that keeps their order."""
+    """A second thread called a reader that keeps messages in order, while another one waits."""
 
     _problem = "keeps the order of messages for one thread at a time, and another one waits"
 
@@ -88,7 +89,7 @@ class ConsumerDeletedError(ConsumingError):
 
 
 class ConsumerLeadershipChangedError(ConsumingError):
-    """The consumer has another leader; requests that the old one had are void."""
+    """The consumer has a new leader; requests to the old one are void."""
 
     _problem = "has a new leader"
 
@@ -100,7 +101,7 @@ class ConsumerNotReachableError(ConsumingError):
 
 
 class ServerShutdownError(ConsumingError):
-    """The server that led the consumer shuts down; requests that it had are void."""
+    """The server that led the consumer is shutting down; its requests are void."""
 
     _problem = "lost its leader, a server that shuts down"
 
@@ -118,14 +119,14 @@ class NotPushConsumerError(ConsumingError):
 
 
 class PinIdMismatchError(ConsumingError):
-    """The server has taken the messages of the priority group from this client: another client may
-    get them now."""
+    """The server has unpinned this client from the priority group: another client may now get its
+    messages."""
 
     _problem = "has unpinned this client"
 
 
 class NoHeartbeatError(ConsumingError):
-    """Nothing came from the consumer for `seconds`, not even the heartbeats that were asked for."""
+    """Nothing arrived from the consumer for `seconds`, not even the requested heartbeats."""
 
     seconds: float
 
@@ -136,8 +137,7 @@ class NoHeartbeatError(ConsumingError):
 
 
 class SequenceGapError(ConsumingError):
-    """Messages were lost on the way: the consumer's sequence is `found` where `expected` was
-    due."""
+    """Messages were lost on the way: the consumer's sequence is `found` instead of `expected`."""
 
     expected: int
     found: int
@@ -150,7 +150,8 @@ class SequenceGapError(ConsumingError):
 
 
 class PullRefusedError(ConsumingError):
-    """The consumer refused a request for messages; `status` and `text` are what the server said."""
+    """The consumer refused a request for messages; `status` and `text` are from the server's
+    response."""
 
     status: int
     text: str
@@ -163,14 +164,14 @@ class PullRefusedError(ConsumingError):
 
 
 class StreamReplacedError(ConsumingError):
-    """The stream of an ordered reader is not the one that it has read: it was deleted and created again,
-    and is read from its beginning; or it has lost its last messages, and those that follow are read.
-    """
+    """The stream is not the one that the ordered reader has read so far. Either it was deleted and
+    created again, and is read from its beginning; or it has lost its last messages, and reading
+    continues after those that remain."""
 
     _problem = "is not what it was: it was created again, or has lost its last messages"
 
 
-# Tracebacks and pickles name the place where users import these from.
+# Tracebacks and pickles name the package from which users import these.
 for _found in list(globals().values()):
     if isinstance(_found, type) and issubclass(_found, Error) and _found.__module__ == __name__:
         _found.__module__ = "natsync.jetstream"

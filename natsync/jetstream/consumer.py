@@ -43,11 +43,11 @@ _PULL = PullOptions.__optional_keys__
 _Options = TypeVar("_Options", GroupOptions, PullOptions)
 
 _FOREVER = float("inf")
-_MANY = 1_000_000  # messages at most of a fetch that is limited by bytes (ADR-37)
+_MANY = 1_000_000  # the most messages of a fetch that is limited by bytes (ADR-37)
 
 
 def pull_source(api: API, info: ConsumerInfo) -> PullSource:
-    """The consumer as its readers need it."""
+    """Returns the consumer in the form that its readers need."""
     stream, name = info.stream_name, info.name
 
     def check(timeout: float) -> None:
@@ -56,7 +56,7 @@ def pull_source(api: API, info: ConsumerInfo) -> PullSource:
         except (ConsumerNotFoundError, StreamNotFoundError) as error:
             raise ConsumerDeletedError(stream, name) from error
         except (APIError, RequestTimeoutError, NoRespondersError, ConnectionError):
-            pass  # nobody can tell at the moment
+            pass  # the server does not say at the moment
 
     return PullSource(
         api.core,
@@ -70,12 +70,12 @@ def pull_source(api: API, info: ConsumerInfo) -> PullSource:
 
 
 class Consumer:
-    """A pull consumer. Any number of threads may call anything.
+    """A pull consumer. Any number of threads may use it.
 
-    Messages are acknowledged by whoever takes them; one that is not comes again after `ack_wait`.
-    `info`, `fetch` and the like wait as long as the context does unless they are given a `timeout`
-    in seconds; None is for ever. A consumer with a priority group is pulled from under its first
-    group unless `group` says which.
+    Messages are acknowledged by whoever takes them; an unacknowledged message is delivered again
+    after `ack_wait`. `info`, `fetch` and similar calls have the timeout of the context unless they
+    are given a `timeout` in seconds; None waits for ever. A consumer with priority groups is pulled
+    from under its first group unless `group` names another.
     """
 
     def __init__(self, api: API, info: ConsumerInfo) -> None:
@@ -143,8 +143,9 @@ class Consumer:
         heartbeat: float | None = None,
         **options: Unpack[GroupOptions],
     ) -> MessageBatch:
-        """Does as `fetch`, for as many messages as fit into `max_bytes` bytes with their subjects,
-        reply subjects and headers. Raises PullRefusedError if the next message alone is larger."""
+        """Fetches as `fetch` does, but as many messages as fit into `max_bytes` bytes with their
+        subjects, reply subjects and headers. Raises PullRefusedError if the next message alone is
+        larger."""
         check_count(max_bytes=max_bytes)
         if max_bytes < 1:
             raise OptionError("max_bytes", "must be at least 1")

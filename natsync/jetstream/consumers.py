@@ -1,8 +1,9 @@
-"""Creates, changes, pauses and deletes consumers, for the objects that represent streams and consumers.
+"""Creates, changes, pauses and deletes consumers, for the objects that represent streams and
+consumers.
 
-A consumer with a name and one filter is created on a subject that ends with both, so that
-permissions can be given by filter; with several filters, or none, the subject ends with the name;
-without a name, with the stream (server 2.9; nats-server: server/jetstream_api.go).
+The subject of the create request depends on the configuration. With a name and one filter it ends
+with both, so that permissions can be granted by filter; with several filters or none, it ends with
+the name; without a name, with the stream (server 2.9; nats-server: server/jetstream_api.go).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def create_consumer(
     action: Action = "",
     timeout: Timeout = TIMEOUT,
 ) -> ConsumerInfo:
-    """The consumer that `config` asks for. Servers before 2.10 take every action for ""."""
+    """Creates or updates the consumer in `config`. Servers before 2.10 treat every action as ""."""
     check_kind(ConsumerConfig, config=config)
     api.check_supported(config)
     call = f"CONSUMER.CREATE.{check_stream_name(stream)}"
@@ -46,7 +47,7 @@ def create_consumer(
     if name:
         call += f".{check_consumer_name(name)}"
         only = config.filter_subject
-        # One with wildcards is not a subject to publish to; the server takes it from the body.
+        # A subject to publish to has no wildcards: the server takes such a filter from the body.
         if only and not config.filter_subjects and not {"*", ">"} & {*only}:
             call += f".{only}"
     body = {"stream_name": stream, "config": config.to_json(), "action": action}
@@ -56,7 +57,7 @@ def create_consumer(
 
 
 def consumer_info(api: API, stream: str, name: str, timeout: Timeout = TIMEOUT) -> ConsumerInfo:
-    """What the server says of a consumer now."""
+    """Asks the server for the `ConsumerInfo`."""
     call = _call("INFO", stream, name)
     return ConsumerInfo.from_json(api.request(call, timeout=timeout), api.subject(call))
 
@@ -67,7 +68,7 @@ def delete_consumer(api: API, stream: str, name: str) -> None:
 
 
 def pause_consumer(api: API, stream: str, name: str, until: datetime | None) -> PauseInfo:
-    """Pauses a consumer until then; None resumes it."""
+    """Pauses a consumer until the time `until`; None resumes it."""
     api.need("pausing a consumer", "2.11")
     call = _call("PAUSE", stream, name)
     body = None if until is None else {"pause_until": format_time(check_time("until", until))}
@@ -75,13 +76,13 @@ def pause_consumer(api: API, stream: str, name: str, until: datetime | None) -> 
 
 
 def unpin_consumer(api: API, stream: str, name: str, group: str) -> None:
-    """Takes the pin from the client that holds it, so that another one gets it."""
+    """Unpins the client of a priority group, so that another client can be pinned."""
     api.need("unpinning a consumer", "2.11")
     api.request(_call("UNPIN", stream, name), {"group": group})
 
 
 def reset_consumer(api: API, stream: str, name: str, seq: int) -> ConsumerInfo:
-    """Moves a consumer to a sequence of the stream; 0 is the one after its acknowledgement
+    """Moves a consumer to a sequence of the stream; 0 means the sequence after its acknowledgement
     floor."""
     api.need("resetting a consumer", "2.14")
     call = _call("RESET", stream, name)

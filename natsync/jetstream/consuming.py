@@ -52,10 +52,10 @@ def check_handler(handler: object, workers: int = 1) -> None:
 
 
 class ConsumeContext:
-    """Threads at work on messages, until `stop` or `drain`; a `with` block stops them.
+    """The threads that handle messages, until `stop` or `drain`; a `with` block stops them.
 
-    Made by `consume`. It ends by itself when the consumer is deleted, or the client closed; then
-    `error` says so. `Client.close` waits for its handlers, as for those of subscriptions.
+    Made by `consume`. They also end when the consumer is deleted or the client closed; `error` is
+    then the reason. `Client.close` waits for the handlers, as for those of subscriptions.
     """
 
     def __init__(
@@ -72,13 +72,13 @@ class ConsumeContext:
         self._on_error = on_error
         self._name = name
         self._error: Error | None = None
-        # The threads that handle a message; in single operations, which are atomic.
+        # The threads that are handling a message; accessed in single operations, which are atomic.
         self._busy: dict[int, None] = {}
         self._threads: list[threading.Thread] = []
         try:
             for _ in range(workers):
                 self._threads.append(core.start_thread(f"consume-{name}", self._run, drained=True))
-        except BaseException:  # the system has no more threads, or an interrupt
+        except BaseException:  # the system cannot start another thread, or an interrupt
             reader.stop()
             raise
 
@@ -91,7 +91,7 @@ class ConsumeContext:
                 try:
                     self._handler(msg)
                 except PROGRAM_ERRORS as error:
-                    # The rim: whatever the user's code raises is reported.
+                    # The boundary to user code: every exception is reported.
                     failure = HandlerError(msg.subject)
                     failure.__cause__ = error
                     report(failure, self._on_error)
@@ -112,15 +112,15 @@ class ConsumeContext:
 
     @property
     def running(self) -> bool:
-        """Whether any of its threads is alive."""
+        """Whether any of the threads is alive."""
         return any(thread.is_alive() for thread in self._threads)
 
     def stop(self, timeout: float | None = DRAIN_TIMEOUT) -> int:
-        """Ends it after the messages that are being handled now. Returns the number of
-        messages that had come and are left; those are delivered again after `ack_wait`.
+        """Ends the threads after the messages that are being handled now. Returns the number of
+        messages that had arrived and are not handled; they are delivered again after `ack_wait`.
 
-        Raises DrainTimeoutError where handlers run for longer than `timeout` seconds. Called by its
-        own handler, it does not wait for that one.
+        Raises DrainTimeoutError if handlers run for longer than `timeout` seconds. If a handler
+        calls it, it does not wait for that handler.
         """
         seconds = wait_time(timeout)
         left = self._reader.stop()
@@ -128,10 +128,10 @@ class ConsumeContext:
         return left
 
     def drain(self, timeout: float | None = DRAIN_TIMEOUT) -> None:
-        """Ends it after all messages that the server has sent are handled.
+        """Ends the threads after all messages that the server has sent are handled.
 
-        Raises DrainTimeoutError where that takes longer than `timeout` seconds; then it is stopped,
-        and the error says how many are left.
+        Raises DrainTimeoutError if that takes longer than `timeout` seconds; the threads are then
+        stopped, and the error says how many messages are left.
         """
         seconds = wait_time(timeout)
         until = monotonic() + seconds
@@ -140,8 +140,8 @@ class ConsumeContext:
             self._join(0.0, seconds, self._reader.stop())
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until it has ended; returns whether it did within `timeout` seconds. Raises the
-        error that ended it, unless that was `stop` or `drain`."""
+        """Waits until all threads have ended; returns whether they did within `timeout` seconds.
+        Raises the error that ended them, unless they ended by `stop` or `drain`."""
         if not self._wait(monotonic() + wait_time(timeout)):
             return False
         if self._error:

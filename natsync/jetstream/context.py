@@ -1,7 +1,7 @@
-"""`JetStream`: streams, consumers and publishing, by way of one connection.
+"""`JetStream`: streams, consumers and publishing over one connection.
 
-https://docs.nats.io/nats-concepts/jetstream. Every call is a request to the server and may be made from
-any thread.
+https://docs.nats.io/nats-concepts/jetstream. Every call is a request to the server and may be made
+from any thread.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ __all__ = ["JetStream"]
 
 
 PUBLISH_WINDOW = 4000
-"""Messages without acknowledgement (nats.go: defaultAsyncPubAckInflight)."""
+"""The most messages that may wait for their acknowledgement (nats.go:
+defaultAsyncPubAckInflight)."""
 
 
 class JetStream:
-    """JetStream of one account, for any number of threads. Made by `Client.jetstream`.
+    """The JetStream of one account. Any number of threads may use it. Made by `Client.jetstream`.
 
-    A request raises APIError, or a subclass for its err_code, for what the server refuses;
-    JetStreamNotEnabledError where there is no JetStream; RequestTimeoutError; and what `Client.request`
-    raises. Making one costs nothing: another timeout is another context.
+    A request raises APIError, or a subclass for its err_code, if the server refuses it;
+    JetStreamNotEnabledError if there is no JetStream; RequestTimeoutError; and the errors of
+    `Client.request`. A context is cheap to make: for another timeout, make another context.
     """
 
     def __init__(
@@ -67,32 +68,32 @@ class JetStream:
 
     @property
     def api(self) -> API:
-        """The requests themselves, for what stands on JetStream."""
+        """The JetStream API, for classes that build on JetStream."""
         return self._api
 
     def account_info(self) -> AccountInfo:
-        """What the account uses, and may use."""
+        """Asks the server for the account's usage and limits."""
         return AccountInfo.from_json(self._api.request("INFO"), self._api.subject("INFO"))
 
     def create_stream(self, config: StreamConfig) -> Stream:
-        """A new stream, or the one that is there with the same configuration; StreamNameInUseError where
-        it has another one."""
+        """Creates a stream, or returns the existing one if it has the same configuration. Raises
+        StreamNameInUseError if its configuration differs."""
         return self._configure("CREATE", config)
 
     def update_stream(self, config: StreamConfig) -> Stream:
-        """The stream of that name with this configuration, which replaces all of the old one: change
-        `stream.info().config` with `dataclasses.replace`. Raises StreamNotFoundError."""
+        """Replaces the whole configuration of a stream. To change some fields, pass
+        `stream.info().config` changed with `dataclasses.replace`. Raises StreamNotFoundError."""
         return self._configure("UPDATE", config)
 
     def create_or_update_stream(self, config: StreamConfig) -> Stream:
-        """The stream of that name with this configuration, whether it was there or not."""
+        """Creates a stream, or replaces the configuration of an existing one."""
         try:
             return self.update_stream(config)
         except StreamNotFoundError:
             return self.create_stream(config)
 
     def stream(self, name: str) -> Stream:
-        """The stream of that name. Raises StreamNotFoundError."""
+        """Returns the stream of that name. Raises StreamNotFoundError."""
         return Stream(self._api, stream_info(self._api, name))
 
     def delete_stream(self, name: str) -> None:
@@ -102,24 +103,25 @@ class JetStream:
     def restore_stream(
         self, info: StreamInfo, file: BinaryIO, *, timeout: Timeout = TIMEOUT
     ) -> Stream:
-        """A new stream from a snapshot: from its binary file, and the `info` that `Stream.snapshot`
-        returned, of which configuration and state count.
+        """Creates a stream from a snapshot: its binary file, and the `info` that `Stream.snapshot`
+        returned, of which only the configuration and state are used.
 
-        `timeout` is the longest wait for each answer; the last one comes when all is stored. Raises
-        APIError where the stream exists, or the file is damaged or cut short; in that case servers may
-        keep the part of the stream that they have read.
+        `timeout` limits the wait for each response; the last one arrives when everything is stored.
+        Raises APIError if the stream exists, or if the file is damaged or truncated; in the latter
+        case servers may keep the part of the stream that they have read.
         """
         return Stream(self._api, restore_stream(self._api, info, file, timeout))
 
     def streams(self, subject: str = "") -> Iterator[StreamInfo]:
-        """Every stream, or every one with a subject that overlaps with `subject`; asked for in pages, as
-        the iteration goes on. Those that have no leader at the moment are not among them, other than in
-        `stream_names`."""
+        """Iterates over all streams, or those with a subject that overlaps `subject`; requests each
+        page when the iteration reaches it. Streams without a leader at the moment are left out;
+        `stream_names` includes them."""
         body = {"subject": subject} if subject else {}
         return self._api.pages("STREAM.LIST", "streams", StreamInfo.from_json, **body)
 
     def stream_names(self, subject: str = "") -> Iterator[str]:
-        """The names of the same streams."""
+        """Iterates over the names of all streams, or those with a subject that overlaps
+        `subject`."""
         body = {"subject": subject} if subject else {}
         return self._api.pages("STREAM.NAMES", "streams", read_name, **body)
 
@@ -135,14 +137,16 @@ class JetStream:
         """Publishes a message, and returns when its stream has stored it. For `options` see
         PublishOptions.
 
-        Raises APIError, or a subclass for its err_code, for what the stream refuses: nothing is stored
-        then; NoStreamResponseError where no stream has the subject, after two more attempts;
-        InvalidPubAckError where somebody else answers; and what `Client.request` raises. After
-        RequestTimeoutError and ConnectionReconnectingError the message may be stored or not: publish it
-        again, with the same `msg_id`. With one, it is published again until the timeout, while there is
-        no connection, or the server lists a stream that takes it and the stream has no leader. Where the
-        stream then has something else than what is expected, that may be the message itself: the first of
-        the two errors is raised.
+        Raises APIError, or a subclass for its err_code, if the stream refuses the message, which is
+        then not stored; NoStreamResponseError if no stream has the subject, after two more
+        attempts; InvalidPubAckError if something other than JetStream answers; and the errors of
+        `Client.request`. After RequestTimeoutError and ConnectionReconnectingError the message may
+        or may not be stored: publish it again with the same `msg_id`.
+
+        A message with a `msg_id` is published again until the timeout while there is no connection,
+        or while the server lists a stream for its subject but that stream has no leader. If the
+        stream then refuses it because an expectation does not hold, an earlier attempt may be the
+        cause, as it may have been stored: the error of that attempt is raised.
         """
         return publish(self._api, subject, data, headers, timeout, options)
 
@@ -158,68 +162,73 @@ class JetStream:
         """Publishes a message, and returns the future of its acknowledgement. For `options` see
         PublishOptions.
 
-        While `publish_window` messages are not acknowledged it waits, up to `publish_stall` seconds, then
-        it raises TooManyStalledMsgsError. The future fails with what `publish` raises; a lost connection
-        fails all that have no `msg_id`, while those that have one are published again until their
-        timeout. Functions passed to `add_done_callback` run on the callback thread.
+        While `publish_window` messages are unacknowledged, it waits up to `publish_stall` seconds,
+        then raises TooManyStalledMsgsError. The future fails with the errors of `publish`. If the
+        connection is lost, all unacknowledged messages without a `msg_id` fail; those with a
+        `msg_id` are published again until their timeout. Functions passed to `add_done_callback`
+        run on the callback thread.
         """
         return self._window.publish(subject, data, headers, timeout, options)
 
     @property
     def publish_async_pending(self) -> int:
-        """How many messages of `publish_async` have neither an acknowledgement nor an error."""
+        """The number of messages of `publish_async` that have neither an acknowledgement nor an
+        error."""
         return self._window.pending
 
     def wait_all(self, timeout: Timeout = TIMEOUT) -> bool:
-        """Waits until every message of `publish_async` has an acknowledgement or an error, up to
-        `timeout` seconds; returns whether that is so. The futures say what became of each."""
+        """Waits up to `timeout` seconds until every message of `publish_async` has an
+        acknowledgement or an error; returns whether all have. The futures hold the individual
+        results."""
         return self._window.wait(self._api.seconds(timeout))
 
     def atomic_batch(self) -> AtomicBatch:
-        """A batch of up to 1000 messages that one stream stores together or not at all (server 2.12; stream
-        `allow_atomic`)."""
+        """Returns an empty batch of up to 1000 messages, which one stream stores all together or
+        not at all (server 2.12; stream `allow_atomic`)."""
         return AtomicBatch(self._api)
 
     def fast_batch(self, flow: int = FLOW) -> FastBatch:
-        """A batch of any number of messages that one stream stores as they come, with one acknowledgement
-        for up to `flow` of them (server 2.14; stream `allow_batched`)."""
+        """Returns an empty batch of any number of messages, which one stream stores as they arrive,
+        with one acknowledgement for up to `flow` messages (server 2.14; stream `allow_batched`)."""
         return FastBatch(self._api, flow)
 
     def consumer(self, stream: str, name: str) -> Consumer:
-        """A consumer that exists. Raises ConsumerNotFoundError, StreamNotFoundError."""
+        """Returns an existing consumer. Raises ConsumerNotFoundError and StreamNotFoundError."""
         return Consumer(self._api, consumer_info(self._api, stream, name))
 
     def ordered_consumer(
         self, stream: str, config: ConsumerConfig | None = None
     ) -> OrderedConsumer:
-        """A reader of a stream that keeps the order and needs no acknowledgements. `config` says where it
-        begins, and selects subjects; it has no name. Asks nobody yet."""
+        """Returns a reader that delivers the messages of a stream in order, without
+        acknowledgements. `config` says where it begins and selects subjects; it must not name the
+        consumer. Sends no request."""
         return OrderedConsumer(self._api, stream, config or ConsumerConfig())
 
     def push_consumer(self, stream: str, name: str) -> PushConsumer:
-        """A consumer that exists and has a deliver subject. Raises ConsumerNotFoundError,
+        """Returns an existing consumer that has a deliver subject. Raises ConsumerNotFoundError and
         NotPushConsumerError."""
         return PushConsumer(self._api, consumer_info(self._api, stream, name))
 
-    # Key-value buckets and object stores stand on this; they are imported by who uses them.
+    # Key-value buckets and object stores build on this class: they are imported when first used.
 
     def key_value(self, bucket: str) -> KeyValue:
-        """The key-value bucket of that name. Raises `natsync.kv.BucketNotFoundError`."""
+        """Returns the key-value bucket of that name. Raises `natsync.kv.BucketNotFoundError`."""
         with late_import:
             from ..kv import open_bucket
 
         return open_bucket(self, bucket)
 
     def create_key_value(self, config: KeyValueConfig | str) -> KeyValue:
-        """A new key-value bucket, or the one that is there with the same configuration; a name stands for
-        one with all defaults. Raises `natsync.kv.BucketExistsError` where it has another one."""
+        """Creates a key-value bucket, or returns the existing one if it has the same configuration.
+        A name alone stands for a configuration of defaults. Raises `natsync.kv.BucketExistsError`
+        if the configuration differs."""
         with late_import:
             from ..kv import create_bucket
 
         return create_bucket(self, config)
 
     def update_key_value(self, config: KeyValueConfig) -> KeyValue:
-        """The key-value bucket of that name with this configuration, which replaces the old one. Raises
+        """Replaces the configuration of a key-value bucket. Raises
         `natsync.kv.BucketNotFoundError`."""
         with late_import:
             from ..kv import update_bucket
@@ -227,7 +236,7 @@ class JetStream:
         return update_bucket(self, config)
 
     def create_or_update_key_value(self, config: KeyValueConfig | str) -> KeyValue:
-        """The key-value bucket of that name with this configuration, whether it was there or not."""
+        """Creates a key-value bucket, or replaces the configuration of an existing one."""
         with late_import:
             from ..kv import create_or_update_bucket
 
@@ -241,37 +250,38 @@ class JetStream:
         delete_bucket(self, bucket)
 
     def key_values(self) -> Iterator[KeyValueStatus]:
-        """The status of every key-value bucket, mirrors included."""
+        """Iterates over the statuses of all key-value buckets, mirrors included."""
         with late_import:
             from ..kv import bucket_statuses
 
         return bucket_statuses(self)
 
     def key_value_names(self) -> Iterator[str]:
-        """The names of the same buckets."""
+        """Iterates over the names of all key-value buckets, mirrors included."""
         with late_import:
             from ..kv import bucket_names
 
         return bucket_names(self)
 
     def object_store(self, store: str) -> ObjectStore:
-        """The object store of that name. Raises `natsync.object_store.StoreNotFoundError`."""
+        """Returns the object store of that name. Raises
+        `natsync.object_store.StoreNotFoundError`."""
         with late_import:
             from ..object_store import open_store
 
         return open_store(self, store)
 
     def create_object_store(self, config: ObjectStoreConfig | str) -> ObjectStore:
-        """A new object store, or the one that is there with the same configuration; a name stands for one
-        with all defaults. Raises `natsync.object_store.StoreExistsError` where it has another one.
-        """
+        """Creates an object store, or returns the existing one if it has the same configuration. A
+        name alone stands for a configuration of defaults. Raises
+        `natsync.object_store.StoreExistsError` if the configuration differs."""
         with late_import:
             from ..object_store import create_store
 
         return create_store(self, config)
 
     def update_object_store(self, config: ObjectStoreConfig) -> ObjectStore:
-        """The object store of that name with this configuration, which replaces the old one. Raises
+        """Replaces the configuration of an object store. Raises
         `natsync.object_store.StoreNotFoundError`."""
         with late_import:
             from ..object_store import update_store
@@ -279,7 +289,7 @@ class JetStream:
         return update_store(self, config)
 
     def create_or_update_object_store(self, config: ObjectStoreConfig | str) -> ObjectStore:
-        """The object store of that name with this configuration, whether it was there or not."""
+        """Creates an object store, or replaces the configuration of an existing one."""
         with late_import:
             from ..object_store import create_or_update_store
 
@@ -293,14 +303,14 @@ class JetStream:
         delete_store(self, store)
 
     def object_stores(self) -> Iterator[ObjectStoreStatus]:
-        """The status of every object store."""
+        """Iterates over the statuses of all object stores."""
         with late_import:
             from ..object_store import store_statuses
 
         return store_statuses(self)
 
     def object_store_names(self) -> Iterator[str]:
-        """The names of the same stores."""
+        """Iterates over the names of all object stores."""
         with late_import:
             from ..object_store import store_names
 
@@ -311,7 +321,7 @@ class JetStream:
         self._api.check_supported(config)
         call = f"STREAM.{verb}.{check_stream_name(config.name)}"
         response = self._api.request(call, config.to_json())
-        response.pop("did_create", None)  # it is true where the stream was there before, too
+        response.pop("did_create", None)  # true even if the stream already existed
         info = StreamInfo.from_json(response, self._api.subject(call))
         check_kept(config, info.config)
         return Stream(self._api, info)

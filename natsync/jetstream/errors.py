@@ -1,7 +1,8 @@
-"""Every exception that JetStream adds to those of `natsync`; all are `JetStreamError`.
+"""The exceptions that JetStream adds to those of `natsync`; all are subclasses of `JetStreamError`.
 
-What the server answers becomes an `APIError` with its code, err_code and description; the err_codes that
-programs act on have a class of their own. Numbers as in nats-server: server/errors.json.
+An error response of the server becomes an `APIError` with its code, err_code and description; the
+err_codes that programs act on have their own classes. The numbers are those of nats-server:
+server/errors.json.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ class JetStreamError(Facts):
 
 
 class APIError(JetStreamError):
-    """The server refused a request or a published message. `code` is like a status of HTTP, `err_code`
-    the stable number of the error, `description` the server's words."""
+    """The server refused a request or a published message. `code` resembles an HTTP status,
+    `err_code` is the stable number of the error, and `description` is the server's text."""
 
     code: int
     err_code: int
@@ -79,16 +80,16 @@ class JetStreamUnavailableError(APIError):
 
 
 class InsufficientResourcesError(APIError):
-    """The account's or the server's limit of memory or storage does not allow it."""
+    """The account's or the server's limit of memory or storage is reached."""
 
 
 class TooManyRequestsError(APIError):
-    """The server sheds load: publish more slowly, and again."""
+    """The server sheds load: publish more slowly, and try again."""
 
 
 class RequiredAPILevelError(APIError):
-    """The server's JetStream API level is below what the request header `Nats-Required-Api-Level`
-    demands."""
+    """The server's JetStream API level is below that in the request header
+    `Nats-Required-Api-Level`."""
 
 
 class StreamNotFoundError(APIError):
@@ -144,7 +145,8 @@ class WrongLastSequenceError(APIError):
 
     @property
     def last_seq(self) -> int | None:
-        """The actual last sequence; None where the server does not say it, as replicated streams do not."""
+        """The actual last sequence; None if the server does not report it, as for replicated
+        streams."""
         found = re.fullmatch(r"wrong last sequence: (\d{1,20})", self.description)
         return int(found[1]) if found else None
 
@@ -154,7 +156,7 @@ class WrongLastMsgIdError(APIError):
 
 
 class WrongStreamError(APIError):
-    """The message was stored in no stream: the one of its subject is not the expected one."""
+    """The message was not stored: the stream of its subject is not the expected one."""
 
 
 class DuplicateMsgIdError(APIError):
@@ -162,19 +164,20 @@ class DuplicateMsgIdError(APIError):
 
 
 class MessageTTLError(APIError):
-    """The stream allows no TTL of messages, or not this one."""
+    """The stream does not allow message TTLs, or not this one."""
 
 
 class ScheduleError(APIError):
-    """The stream allows no scheduled messages, or not this schedule."""
+    """The stream does not allow scheduled messages, or not this schedule."""
 
 
 class BatchPublishError(APIError):
-    """A batch was refused: the stream allows none, it is incomplete, too large, or was abandoned."""
+    """The batch was refused: the stream does not allow batches, or the batch is incomplete, too
+    large or abandoned."""
 
 
 class BatchClosedError(JetStreamError, RuntimeError):
-    """A call on a batch that has ended: committed, discarded, closed or refused, as `end` says."""
+    """The batch has ended: `end` says whether it was committed, discarded, closed or refused."""
 
     end: str
 
@@ -190,7 +193,7 @@ class NoStreamResponseError(NoRespondersError, JetStreamError):
 
 
 class NoDirectGetError(JetStreamError):
-    """Nobody answers a direct get: there is no such stream, or it has no `allow_direct`."""
+    """Nobody answers a direct get: there is no such stream, or it does not have `allow_direct`."""
 
     stream: str
 
@@ -199,8 +202,8 @@ class NoDirectGetError(JetStreamError):
 
 
 class TooManyStalledMsgsError(JetStreamError, TimeoutError):
-    """As many published messages as allowed wait for their acknowledgement, and none came in `stall`
-    seconds."""
+    """The limit of unacknowledged messages is reached, and no acknowledgement arrived within
+    `stall` seconds."""
 
     pending: int
     stall: float
@@ -210,7 +213,8 @@ class TooManyStalledMsgsError(JetStreamError, TimeoutError):
 
 
 class UnsupportedError(JetStreamError):
-    """The server is too old for `feature`: it needs nats-server `needed`, and is `version`."""
+    """The server is too old for `feature`: it has `version`, and nats-server `needed` is
+    required."""
 
     feature: str
     needed: str
@@ -222,7 +226,7 @@ class UnsupportedError(JetStreamError):
 
 
 class InvalidResponseError(JetStreamError):
-    """A response that JetStream does not send: a responder that is not a JetStream server has the subject."""
+    """The response is not one of JetStream: some other responder listens on the subject."""
 
     subject: str
     reason: str
@@ -232,12 +236,12 @@ class InvalidResponseError(JetStreamError):
 
 
 class InvalidPubAckError(InvalidResponseError):
-    """The response to a published message is not an acknowledgement of JetStream: somebody else listens on
-    its subject."""
+    """The response to a published message is not a JetStream acknowledgement: something else
+    listens on its subject."""
 
 
 class SnapshotError(JetStreamError):
-    """The server did not send the whole snapshot of `stream`, for this `reason`."""
+    """The server did not send the whole snapshot of `stream`; `reason` says why."""
 
     stream: str
     reason: str
@@ -247,7 +251,7 @@ class SnapshotError(JetStreamError):
 
 
 class InvalidNameError(JetStreamError, ValueError):
-    """A name that nothing in JetStream can have; nothing was sent."""
+    """Nothing in JetStream can have this name; nothing was sent."""
 
     name: str
     reason: str
@@ -257,14 +261,14 @@ class InvalidNameError(JetStreamError, ValueError):
 
 
 class InvalidStreamNameError(InvalidNameError):
-    """A name that no stream can have."""
+    """No stream can have this name."""
 
     def __str__(self) -> str:
         return f"invalid stream name {self.name[:_SHOWN]!r}: {self.reason}"
 
 
 class InvalidConsumerNameError(InvalidNameError):
-    """A name that no consumer can have."""
+    """No consumer can have this name."""
 
     def __str__(self) -> str:
         return f"invalid consumer name {self.name[:_SHOWN]!r}: {self.reason}"
@@ -304,7 +308,7 @@ _T = TypeVar("_T", int, str)
 
 
 def api_error(error: object) -> APIError:
-    """The exception for `error`, the object under that key of a response."""
+    """Returns the exception for `error`, the value under that key of a response."""
     facts = error if isinstance(error, dict) else {}
 
     def fact(key: str, absent: _T) -> _T:

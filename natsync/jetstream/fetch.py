@@ -1,7 +1,7 @@
-"""`Fetch`: a number of messages of a pull consumer, with one request if nothing goes wrong.
+"""`Fetch`: a number of messages from a pull consumer, with a single request if nothing goes wrong.
 
-A request that is void, because the connection was lost or the leader has changed, is sent again for
-what is missing, as long as there is time.
+If the connection is lost or the leader changes, the request is void; as long as there is time,
+another one is sent for the missing messages.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .pull_inbox import PullInbox, PullSource
 
 __all__ = ["Fetch", "FetchPlan", "MessageBatch"]
 
-_SLACK = 1.0  # seconds that the server's word of the end may take longer (nats.go)
-_LONGEST = 30.0  # seconds of one request, where nothing limits it
+_SLACK = 1.0  # seconds to wait longer for the server's end status (nats.go)
+_LONGEST = 30.0  # seconds of one request without a limit
 _NEVER = float("inf")
 
 
@@ -32,8 +32,8 @@ class MessageBatch(list[JetStreamMsg]):
 
 @dataclass(frozen=True, slots=True)
 class FetchPlan:
-    """What to fetch: `batch` messages, and no more than `max_bytes` if that is not 0. `heartbeat`
-    is the number of seconds between signs of life, 0 for none."""
+    """What to fetch: `batch` messages, and at most `max_bytes` bytes if that is not 0. `heartbeat`
+    is the heartbeat interval in seconds, 0 for none."""
 
     batch: int
     max_bytes: int = 0
@@ -51,9 +51,9 @@ class FetchPlan:
         check_count(min_pending=self.min_pending, min_ack_pending=self.min_ack_pending)
 
     def request(self, left: int, size: int, expires: float, pin_id: str) -> PullRequest:
-        """Returns a request for the messages that are missing."""
+        """Returns a request for the missing messages."""
         beat = self.heartbeat
-        if beat is None:  # as nats.go: only where it is worth it
+        if beat is None:  # as nats.go: only if the request lasts long enough
             beat = 5.0 if expires >= 10 else 0.0
         return PullRequest(
             left,
@@ -108,7 +108,7 @@ class Fetch:
         return self._finish()
 
     def _take_more(self) -> None:
-        """Takes the messages that have arrived, without a look at the clock for each."""
+        """Takes the messages that have arrived, without reading the clock for each."""
         while len(self._got) < self.plan.batch:
             item = self.inbox.receive(0.0)
             if isinstance(item, JetStreamMsg):
@@ -134,7 +134,7 @@ class Fetch:
         self.inbox.pull(self._request)
 
     def _wake(self) -> float:
-        """Returns the time of the next check, if nothing arrives before."""
+        """Returns the time of the next check if nothing arrives earlier."""
         if self._request is None:
             pause = self._backoff.until
             return min(self.until, pause if self.inbox.connected else monotonic() + LOOK)
@@ -146,7 +146,8 @@ class Fetch:
         return wake
 
     def _look(self, now: float) -> None:
-        """Ends the fetch at its time; raises the alarm after too long a silence."""
+        """Ends the fetch when its time is over; raises NoHeartbeatError after too long a
+        silence."""
         if now >= self.until and (self._request is None or now >= self.until + _SLACK):
             self._over = True
             self.clean = self.clean and self._request is None
@@ -204,7 +205,7 @@ class Fetch:
 
     def _finish(self) -> MessageBatch:
         if self.plan.max_bytes and self._request is not None:
-            self.clean = False  # the server is about to say that the batch is complete
+            self.clean = False  # the server will report next that the batch is complete
         if self._error and not self._got:
             raise self._error
         self._got.error = self._error

@@ -1,7 +1,9 @@
-"""Reports of the server about streams, consumers and the account. Times are seconds, or datetimes in UTC.
+"""The server's reports about streams, consumers and the account. Times are seconds, or datetimes in
+UTC.
 
-Shapes as in nats-server: server/stream.go (StreamInfo, StreamState), server/consumer.go (ConsumerInfo),
-server/jetstream.go (JetStreamAccountStats). A field that the server did not send has its default.
+The fields are those of nats-server: server/stream.go (StreamInfo, StreamState), server/consumer.go
+(ConsumerInfo), server/jetstream.go (JetStreamAccountStats). A field that the server did not send
+has its default.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PeerInfo(JSONObject):
-    """A server that holds a copy; `active` is how many seconds ago it was heard of, `lag` how many
-    operations it is behind."""
+    """A server that holds a copy. `active` is the number of seconds since it was last heard of,
+    `lag` the number of operations it is behind."""
 
     name: str
     _: KW_ONLY
@@ -63,7 +65,7 @@ class ClusterInfo(JSONObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LostData(JSONObject):
-    """Messages that a damaged store has lost."""
+    """The messages that a damaged store has lost."""
 
     _: KW_ONLY
     msgs: Sequence[int] = ()
@@ -72,7 +74,8 @@ class LostData(JSONObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StreamState(JSONObject):
-    """The content of a stream. `subjects` and `deleted` only hold what `Stream.info` was asked for."""
+    """The content of a stream. `subjects` and `deleted` are filled only if `Stream.info` was asked
+    for them."""
 
     _: KW_ONLY
     messages: int = 0
@@ -91,7 +94,7 @@ class StreamState(JSONObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ErrorInfo(JSONObject):
-    """An error that keeps a mirror or source from its origin."""
+    """The error that prevents a mirror or source from reading its origin."""
 
     _: KW_ONLY
     code: int = 0
@@ -101,8 +104,8 @@ class ErrorInfo(JSONObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StreamSourceInfo(JSONObject):
-    """How far a mirror or source is: `lag` messages behind; `active` seconds since it last came, below 0
-    where it never did."""
+    """The progress of a mirror or source: it is `lag` messages behind, and was last active `active`
+    seconds ago, or never if that is negative."""
 
     name: str
     _: KW_ONLY
@@ -116,7 +119,7 @@ class StreamSourceInfo(JSONObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StreamAlternate(JSONObject):
-    """A mirror from which the messages can be read as well."""
+    """A mirror, from which the messages can be read as well."""
 
     name: str
     _: KW_ONLY
@@ -126,7 +129,7 @@ class StreamAlternate(JSONObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StreamInfo(JSONObject):
-    """A stream at the time `ts` (servers before 2.10 do not say it)."""
+    """A stream as it was at the time `ts` (not reported by servers before 2.10)."""
 
     config: StreamConfig
     _: KW_ONLY
@@ -142,7 +145,7 @@ class StreamInfo(JSONObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SequenceInfo(JSONObject):
-    """A place in a stream: the sequence of the consumer and of the stream."""
+    """A position: the sequences of the consumer and of the stream."""
 
     _: KW_ONLY
     consumer_seq: int = 0
@@ -162,7 +165,7 @@ class PriorityGroupState(JSONObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ConsumerInfo(JSONObject):
-    """A consumer at the time `ts` (servers before 2.10 do not say it)."""
+    """A consumer as it was at the time `ts` (not reported by servers before 2.10)."""
 
     stream_name: str
     name: str
@@ -185,7 +188,7 @@ class ConsumerInfo(JSONObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PauseInfo(JSONObject):
-    """Whether a consumer is paused, until when, and for how many seconds from now."""
+    """Whether a consumer is paused, until when, and for how many more seconds."""
 
     _: KW_ONLY
     paused: bool = False
@@ -195,7 +198,7 @@ class PauseInfo(JSONObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AccountLimits(JSONObject):
-    """Limits of an account; -1 is none."""
+    """The limits of an account; -1 means no limit."""
 
     _: KW_ONLY
     max_memory: int = -1
@@ -210,7 +213,7 @@ class AccountLimits(JSONObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Tier(JSONObject):
-    """The use and limits of one tier, which is a number of replicas: `R1`, `R3`."""
+    """The usage and limits of one tier; a tier is a number of replicas, such as `R1` or `R3`."""
 
     _: KW_ONLY
     memory: int = 0
@@ -224,7 +227,8 @@ class Tier(JSONObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class APIStats(JSONObject):
-    """Requests to the JetStream API, and the server's API level (ADR-44; 0 before 2.11)."""
+    """Counts of requests to the JetStream API, and the server's API level (ADR-44; 0 before
+    2.11)."""
 
     _: KW_ONLY
     level: int = 0
@@ -235,8 +239,8 @@ class APIStats(JSONObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AccountInfo(Tier):
-    """An account's use of JetStream: bytes of memory and storage, streams, consumers, and its limits; and the
-    same of each tier, where it has some."""
+    """An account's usage of JetStream: bytes of memory and storage, streams, consumers, and its
+    limits; the same for each tier, if it has tiers."""
 
     _: KW_ONLY
     domain: str = ""

@@ -1,9 +1,10 @@
-"""`JSONObject`: frozen dataclasses for the JSON objects of the JetStream API, both ways.
+"""`JSONObject`: frozen dataclasses that are read from, and written to, the JSON of the JetStream
+API.
 
-The annotation of a field says how it looks on the wire: `float` is a time in seconds here and whole
-nanoseconds there, `datetime` is text of RFC 3339; all else is as in JSON. Keys that a class does not
-know, and values of the wrong type, are kept in `extra` and sent back, so that a newer server loses
-nothing through an older client.
+The annotation of a field determines its JSON form: a `float` is in seconds here and in whole
+nanoseconds in JSON; a `datetime` is RFC 3339 text; everything else looks the same. Keys that a
+class does not know, and values of the wrong type, are kept in `extra` and sent back, so that data
+of a newer server passes through an older client unharmed.
 """
 
 from __future__ import annotations
@@ -24,17 +25,18 @@ _NANOSECONDS = 10**9
 
 
 def since(version: str, default: _T) -> _T:
-    """A field with its default, which servers know from `version` on."""
+    """Declares a field with its default; servers know it since `version`."""
     made: _T = field(default=default, metadata={"since": version})
     return made
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JSONObject:
-    """An object of the JetStream API. Fields at their defaults are not sent: the server assumes the same."""
+    """An object of the JetStream API. Fields that have their defaults are not sent: the server has
+    the same defaults."""
 
     always: ClassVar[frozenset[str]] = frozenset()
-    """The fields that are sent even at their defaults."""
+    """The fields that are sent even if they have their defaults."""
 
     _: KW_ONLY
     extra: Mapping[str, object] = field(default_factory=dict)
@@ -46,8 +48,8 @@ class JSONObject:
 
     @classmethod
     def from_json(cls: type[_O], value: object, subject: str = "") -> _O:
-        """The object that the server sent on `subject`. Raises InvalidResponseError where it lacks a
-        field that every server sends."""
+        """Returns the object that the server sent on `subject`. Raises InvalidResponseError if it
+        lacks a field that every server sends."""
         if not isinstance(value, dict):
             raise InvalidResponseError(subject, f"no {cls.__name__}, but {type(value).__name__}")
         schema = _schema(cls)
@@ -65,7 +67,7 @@ class JSONObject:
                     extra[key] = raw
                 else:
                     if codec.is_lossy and codec.encode(known[key], False) != raw:
-                        # Nanoseconds, which a datetime lacks, go back as they came.
+                        # A datetime has no nanoseconds: the original text is sent back.
                         exact[key] = raw
         missing = [name for name, codec in schema.items() if codec.required and name not in known]
         if missing:
@@ -73,7 +75,7 @@ class JSONObject:
         return cls(**known, extra=extra, _exact=exact)
 
     def to_json(self, *, complete: bool = False) -> dict[str, object]:
-        """What is sent of it; `complete` includes the fields at their defaults."""
+        """Returns the JSON form; `complete` includes the fields that have their defaults."""
         json_object: dict[str, object] = {}
         for name, codec in _schema(type(self)).items():
             value = getattr(self, name)
@@ -84,8 +86,8 @@ class JSONObject:
         return {**json_object, **self.extra}
 
     def needs(self) -> Iterator[tuple[str, str]]:
-        """The fields that are set, those of inner objects included, and the server versions that know
-        them."""
+        """The fields that are set, including those of nested objects, each with the server version
+        that introduced it."""
         for item in fields(self):
             value = getattr(self, item.name)
             if "since" in item.metadata and value != _default(item):
@@ -104,7 +106,7 @@ class JSONObject:
 
 
 class _Codec(NamedTuple):
-    """How a field is checked when it is set by a program, read from JSON and written to it."""
+    """How a field is checked when a program sets it, read from JSON, and written to JSON."""
 
     check: Callable[[str, object], object]
     decode: Callable[[object, str], object]
@@ -118,8 +120,8 @@ _schemas: dict[type, dict[str, _Codec]] = {}
 
 
 def _schema(cls: type[JSONObject]) -> dict[str, _Codec]:
-    """The codecs of the fields that are on the wire, in order; made when they are first asked for, when all
-    classes are there."""
+    """Returns the codecs of the fields in JSON, in order. They are made at the first call, when all
+    classes exist."""
     found = _schemas.get(cls)
     if found is None:
         found = _schemas[cls] = _new_schema(cls)
@@ -145,7 +147,8 @@ def _is_required(item: Field[object]) -> bool:
 
 
 def _codec(annotation: str, cls: type[JSONObject]) -> _Codec:
-    """The codec for an annotation; that of a name which is not a class of ours is a set of strings."""
+    """Returns the codec for an annotation. A name that is not one of our classes is an alias of
+    string literals."""
     if annotation.endswith(" | None"):
         return _optional(_codec(annotation.removesuffix(" | None"), cls))
     outer, _, inner = annotation.removesuffix("]").partition("[")
@@ -160,7 +163,8 @@ def _codec(annotation: str, cls: type[JSONObject]) -> _Codec:
 
 
 def _classes() -> dict[str, type[JSONObject]]:
-    """Every kind of object by its name. Dataclasses with slots are made twice; the later one counts."""
+    """Returns all subclasses by name. `dataclass(slots=True)` creates each class a second time; the
+    later one counts."""
     found: dict[str, type[JSONObject]] = {}
     waiting = [JSONObject]
     while waiting:
@@ -192,7 +196,7 @@ def _check_seconds(name: str, value: object) -> object:
         raise TypeError(f"{name} must be a number of seconds: use timedelta.total_seconds()")
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
-    if not abs(value) < 2**63 / _NANOSECONDS:  # nor NaN
+    if not abs(value) < 2**63 / _NANOSECONDS:  # also refuses NaN
         raise ValueError(f"{name} must be a number of seconds below 292 years, not {value}")
     return float(value)
 
@@ -221,8 +225,8 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:[Zz
 
 
 def parse_time(text: str) -> datetime:
-    """The time in `text` of RFC 3339, in UTC; nanoseconds are cut to microseconds. ValueError where it is
-    none."""
+    """Returns the time in the RFC 3339 text, in UTC; nanoseconds are cut to microseconds. Raises
+    ValueError for other text."""
     found = _TIME.fullmatch(text)
     if not found:
         raise ValueError(f"not a time of RFC 3339: {text!r:.40}")
@@ -232,7 +236,7 @@ def parse_time(text: str) -> datetime:
 
 
 def format_time(time: datetime) -> str:
-    """`time`, which has a time zone, as text of RFC 3339 in UTC."""
+    """Returns `time`, which has a time zone, as RFC 3339 text in UTC."""
     return time.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
 
 

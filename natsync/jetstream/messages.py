@@ -1,11 +1,12 @@
 """`Messages`: an endless reader of a pull consumer, for any number of threads.
 
 It requests more messages before it runs dry, and notices when the consumer falls silent. A lost
-connection, a change of leader and a server that stops make all requests void; the reader then sends
-a new one (ADR-37, nats.go `jetstream/pull.go`). It repeats requests that fail at once with growing
+connection, a change of leader and a server shutdown void all requests; the reader then sends a new
+one (ADR-37, nats.go `jetstream/pull.go`). It repeats requests that fail at once, with growing
 pauses.
 
-All of this happens in the calls that take messages: nothing is requested while no thread takes any.
+All of this happens in the calls that take messages: nothing is requested while no thread takes
+messages.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from .silence import Silence
 __all__ = ["ALARM", "LOOK", "Backoff", "Messages", "OnError", "is_soon", "report"]
 
 OnError = Callable[[Error], object]
-"""Called with each error that a reader recovers from, by the thread that takes messages."""
+"""Called with each error from which a reader recovers, by the thread that takes messages."""
 
-_LONG = 3600.0  # seconds that one wait takes at most
+_LONG = 3600.0  # the longest single wait, in seconds
 LOOK = 0.25  # seconds between checks for a connection
 ALARM = 2  # intervals without a heartbeat that raise the alarm (nats.go)
 _SOON = frozenset({Meaning.END, Meaning.INTERRUPTED, Meaning.PIN_LOST, Meaning.TOO_LARGE})
@@ -42,7 +43,8 @@ def is_soon(status: PullStatus) -> bool:
 
 
 def report(error: Error, on_error: OnError | None) -> None:
-    """Passes `error`, which a reader recovers from, to the callback, or to the log without one."""
+    """Passes `error`, from which a reader recovers, to the callback, or logs it if there is
+    none."""
     if on_error:
         on_error(error)
     else:
@@ -74,8 +76,8 @@ class Messages(BlockingIterator[JetStreamMsg]):
     """The messages of a pull consumer as they arrive: an iterator and a context manager.
 
     Any number of threads may take messages; each message goes to one of them. Made by
-    `Consumer.messages`. One that is not `shared`, as that of a `consume` with one worker, takes what
-    has arrived at once, and no lock for each message.
+    `Consumer.messages`. A reader that is not `shared`, such as that of a `consume` with one worker,
+    takes everything that has arrived at once, and needs no lock per message.
     """
 
     def __init__(
@@ -88,15 +90,15 @@ class Messages(BlockingIterator[JetStreamMsg]):
         self._source = source
         self._plan = plan
         self._on_error = on_error
-        # Guards all that changes below; not held while waiting, sending or calling `on_error`.
+        # Guards the mutable fields below; not held while waiting, sending or calling `on_error`.
         self._lock = threading.RLock()
         self._open = OpenPulls(plan)
-        # Whether there is more to look at in a message than its place in the queue.
+        # Whether each message's size or headers must be read.
         self._is_counted = bool(plan.max_bytes or plan.group)
         self._backoff = Backoff()
         self._received_at = monotonic()
         self._silence = Silence()
-        self._taken = 0  # messages: a sign of life that needs no look at the clock
+        self._taken = 0  # messages: a sign of life that needs no clock reading
         self._error: Error | None = None
         self._stopping = False
         self._inbox = PullInbox(source, shared)
@@ -112,7 +114,7 @@ class Messages(BlockingIterator[JetStreamMsg]):
         msg = self._take_at_hand()
         if msg is not None:
             return msg
-        item = None if self._error else self._take(0.0)  # without a look at the clock
+        item = None if self._error else self._take(0.0)  # without reading the clock
         if isinstance(item, JetStreamMsg):
             self._count(item)
             return item
@@ -137,8 +139,8 @@ class Messages(BlockingIterator[JetStreamMsg]):
                     raise NextMsgTimeoutError(self._inbox.subject, timeout or 0.0)
 
     def _take_at_hand(self) -> JetStreamMsg | None:
-        """The hot path of a reader that is not shared: returns the next of the messages that arrived
-        together. After None, look on."""
+        """The hot path of a reader that is not shared: returns the next of the messages that
+        arrived together, or None if the caller must look further."""
         inbox = self._inbox
         if not inbox.frames or self._is_counted:
             return None
@@ -157,8 +159,8 @@ class Messages(BlockingIterator[JetStreamMsg]):
         return inbox.message(frame)
 
     def _receive(self, started: float, until: float) -> JetStreamMsg | PullStatus | None:
-        """Returns what arrives next, or None at the time of the next check, which is at most
-        `until`."""
+        """Returns the next message or status, or None at the time of the next check, at the latest
+        at `until`."""
         now = monotonic()
         with self._lock:
             wake = min(until, now + _LONG)
@@ -176,7 +178,7 @@ class Messages(BlockingIterator[JetStreamMsg]):
         try:
             return self._inbox.receive(timeout)
         except BadSubscriptionError:
-            if self._error:  # of another thread
+            if self._error:  # set by another thread
                 raise fresh(self._error) from None
             raise MessagesClosedError(self._source.stream, self._source.consumer) from None
 
@@ -192,12 +194,13 @@ class Messages(BlockingIterator[JetStreamMsg]):
             self._ask()
 
     def _ask(self) -> None:
-        """Sends a request if the open ones are low, and a connection and the pauses allow it."""
+        """Sends a request if few messages are still requested, there is a connection, and no pause
+        is in progress."""
         with self._lock:
             if self._stopping or not self._open.is_low or self._backoff.until > monotonic():
                 return
             if not self._inbox.connected:
-                return  # the end of the outage is a status, which leads here again
+                return  # the status at the end of the outage leads here again
             self._backoff.until = 0.0
             if not self._open.msgs:
                 self._received_at = monotonic()
@@ -221,7 +224,7 @@ class Messages(BlockingIterator[JetStreamMsg]):
             elif status.meaning is not Meaning.AWAY:
                 self._backoff.failed(now, is_soon(status))
         if status.meaning is Meaning.FATAL or (
-            # A request for all the bytes there may be was not enough for one message.
+            # Even a request for the full `max_bytes` is too small for the next message.
             status.meaning is Meaning.TOO_LARGE
             and status.pending_bytes == whole
         ):
@@ -234,8 +237,8 @@ class Messages(BlockingIterator[JetStreamMsg]):
         self._ask()
 
     def _look(self, started: float, until: float) -> None:
-        """Raises the alarm if the consumer has been silent for too long; sends a request that was
-        waiting for its time. Takes hardly longer than up to the time `until`."""
+        """Reports an error if the consumer has been silent for too long; sends a request whose
+        pause is over. Returns hardly later than `until`."""
         silence = ALARM * self._plan.beat
         with self._lock:
             now = monotonic()
@@ -243,7 +246,7 @@ class Messages(BlockingIterator[JetStreamMsg]):
                 self._open.msgs > 0
                 and not self._stopping
                 and now >= max(self._received_at, started) + silence
-                and self._inbox.connected  # without one, nothing can arrive
+                and self._inbox.connected  # without a connection, nothing can arrive
             )
             if silent:
                 self._received_at = now
@@ -291,11 +294,11 @@ class Messages(BlockingIterator[JetStreamMsg]):
         return self._inbox.end()
 
     def drain(self, timeout: float | None = DRAIN_TIMEOUT) -> int:
-        """Requests no more; messages that the server has sent can still be taken, and iteration
-        ends after them.
+        """Stops requesting; messages that the server has sent can still be taken, then the
+        iteration ends.
 
-        Returns the number of messages to take, statuses among them included. `timeout` limits the
-        wait for the server, which confirms that no more will come.
+        Returns the number of messages left to take, including statuses. `timeout` limits the wait
+        for the server's confirmation that no more will come.
         """
         self._stopping = True
         return self._inbox.drain(timeout)

@@ -12,12 +12,12 @@ _FORBIDDEN = set(".*>/\\")
 
 
 def check_stream_name(name: str) -> str:
-    """Returns `name`. Raises InvalidStreamNameError where no stream can have it."""
+    """Returns `name`. Raises InvalidStreamNameError if no stream can have this name."""
     return _check(name, InvalidStreamNameError)
 
 
 def check_consumer_name(name: str) -> str:
-    """Returns `name`. Raises InvalidConsumerNameError where no consumer can have it."""
+    """Returns `name`. Raises InvalidConsumerNameError if no consumer can have this name."""
     return _check(name, InvalidConsumerNameError)
 
 

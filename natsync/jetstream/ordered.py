@@ -44,7 +44,7 @@ from .silence import Silence
 
 __all__ = ["CreatedConsumer", "OrderedMessages"]
 
-_CREATING = 5.0  # seconds that the server has to create a consumer again
+_CREATING = 5.0  # seconds to wait for the server to create a consumer again
 _RETRIED = (
     RequestTimeoutError,
     NoRespondersError,
@@ -53,13 +53,13 @@ _RETRIED = (
     InsufficientResourcesError,
     JetStreamNotEnabledError,
 )
-"""Errors after which the consumer is created again in a while (nats.go)."""
+"""Errors after which the reader tries again later to create the consumer (nats.go)."""
 
 
 class CreatedConsumer(NamedTuple):
-    """A consumer that was created. It begins after the stream sequence `before`, which is None if
-    it begins at several places; `num_pending` messages matched when it was created. `replaced`: it could
-    not begin where it was to, as the stream is another one, or shorter."""
+    """A consumer that was created. It begins after the stream sequence `before`, or None if it
+    begins at several places; `num_pending` messages matched when it was created. `replaced`: it
+    could not begin where requested, because the stream was created again or is shorter."""
 
     source: PullSource
     before: int | None
@@ -68,12 +68,12 @@ class CreatedConsumer(NamedTuple):
 
 
 Make = Callable[["int | None", float], CreatedConsumer]
-"""Creates a consumer that begins at a stream sequence, or with None where its configuration says;
-the second argument is the timeout in seconds."""
+"""Creates a consumer that begins at a stream sequence, or where its configuration says if that is
+None; the second argument is the timeout in seconds."""
 
 
 class OrderedMessages(BlockingIterator[JetStreamMsg]):
-    """An iterator and a context manager, for one thread at a time; `stop` may be called from any.
+    """An iterator and a context manager, for one thread at a time; any thread may call `stop`.
 
     Made by `OrderedConsumer.messages`.
     """
@@ -93,10 +93,9 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
         self._delete = delete
         self._plan = plan
         self._on_error = on_error
-        # Taken by the thread that reads. Not a lock, which takes ten times as long: single operations of
-        # a list are atomic.
+        # The reading thread pops the item: atomic, and ten times as fast as a lock.
         self._turn = [None]
-        self._last: int | bytes | None = last  # as it came, where it was not asked for
+        self._last: int | bytes | None = last  # bytes as received; only `last_seq` converts them
         self._first = True
         self._expected = 1
         self._origin = NO_ORIGIN  # of the last message
@@ -112,7 +111,8 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
         self.num_pending = 0
         """The number of matching messages when the first consumer was created."""
         self.replaced = 0
-        """How often the stream was another one, or shorter, than the reader knew it."""
+        """How often the stream turned out to be a new one, or shorter than the reader had seen
+        it."""
 
         self._begin(patience)
 
@@ -128,7 +128,7 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
         except IndexError:
             raise ConcurrentReadError(self._stream, self._name) from None
         try:
-            msg = self._take_at_hand() or self._take(0.0)  # first without a look at the clock
+            msg = self._take_at_hand() or self._take(0.0)  # first without reading the clock
             if msg is not None:
                 return msg
             until = monotonic() + wait_time(timeout)
@@ -162,15 +162,15 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
         wake = max(self._received_at, started) + silence if inbox.connected else now + LOOK
         msg = self._take(min(until, wake) - now)
         if msg is None and inbox is self._inbox and not self._draining and inbox.connected:
-            if not self._open.msgs:  # there was no connection to ask on
+            if not self._open.msgs:  # there was no connection for a request
                 self._ask()
             elif monotonic() >= max(self._received_at, started) + silence:
                 self._reset(NoHeartbeatError(self._stream, self._name, silence))
         return msg
 
     def _take_at_hand(self) -> JetStreamMsg | None:
-        """The hot path: returns the next message if it is one of those that arrived together with the
-        last one, and from the same consumer. After None, look on."""
+        """The hot path: returns the next message if it arrived together with the last one, and from
+        the same consumer; None if the caller must look further."""
         inbox = self._inbox
         if inbox is None or not inbox.frames:
             return None
@@ -263,7 +263,7 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
                 self._reset(status.error)
 
     def _reset(self, error: Error | None) -> None:
-        """Gives the consumer up. The next one delivers again the messages that were not taken."""
+        """Abandons the consumer. The next one delivers the messages again that were not taken."""
         if error:
             report(error, self._on_error)
         self._close()
@@ -276,8 +276,8 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
             self._remove()
 
     def _remove(self) -> None:
-        if os.getpid() == self._process:  # else the parent reads on
-            with suppress(Error):  # without a connection; the server removes it in the end
+        if os.getpid() == self._process:  # a forked child leaves the consumer to its parent
+            with suppress(Error):  # no connection: the server removes the consumer later
                 self._delete(self._name)
 
     @property
@@ -285,7 +285,7 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
         return self._source.consumer if self._source else ""
 
     def _wait_for_turn(self, until: float) -> bool:
-        """Waits until the pause between attempts is over; returns whether it is at the time
+        """Waits until the pause between attempts is over; returns whether it is over by the time
         `until`."""
         pause = min(self._backoff.until, until) - monotonic()
         if pause > 0:
@@ -293,8 +293,8 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
         return self._backoff.until <= monotonic()
 
     def _begin(self, timeout: float) -> None:
-        """Creates the next consumer, which may take `timeout` seconds, and requests messages from it;
-        sets a pause if it cannot be created now."""
+        """Creates the next consumer within `timeout` seconds, and requests messages from it; starts
+        a pause if it cannot be created now."""
         last = self.last_seq
         start = None if last is None else last + 1
         try:
@@ -314,7 +314,7 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
         self._expected = 1
         self._open.forget()
         self._inbox = PullInbox(made.source, shared=False)
-        if self._stopping.is_set:  # another thread has ended it meanwhile
+        if self._stopping.is_set:  # another thread has stopped the reader meanwhile
             self._close()
             return
         self._ask()
@@ -339,24 +339,24 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
         return left
 
     def drain(self, timeout: float | None = DRAIN_TIMEOUT) -> int:
-        """Requests no more; messages that the server has sent can still be taken, and iteration
-        ends after them.
+        """Stops requesting; messages that the server has sent can still be taken, then the
+        iteration ends.
 
-        Returns the number of messages to take, statuses among them included. `timeout` limits the
-        wait for the server, which confirms that no more will come.
+        Returns the number of messages left to take, including statuses. `timeout` limits the wait
+        for the server's confirmation that no more will come.
         """
         self._draining = True
         inbox = self._inbox
         return inbox.drain(timeout) if inbox else 0
 
     def restart(self) -> None:
-        """Gives the consumer up: the next call makes another one, which begins after the last
-        message that was taken. For the thread that takes messages."""
+        """Abandons the consumer: the next call creates another one, which begins after the last
+        message that was taken. Only the thread that takes messages may call this."""
         self._reset(None)
 
     @property
     def consumer(self) -> str:
-        """The name of the consumer that it reads now, or has read last."""
+        """The name of the consumer that is being read, or was read last."""
         return self._name
 
     @property
@@ -366,8 +366,8 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
 
     @property
     def last_seq(self) -> int | None:
-        """The stream sequence of the last message that was taken; before the first one, of the
-        message before it, or None if the reader begins at several places."""
+        """The stream sequence of the last message that was taken. Before the first message, the
+        sequence before it, or None if the reader begins at several places."""
         return None if self._last is None else int(self._last)
 
     @before_exit

@@ -1,8 +1,8 @@
-"""`OrderedConsumer`: reads a stream in order, without acknowledgements; loses nothing, and gives
-nothing twice.
+"""`OrderedConsumer`: reads a stream in order, without acknowledgements, and delivers each message
+exactly once.
 
-The consumers that it makes on the server live in memory, have one copy, and go by themselves when
-nobody reads (ADR-17).
+Its consumers on the server live in memory, have one replica, and are removed when nobody reads
+(ADR-17).
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _ALLOWED: dict[str, tuple[object, ...]] = {
     "num_replicas": (0, 1),
     "flow_control": (False,),
 }
-"""Values of ADR-17, and the defaults of ConsumerConfig."""
+"""The allowed values: those of ADR-17, and the defaults of ConsumerConfig."""
 
 
 class OrderedOptions(TypedDict, total=False):
-    """Those of PullOptions that an ordered consumer has."""
+    """The PullOptions that apply to an ordered consumer."""
 
     max_msgs: int
     max_bytes: int
@@ -60,8 +60,8 @@ class OrderedOptions(TypedDict, total=False):
 class OrderedConsumer:
     """The messages of `stream` in order, from the place where `config` says.
 
-    Readers follow each other: one begins after the last message that was taken from the reader
-    before it. For one reader at a time, on any thread.
+    Each new reader begins after the last message that was taken from the previous one. For one
+    reader at a time, on any thread.
     """
 
     def __init__(self, api: API, stream: str, config: ConsumerConfig) -> None:
@@ -70,7 +70,7 @@ class OrderedConsumer:
                 raise OptionError(field, "cannot be chosen for an ordered consumer")
         filtered = config.filter_subject or config.filter_subjects
         if config.deliver_policy == "last_per_subject" and not filtered:
-            config = replace(config, filter_subject=">")  # the server demands one
+            config = replace(config, filter_subject=">")  # the server requires a filter
         self._api = api
         self.stream_name = check_stream_name(stream)
         """The name of the stream."""
@@ -88,12 +88,13 @@ class OrderedConsumer:
     def messages(
         self, *, on_error: OnError | None = None, **options: Unpack[OrderedOptions]
     ) -> OrderedMessages:
-        """Returns an endless iterator over the messages; stops the one before it, if there is one.
+        """Returns an endless iterator over the messages; stops the previous one, if there is one.
 
-        `options` are some of PullOptions; `heartbeat` is 5 seconds unless given. `on_error` is
-        called with the reason for each new consumer; without it they are logged. Waits for the first
-        consumer, as long as the context does. Raises StreamNotFoundError, RequestTimeoutError, and
-        other errors of a consumer that cannot be created.
+        `options` are some of PullOptions; `heartbeat` is 5 seconds unless given, but at most half
+        of `expires`. `on_error` is called with the reason for each new consumer; without it the
+        reasons are logged. Waits up to the context's timeout for the first consumer. Raises
+        StreamNotFoundError, RequestTimeoutError, and other errors of a consumer that cannot be
+        created.
         """
         check_call(on_error=on_error)
         check_options("messages", options, OrderedOptions.__optional_keys__)
@@ -128,8 +129,9 @@ class OrderedConsumer:
         return ConsumeContext(self._api.core, messages, handler, 1, on_error, self.stream_name)
 
     def fetch(self, batch: int = 1, *, timeout: Timeout = TIMEOUT) -> MessageBatch:
-        """Up to `batch` messages: returns when it has them, or with those that came in `timeout`
-        seconds; maybe none. With a timeout of None it waits until there is one at least."""
+        """Returns up to `batch` messages: at once when it has them, else those that arrive within
+        `timeout` seconds, which may be none. A timeout of None waits until there is at least one
+        message."""
         check_count(batch=batch)
         if batch < 1:
             raise OptionError("batch", "must be at least 1")
@@ -146,8 +148,8 @@ class OrderedConsumer:
         return found
 
     def next(self, timeout: Timeout = TIMEOUT) -> JetStreamMsg:
-        """The next message. Raises NextMsgTimeoutError where none comes in `timeout` seconds, and what
-        `messages` raises, which the first call makes."""
+        """Returns the next message. Raises NextMsgTimeoutError if none arrives within `timeout`
+        seconds, and the errors of `messages`, which the first call makes."""
         seconds = self._api.seconds(timeout)
         until = monotonic() + seconds
         reader = self._reader or self.messages()
@@ -169,8 +171,9 @@ class OrderedConsumer:
 
 
 class _Maker:
-    """Makes the consumers of one OrderedConsumer, and deletes them. Apart from that: its readers
-    refer to this, and would otherwise live as long as each other."""
+    """Creates and deletes the consumers of one OrderedConsumer. A class of its own so that a reader
+    does not refer to the OrderedConsumer, which refers to the reader: that cycle would keep both
+    alive."""
 
     def __init__(self, api: API, stream: str, config: ConsumerConfig) -> None:
         self._api = api
@@ -179,7 +182,7 @@ class _Maker:
         self._process = 0
         self._prefix = ""
         self._made = 0
-        self._since: datetime | None = None  # the stream is at least as old
+        self._since: datetime | None = None  # the stream was created no later
 
     def make(self, start_seq: int | None, timeout: float) -> CreatedConsumer:
         until = monotonic() + timeout
@@ -195,22 +198,23 @@ class _Maker:
         info = create_consumer(self._api, self._stream, config, timeout=left)
         self._since = self._since or info.created
         start = info.delivered.stream_seq
-        # Where the last message of each subject is wanted, what comes first says nothing of the
-        # others; but if there is none, all that follow are wanted.
+        # With `last_per_subject`, the first message does not tell where the others are; but if none
+        # is pending, all later messages are wanted.
         scattered = config.deliver_policy == "last_per_subject" and info.num_pending > 0
         before = None if scattered else start
         return CreatedConsumer(pull_source(self._api, info), before, info.num_pending, replaced)
 
     def _going_on(self, start_seq: int, timeout: float) -> tuple[ConsumerConfig, bool]:
-        """Returns where the next consumer begins, and whether that is not at `start_seq`: a server (2.15.1)
-        sends a consumer nothing before the stream has that sequence, so that a reader of a stream which was
-        created again would hear nothing of all that comes before."""
+        """Returns the configuration of the next consumer, and whether it begins elsewhere than at
+        `start_seq`. A server (2.15.1) sends a consumer nothing until the stream reaches its start
+        sequence: a reader of a stream that was created again would miss all messages before
+        that."""
         call = f"STREAM.INFO.{self._stream}"
         first = start_seq
         try:
             info = StreamInfo.from_json(self._api.request(call, timeout=timeout), call)
         except (JetStreamNotEnabledError, PermissionsViolationError):
-            pass  # who may only read cannot ask
+            pass  # a client that may only read cannot ask
         else:
             if self._since and info.created and info.created > self._since:
                 last_of_each = self._config.deliver_policy == "last_per_subject"
@@ -230,5 +234,5 @@ class _Maker:
         return config, first < start_seq
 
     def delete(self, name: str) -> None:
-        # No reply: where it fails, the server removes the consumer after `inactive_threshold`.
+        # No reply: if this fails, the server removes the consumer after `inactive_threshold`.
         self._api.core.publish(self._api.subject(f"CONSUMER.DELETE.{self._stream}.{name}"))

@@ -1,10 +1,10 @@
-"""Publishing without waiting for each acknowledgement: futures, and a limit to how many are not
-acknowledged.
+"""Publishing without waiting for each acknowledgement: futures, and a limit on unacknowledged
+messages.
 
-A message with an id is published again, until its timeout, when the connection is lost or the stream has
-no leader: the stream stores it once. It fails earlier where the server lists no stream with its subject. A
-message without one may have been stored then, so that its future
-fails.
+A message with an id is published again, until its timeout, when the connection is lost or the
+stream has no leader: the stream stores it only once. It fails earlier if the server lists no stream
+with its subject. After a lost connection a message without an id may already be stored, so its
+future fails.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 __all__ = ["PublishWindow"]
 
 _QUESTIONS = 64
-"""How many messages may at a time be waiting to hear whether there is a stream: the server drops requests to
-the API when too many are pending."""
+"""How many messages at a time may be waiting for the answer whether a stream has their subject: the
+server drops API requests when too many are pending."""
 
 _forks = 0
 
@@ -60,7 +60,7 @@ def _forked() -> None:
     _forks += 1
 
 
-# In place of a look at the process id, which takes 0.2 us of each message. Windows does not fork.
+# Cheaper than comparing process ids, which takes 0.2 us per message. Windows does not fork.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
 
@@ -68,8 +68,8 @@ _RETRIED = (NoRespondersError, RequestTimeoutError, *RETRIED_WITH_ID)
 
 
 class PublishWindow:
-    """At most `most` published messages without acknowledgement; a publish waits up to `stall` seconds
-    for room. For any number of threads; a forked child begins with an empty one."""
+    """Keeps at most `most` published messages unacknowledged; a publish waits up to `stall` seconds
+    for room. For any number of threads; a forked child begins with an empty window."""
 
     def __init__(self, api: API, most: int, stall: float | None) -> None:
         check_count(most=most)
@@ -85,8 +85,8 @@ class PublishWindow:
         self._plain: RequestWindow[PubAck] | None = None
         self._identified: RequestWindow[PubAck] | None = None
         self._early: dict[Future[PubAck], Exception] = {}
-        """Those that failed before `publish` could say what they are; in single operations, which are
-        atomic."""
+        """The errors of futures that failed before `publish` attached their messages. Accessed in
+        single operations, which are atomic."""
         self._rescued: dict[Future[PubAck], None] = {}
         self._asking: dict[Future[PubAck], None] = {}
         self._again = _Again(self._api.core)
@@ -123,7 +123,7 @@ class PublishWindow:
         message = _Identified(subject, data, headers, seconds)
         future = window.ask(subject, data, headers, min(ATTEMPT, seconds))
         future.kept = message  # type: ignore[attr-defined]  # it is a WindowFuture
-        # Only after that line: `_rescue` does it the other way round.
+        # In this order: `_rescue` stores the error, then reads `kept`, so one of them sees both.
         error = self._early.pop(future, None)
         if error:
             self._keep_or_fail(future, message, error)  # type: ignore[arg-type]  # as above
@@ -143,13 +143,14 @@ class PublishWindow:
 
     @property
     def pending(self) -> int:
-        """How many messages have neither an acknowledgement nor an error."""
+        """The number of messages that have neither an acknowledgement nor an error."""
         in_flight = sum(window.in_flight for window in (self._plain, self._identified) if window)
-        # One that has just ended is still there, and its caller may be here before the thread that ended it.
+        # A future that has just finished may still be here: it is removed only afterwards.
         return in_flight + sum(not future.done() for future in self._rescued.copy())
 
     def wait(self, timeout: float) -> bool:
-        """Whether every message has an acknowledgement or an error within `timeout` seconds."""
+        """Returns whether every message has an acknowledgement or an error within `timeout`
+        seconds."""
         until = monotonic() + timeout
         for window in (self._plain, self._identified):
             if window and not window.wait(max(0.0, until - monotonic())):
@@ -157,17 +158,18 @@ class PublishWindow:
         return not wait(self._rescued.copy(), max(0.0, until - monotonic())).not_done
 
     def _rescue(self, future: WindowFuture[PubAck], error: Exception) -> bool:
-        """For the thread that reads: whether a message with an id that has failed is to be published
-        again."""
+        """Called by the reading thread when a message with an id fails. Returns True if the window
+        handles the failure, and may publish the message again."""
         self._early[future] = error
         message = future.kept
         if message is None or self._early.pop(future, None) is None:
-            return True  # `publish` sees to it
+            return True  # `publish` handles it
         assert isinstance(message, _Identified)
         return self._keep(future, message, error)
 
     def _keep(self, future: WindowFuture[PubAck], message: _Identified, error: Exception) -> bool:
-        """Sees to it that the message is published again, unless that is in vain."""
+        """Schedules another attempt, or finishes the future if no attempt can help. Returns False
+        if the caller must let the future fail with `error`."""
         if message.unsure and isinstance(error, EXPECTATIONS):
             self._finish(future, message.unsure)
             return True
@@ -187,7 +189,7 @@ class PublishWindow:
         self._rescued[future] = None
         try:
             self._again.add(partial(self._try_again, future, message))
-        except RuntimeError:  # the system gives no more threads
+        except RuntimeError:  # the system cannot start another thread
             self._rescued.pop(future, None)
             return False
         return True
@@ -225,7 +227,7 @@ class PublishWindow:
         try:
             answer = self._api.core.request_async(call, data, timeout=RETRY_WAIT)
             answer.add_done_callback(answered)
-        except Exception as error:  # also where the system gives no more threads
+        except Exception as error:  # also if the system cannot start another thread
             self._asking.pop(future, None)
             self._finish(future, error)
 
@@ -256,7 +258,8 @@ def _read(subject: str, payload: bytes | None) -> PubAck:
 
 
 class _Identified:
-    """A message with an id, to be published until it is acknowledged, refused, or too late."""
+    """A message with an id, to be published until it is acknowledged or refused, or its timeout is
+    over."""
 
     __slots__ = ("subject", "data", "headers", "seconds", "until", "patience", "unheard", "unsure")
 
@@ -270,11 +273,13 @@ class _Identified:
         self.until = monotonic() + seconds
         self.patience = ATTEMPT
         self.unheard = 0
-        self.unsure: Exception | None = None  # of an attempt that may have been stored
+        self.unsure: Exception | None = (
+            None  # the error of an attempt that may have stored the message
+        )
 
 
 class _Again:
-    """What is to be done again a little later, on a thread that lives as long as there is something."""
+    """Runs retries a little later, on a thread that lives as long as there are any."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -283,8 +288,8 @@ class _Again:
         self._runs = False
 
     def add(self, call: Callable[[], None]) -> None:
-        """Calls it in RETRY_WAIT seconds at the latest, but not at once. Raises RuntimeError where the
-        system gives no more threads."""
+        """Calls `call` on the thread within RETRY_WAIT seconds. Raises RuntimeError if the system
+        cannot start another thread."""
         with self._lock:
             self._calls.append(call)
             if not self._runs:

@@ -1,8 +1,8 @@
 """Publishing with acknowledgement: headers of a message, and the server's PubAck.
 
 A publish is a request on the message's subject; the stream that has the subject answers it. Nobody
-answers while the stream has no leader, so that a publish without responders is tried again, as nats.go
-does (nats.go: jetstream/publish.go). A message with an id is tried until its timeout, unless the server
+answers while the stream has no leader, so a publish without responders is tried again, as in
+nats.go (jetstream/publish.go). A message with an id is tried until its timeout, unless the server
 lists no stream with the subject.
 """
 
@@ -54,19 +54,19 @@ __all__ = [
 
 RETRIES = 2
 RETRY_WAIT = 0.25
-"""How often, and after how many seconds, a publish that nobody answers is tried again (nats.go:
+"""How often, and after how many seconds, a publish without responders is tried again (nats.go:
 DefaultPubRetryWait)."""
 
 ATTEMPT = 2.0
-"""Seconds that the first attempt to publish a message with an id waits, each later one twice as long: a
-leader that was killed never answers what had reached it."""
+"""Seconds to wait for the first attempt to publish a message with an id; each later attempt waits
+twice as long. A leader that was killed never answers the requests that had reached it."""
 
 RETRIED_WITH_ID = (ConnectionReconnectingError, DuplicateMsgIdError, JetStreamUnavailableError)
-"""The message may be stored; with an id it is not stored again."""
+"""After these errors the message may be stored; with an id it is not stored twice."""
 
 EXPECTATIONS = (WrongLastSequenceError, WrongLastMsgIdError)
-"""What a message meets that is already stored: servers check expectations before they look for its id
-(nats-server: server/stream.go, processJetStreamMsg)."""
+"""Errors that a repeated message can get because it is already stored: servers check expectations
+before the message id (nats-server: server/stream.go, processJetStreamMsg)."""
 
 _T = TypeVar("_T")
 
@@ -74,21 +74,23 @@ Rollup = Literal["sub", "all"]
 
 
 class PublishOptions(TypedDict, total=False):
-    """How a message is stored. The server refuses it where something expected is not so."""
+    """How a message is stored. The server refuses it if an expectation does not hold."""
 
     msg_id: str
     """A message with the same id is stored once within the stream's duplicate window. With an id, a
     publish is tried again until its timeout, also after a reconnect: it cannot be stored twice."""
     expected_stream: str
-    """The stream that takes it: WrongStreamError."""
+    """The stream that must store it, else WrongStreamError."""
     expected_last_seq: int
-    """The last sequence of the stream: WrongLastSequenceError."""
+    """The expected last sequence of the stream, else WrongLastSequenceError."""
     expected_last_subject_seq: int
-    """The last sequence of the subject, 0 where it has no message: WrongLastSequenceError."""
+    """The expected last sequence of the subject, 0 if it has no message, else
+    WrongLastSequenceError."""
     expected_last_subject_seq_subject: str
-    """The subject, perhaps with wildcards, that `expected_last_subject_seq` is about (server 2.11)."""
+    """The subject, possibly with wildcards, to which `expected_last_subject_seq` refers (server
+    2.11)."""
     expected_last_msg_id: str
-    """The id of the last message of the stream: WrongLastMsgIdError."""
+    """The expected id of the last message of the stream, else WrongLastMsgIdError."""
     ttl: float | Literal["never"]
     """Seconds, at least 1, after which the message is deleted (server 2.11; stream `allow_msg_ttl`)."""
     rollup: Rollup
@@ -96,7 +98,7 @@ class PublishOptions(TypedDict, total=False):
     incr: int
     """Adds to the counter of the subject; the payload is empty (server 2.12; stream `allow_msg_counter`)."""
     schedule: Schedule
-    """Publishes the message later, or again and again (server 2.12; stream `allow_msg_schedules`)."""
+    """Publishes the message later, or repeatedly (server 2.12; stream `allow_msg_schedules`)."""
 
 
 _NAMES = {
@@ -116,13 +118,13 @@ _NEEDED = {
     "incr": "2.12",
     "schedule": "2.12",
 }
-"""Servers before store such a message as if it were a plain one."""
+"""Earlier servers store a message with this option as a plain one."""
 
 
 class PubAck(NamedTuple):
-    """The server has stored the message in `stream`, as number `seq`; or had done so before, for its id
-    (`duplicate`). `value` is that of a counter after `incr`. The last message of a batch has the batch's
-    id and count."""
+    """The acknowledgement that `stream` has stored the message under the sequence `seq`; with
+    `duplicate`, it had already stored a message with the same id. `value` is the counter's value
+    after `incr`. The acknowledgement of a batch has the batch's id and message count."""
 
     stream: str
     seq: int
@@ -148,7 +150,7 @@ def publish(
     until = monotonic() + seconds
     attempts, patience = 0, ATTEMPT if has_id else seconds
     left = patience if patience < seconds else seconds
-    unsure: Error | None = None  # of an attempt that may have been stored
+    unsure: Error | None = None  # the error of an attempt that may have stored the message
     while True:
         try:
             return read_ack(
@@ -189,18 +191,18 @@ def _may_have_stream(api: API, subject: str) -> bool:
     try:
         call, data = names_request(api, subject)
         return not lists_none(api.core.request(call, data, timeout=RETRY_WAIT))
-    except Error:  # nobody can tell at the moment
+    except Error:  # the server does not say at the moment
         return True
 
 
 def names_request(api: API, subject: str) -> tuple[str, bytes]:
-    """Subject and payload of the question which streams have `subject`. The leader of the cluster answers
-    it, also for streams that have no leader themselves."""
+    """Returns subject and payload of the request that lists the streams with `subject`. The
+    cluster's leader answers it, even for streams without a leader."""
     return api.subject("STREAM.NAMES"), api.encode({"subject": subject})
 
 
 def lists_none(answer: Msg) -> bool:
-    """Whether the answer says that there is no such stream."""
+    """Returns whether the answer lists no stream."""
     try:
         response = decode_object(answer.data, answer.subject)
     except InvalidResponseError:
@@ -211,9 +213,9 @@ def lists_none(answer: Msg) -> bool:
 def message_headers(
     call: str, api: API, headers: HeadersLike | None, options: PublishOptions
 ) -> HeadersLike | None:
-    """The headers of a message with these options, for which the user called `call`. Raises OptionError or
-    TypeError for those that make no sense, UnsupportedError for a server that would not know them.
-    """
+    """Returns the headers of a message with these options, for the public method `call`. Raises
+    OptionError or TypeError for invalid options, UnsupportedError if the server is too old for
+    one."""
     msg_id = options.get("msg_id")
     if len(options) == 1 and msg_id.__class__ is str and msg_id and not headers:
         return {"Nats-Msg-Id": msg_id}  # the hot path
@@ -234,7 +236,7 @@ def message_headers(
             raise OptionError(option, "needs expected_last_subject_seq")
     if not headers:
         return own
-    # A dict is encoded fastest; names of Headers may come again.
+    # A dict is encoded fastest; Headers may repeat a name.
     return {**(headers.to_dict() if isinstance(headers, Headers) else headers), **own}
 
 
@@ -259,19 +261,20 @@ def _value(name: str, value: object) -> str:
 
 
 _heads: dict[bytes, tuple[str, str]] = {}
-"""The stream and the domain of each beginning of an acknowledgement, up to the number. Nearly all end with
-that, and a look-up takes a third of the time that JSON does (CPython 3.11)."""
+"""Maps the beginning of an acknowledgement, up to the sequence, to its stream and domain. In nearly
+all acknowledgements only the sequence follows, and the look-up takes a third of the time of JSON
+parsing (CPython 3.11)."""
 _MOST_HEADS = 256
 _LONGEST_HEAD = 512
 
 
 def read_ack(data: bytes, subject: str) -> PubAck:
-    """The acknowledgement of a message on `subject`. Raises APIError for what the server refused,
-    InvalidPubAckError for anything else."""
+    """Returns the acknowledgement of a message on `subject`. Raises APIError if the server refused
+    the message, InvalidPubAckError for anything else."""
     head, _, tail = data.rpartition(b":")
     known = _heads.get(head)
     if known and 1 < len(tail) < 22 and tail[-1] == 125 and (digits := tail[:-1]).isdigit():
-        # A call of PubAck takes three times as long: 0.2 us of each message.
+        # Calling PubAck takes three times as long: 0.2 us per message.
         return tuple.__new__(PubAck, (known[0], int(digits), False, known[1], None, "", 0))
     ack = _read_json_ack(data, subject)
     is_plain = ack == PubAck(ack.stream, ack.seq, domain=ack.domain)
@@ -284,13 +287,13 @@ def read_ack(data: bytes, subject: str) -> PubAck:
 
 
 def raise_if_gone(look: Callable[[], object], gone: type[Error], error: Error) -> None:
-    """After `error`, that no stream takes messages, raises `gone` if `look` does: the stream does not exist.
-    Nobody takes messages either while it has no leader."""
+    """Raises `gone` from `error` if `look` raises it, because the stream does not exist. `error`
+    says that no stream takes messages, which is also the case while the stream has no leader."""
     try:
         look()
     except gone as found:
         raise found from error
-    except Error:  # nobody can tell at the moment
+    except Error:  # the server does not say at the moment
         pass
 
 

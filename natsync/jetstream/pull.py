@@ -1,9 +1,9 @@
-"""Pull requests, and the book-keeping of those that are open: no I/O, no clock, no threads.
+"""Pull requests, and the accounting of open ones: no I/O, no clock, no threads.
 
-A pull consumer sends messages when it is asked for some (ADR-13, ADR-37; nats-server
-`server/consumer.go`). The answer to a request is any number of messages, and status messages
-without payload in between or at its end. `read_status` says what a status means; `OpenPulls` counts
-what was asked for and has not come, and says when to ask for more.
+A pull consumer sends messages on request (ADR-13, ADR-37; nats-server `server/consumer.go`). The
+response to a request is any number of messages, with status messages without payload in between or
+at the end. `read_status` tells what a status means; `OpenPulls` counts what was requested and has
+not arrived, and tells when to request more.
 """
 
 from __future__ import annotations
@@ -39,43 +39,43 @@ __all__ = [
     "read_status",
 ]
 
-_MANY = 1_000_000  # messages to ask for where bytes are the limit (ADR-37)
+_MANY = 1_000_000  # messages to request if bytes are the limit (ADR-37)
 _NS = 1_000_000_000
 
 
 class Meaning(Enum):
-    """What a status says of the pull requests on its inbox."""
+    """What a status means for the pull requests on its inbox."""
 
     HEARTBEAT = "heartbeat"
-    """Nothing ends."""
+    """No request ends."""
     END = "end"
-    """One request is over, as requests are: it expired, was filled, or there are no messages."""
+    """One request ended normally: it expired, was filled, or there are no messages."""
     PIN_LOST = "pin lost"
-    """One request is over: another client has the messages of the priority group now, or nobody
+    """One request ended: another client now has the pin of the priority group, or nobody has it
     yet."""
     TOO_LARGE = "too large"
-    """One request is over: the next message does not fit into its `max_bytes`."""
+    """One request ended: the next message does not fit into its `max_bytes`."""
     INTERRUPTED = "interrupted"
-    """All requests are over; a new one may work at once: the leader has changed, or its server
-    stops."""
+    """All requests ended, and a new one may work at once: the leader has changed, or its server
+    shuts down."""
     AWAY = "away"
-    """All requests are over: the connection is lost. RECONNECTED follows."""
+    """All requests ended: the connection is lost. RECONNECTED follows."""
     RECONNECTED = "reconnected"
-    """There is a connection again. Whether requests failed on the last one says nothing of this one; the
-    client itself makes pauses between connections that do not last."""
+    """There is a connection again. Failed requests on the previous connection say nothing about
+    this one; the client itself pauses between connections that do not last."""
     UNREACHABLE = "unreachable"
     """The request reached no consumer: it is gone, or has no leader now. Another one may work in a
     while."""
     BUSY = "busy"
-    """One request was refused as there are too many. Another one may work in a while."""
+    """One request was refused because there are too many. Another one may work in a while."""
     FATAL = "fatal"
     """No request will ever work: the consumer was deleted, or does not take such requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class PullStatus:
-    """One status message. `error` names what is wrong, if anything is. `pending_msgs` and
-    `pending_bytes` are what the request that is over had still to get; None where the server does
+    """One status message. `error` is the problem that it reports, if any. `pending_msgs` and
+    `pending_bytes` are what the request that ended had still to receive; None if the server does
     not say."""
 
     meaning: Meaning
@@ -83,20 +83,22 @@ class PullStatus:
     pending_msgs: int | None = None
     pending_bytes: int | None = None
     last_consumer_seq: int | None = None
-    """The last delivery of the consumer, as a heartbeat tells."""
+    """The consumer sequence of the last delivery, as reported by a heartbeat."""
 
 
 def may_be_status(frame: Delivered) -> bool:
-    """Whether `frame`, which has no payload, may be a status: not without headers, or a status after
-    NATS/1.0. A quick look, which messages without values pass, too (headers_only)."""
+    """Returns whether `frame`, which has no payload, may be a status: it has headers, and their
+    first line holds more than NATS/1.0. A quick test for messages of a `headers_only` consumer,
+    which have no payload either."""
     return isinstance(frame, HMsg) and frame.headers[8:10] != b"\r\n"
 
 
 def read_status(msg: Msg, stream: str, consumer: str) -> PullStatus | None:
-    """What `msg`, which `may_be_status`, means if it is one; None if it is a message of the stream."""
+    """Returns the meaning of `msg`, for which `may_be_status` is true; None if it is a message of
+    the stream."""
     try:
         status = msg.status
-    except ProtocolError:  # whoever asks for the headers meets it again
+    except ProtocolError:  # reading the headers raises it again
         return None
     if not status:
         return None
@@ -139,10 +141,10 @@ def _meaning(status: int, text: str, stream: str, consumer: str) -> tuple[Meanin
         case 400 | 412:
             return Meaning.FATAL, PullRefusedError(stream, consumer, status, text)
         case 409 if "exceeded max" in lower:
-            # Of a limit in the consumer's configuration: the same request would be refused for
+            # A limit in the consumer's configuration: the same request would be refused for
             # ever.
             return Meaning.FATAL, PullRefusedError(stream, consumer, status, text)
-    # Of a later server: said, and tried again in a while.
+    # From a later server: reported, and tried again in a while.
     return Meaning.BUSY, PullRefusedError(stream, consumer, status, text)
 
 
@@ -155,7 +157,8 @@ def _count(msg: Msg, header: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """The body of a request for messages. Times are seconds; what is 0 or empty is left out."""
+    """The body of a request for messages. Times are in seconds; fields that are 0 or empty are left
+    out."""
 
     batch: int = 1
     expires: float = 0.0
@@ -169,7 +172,7 @@ class PullRequest:
     priority: int = 0
 
     def encode(self) -> bytes:
-        """As the server takes it: JSON, times in nanoseconds."""
+        """Returns the request as JSON for the server, with times in nanoseconds."""
         body: dict[str, object] = {"batch": self.batch}
         if self.expires:
             body["expires"] = round(self.expires * _NS)
@@ -211,7 +214,7 @@ class PullOptions(GroupOptions, total=False):
     max_bytes: int
     """If not 0, the limit is this many bytes instead."""
     threshold: float
-    """The next request is sent when this part of the limit is left (0.5)."""
+    """The next request is sent when only this fraction of the limit is left (0.5)."""
     expires: float
     """Seconds after which the server drops a request (30)."""
     heartbeat: float
@@ -253,11 +256,11 @@ class PullPlan:
 
     @property
     def beat(self) -> float:
-        """The seconds between heartbeats that are asked for."""
+        """The requested heartbeat interval in seconds."""
         return min(self.expires / 2, 30.0) if self.heartbeat is None else self.heartbeat
 
     def request(self, msgs: int, size: int, pin_id: str) -> PullRequest:
-        """A request for that many messages, or bytes, more."""
+        """Returns a request for this many more messages, or bytes."""
         return PullRequest(
             _MANY if self.max_bytes else msgs,
             self.expires,
@@ -273,7 +276,7 @@ class PullPlan:
 
 
 class OpenPulls:
-    """What was asked for on one inbox, and has not come yet."""
+    """What was requested on one inbox and has not arrived yet."""
 
     __slots__ = ("plan", "msgs", "size", "_least_msgs", "_least_size")
 
@@ -286,13 +289,13 @@ class OpenPulls:
 
     @property
     def is_low(self) -> bool:
-        """Whether to ask for more."""
+        """Whether to request more."""
         if self.plan.max_bytes:
             return self.size <= self._least_size or self.msgs <= 0
         return self.msgs <= self._least_msgs
 
     def ask(self, pin_id: str = "") -> PullRequest:
-        """A request for what is missing to the most; counted as open."""
+        """Returns a request that fills up to the limit, and counts it as open."""
         plan = self.plan
         size = plan.max_bytes - self.size
         request = plan.request(plan.max_msgs - self.msgs, size, pin_id)
@@ -302,7 +305,8 @@ class OpenPulls:
         return request
 
     def message(self, size: int) -> bool:
-        """A message has come; `size` counts as the server counts it. Returns whether to ask for more."""
+        """Counts a message that has arrived; `size` is its size as the server counts it. Returns
+        whether to request more."""
         if self.size:
             self.size = max(0, self.size - size)
         msgs = self.msgs
@@ -311,7 +315,7 @@ class OpenPulls:
         return msgs <= self._least_msgs if not self.plan.max_bytes else self.is_low
 
     def status(self, status: PullStatus) -> None:
-        """A status has come."""
+        """Counts a status that has arrived."""
         match status.meaning:
             case Meaning.HEARTBEAT:
                 pass
@@ -320,14 +324,13 @@ class OpenPulls:
             case Meaning.UNREACHABLE | Meaning.FATAL:
                 self.forget()
             case _ if status.pending_msgs is None:
-                # The server does not say what is left of the request, so nothing is known to be
-                # open.
+                # The server does not say what is left of the request: nothing is known to be open.
                 self.forget()
             case _:
                 self.msgs = max(0, self.msgs - status.pending_msgs)
                 self.size = max(0, self.size - (status.pending_bytes or 0))
 
     def forget(self) -> None:
-        """No request is open any more: the connection was lost, or nothing was heard for too
+        """Forgets all open requests: the connection was lost, or the server was silent for too
         long."""
         self.msgs = self.size = 0

@@ -1,8 +1,8 @@
 """`PullInbox`: the subscription that brings messages and statuses to one reader of a pull consumer.
 
-The server delivers a message under the subject it was stored with, so that nothing in it tells the
-request it answers: each reader has an inbox of its own. A lost connection takes all pull requests
-with it; `receive` tells so, in order with the messages.
+The server delivers a message under the subject it was stored with, so the message does not identify
+its request: each reader therefore has its own inbox. A lost connection takes all pull requests with
+it; `receive` reports this in order with the messages.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class PullSource(NamedTuple):
 
 
 class Outage(Exception):
-    """The connection is lost, with an `error`, or there again, with None."""
+    """Raised in order with the messages: the connection is lost, with an `error`, or back, with
+    None."""
 
     def __init__(self, error: Error | None) -> None:
         self.error = error
@@ -58,8 +59,8 @@ def tell_outage(outage: Error | None) -> NoReturn:
 class PullInbox:
     """Messages and statuses in the order of their arrival; any number of threads may take them.
 
-    An inbox that is not `shared` belongs to one thread, which takes all that has arrived at once, into
-    `frames`: that is faster, but another thread would see nothing of it.
+    An inbox that is not `shared` belongs to one thread, which moves everything that has arrived
+    into `frames` at once: this is faster, but hides it from other threads.
     """
 
     def __init__(self, source: PullSource, shared: bool = True) -> None:
@@ -68,7 +69,7 @@ class PullInbox:
         self._respond = source.core.respond
         self._shared = shared
         self._make = JetStreamMsg if source.acks else AckNoneMsg
-        # What may come is limited by what is asked for.
+        # The requests limit what may arrive.
         self._sub = source.core.subscribe(
             source.core.new_inbox(),
             pending_msgs_limit=-1,
@@ -81,8 +82,8 @@ class PullInbox:
         self._began_away = not self._is_connected()
 
     def pull(self, request: PullRequest) -> None:
-        """Sends a request for messages. Without a connection it is dropped: one that was kept would be
-        sent beside the next one, which follows the outage."""
+        """Sends a request for messages. Without a connection it is dropped: a buffered request
+        would be sent in addition to the one that follows the outage."""
         self._sub.ask(self._source.next_subject, request.encode())
 
     @property
@@ -113,8 +114,9 @@ class PullInbox:
         return self.read(frame)
 
     def _note(self, outage: Error | None) -> PullStatus | None:
-        """Notes an outage or its end, and returns its status; None for the end of one that this inbox
-        began in, when `connected` has reported that, and a request may have been sent since."""
+        """Records an outage or its end, and returns its status. Returns None at the end of an
+        outage that had begun before this inbox if `connected` has already reported the end, as a
+        request may have been sent since."""
         known = not (outage or self._away or self._began_away)
         self._began_away = False
         self._away = outage is not None
@@ -123,7 +125,7 @@ class PullInbox:
         return None if known else _RECONNECTED
 
     def read(self, frame: Delivered) -> JetStreamMsg | PullStatus:
-        """Returns the status or message that `frame` brings."""
+        """Returns the status or message in `frame`."""
         if not frame.payload and may_be_status(frame):
             msg = ReceivedMsg(frame, self._respond)
             status = read_status(msg, self._source.stream, self._source.consumer)
@@ -139,18 +141,18 @@ class PullInbox:
             return None
 
     def message(self, frame: Delivered) -> JetStreamMsg:
-        """Returns the message of `frame`, which brings no status."""
+        """Returns the message in `frame`, which is not a status."""
         return self._make(frame, self._respond, self._core)
 
     def end(self) -> int:
-        """Ends the subscription; returns the number of messages that had arrived and nobody
-        took."""
+        """Ends the subscription; returns the number of messages that had arrived and were not
+        taken."""
         left = 0
         before = self._sub.dropped
         try:
             while self._sub.pending_msgs:
                 left += isinstance(self.receive(0.0), JetStreamMsg)
-        except Error:  # it had ended, and another thread has taken the last message
+        except Error:  # the subscription had ended, and another thread has taken the last message
             pass
         self._sub.unsubscribe()
         return left + self._sub.dropped - before

@@ -1,9 +1,9 @@
-"""Push consumers: the server sends messages to a subject as they come, alone or shared by a queue
-group.
+"""Push consumers: the server sends messages to a subject as they arrive, to one subscriber or
+shared by a queue group.
 
-For deployments that have them; new ones are better off with pull consumers, which send no more than
-is asked for. Flow control and heartbeats as in ADR-15: a request for flow control is answered when
-everything before it has been taken, so that the server sends no faster than messages are taken.
+For deployments that have push consumers; new ones should use pull consumers, which send no more
+than is requested. Flow control and heartbeats follow ADR-15: a flow control request is answered
+when everything before it has been taken, so the server sends no faster than messages are taken.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from .silence import Silence
 
 __all__ = ["PushConsumer", "PushMessages"]
 
-_LONG = 3600.0  # seconds of one wait, where nothing limits it
+_LONG = 3600.0  # the longest single wait, in seconds
 
 
 class PushMessages(BlockingIterator[JetStreamMsg]):
-    """The messages of a push consumer as they come: an iterator and a context manager, for any
+    """The messages of a push consumer as they arrive: an iterator and a context manager, for any
     number of threads.
 
-    Made by `PushConsumer.messages`. Where messages were lost on the way, `on_error` gets a
-    SequenceGapError; those that need an acknowledgement are delivered again after `ack_wait`. One
-    for a single thread, as that of a `consume` with one worker, takes what has arrived at once, and no
-    lock for each message.
+    Made by `PushConsumer.messages`. If messages were lost on the way, `on_error` gets a
+    SequenceGapError; those that need an acknowledgement are delivered again after `ack_wait`. A
+    reader for a single thread, such as that of a `consume` with one worker, takes everything that
+    has arrived at once, and needs no lock per message.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
         self._beat = config.idle_heartbeat
         self._is_shared = bool(config.deliver_group)
         self._make = JetStreamMsg if source.acks else AckNoneMsg
-        # One thread at a time takes what comes, so that sequences are seen in order.
+        # One thread at a time takes messages, so that sequences are seen in order.
         self._turn = threading.RLock()
         self._last: int | None = None  # the consumer's sequence
         self._origin = NO_ORIGIN  # of the last message
@@ -101,7 +101,7 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
 
     def _take_at_hand(self) -> JetStreamMsg | None:
         """The hot path of a reader for a single thread: returns the next of the messages that
-        arrived together. After None, look on."""
+        arrived together, or None if the caller must look further."""
         while self._at_hand:
             try:
                 frame = self._at_hand.popleft()
@@ -141,8 +141,7 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
         return self._read(frame)
 
     def _read(self, frame: Delivered) -> JetStreamMsg | None:
-        """Returns the message that `frame` brings; None if it was a status. Acts on statuses and
-        gaps."""
+        """Returns the message in `frame`, or None for a status. Handles statuses and gaps."""
         msg = self._make(frame, self._respond, self._core)
         if not frame.payload and self._is_status(msg):
             return None
@@ -156,19 +155,19 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
         return msg
 
     def _is_status(self, msg: Msg) -> bool:
-        """Acts on a heartbeat or a request for flow control; returns whether `msg` is one."""
+        """Handles a heartbeat or a flow control request; returns whether `msg` is one."""
         try:
             if msg.status != 100:
                 return False
-        except ProtocolError:  # whoever asks for the headers meets it again
+        except ProtocolError:  # reading the headers raises it again
             return False
         if msg.reply:
             self._answer(msg.reply)
         elif stalled := msg.headers.get("Nats-Consumer-Stalled"):
             self._answer(stalled)
         last = msg.headers.get("Nats-Last-Consumer") or ""
-        # More than was seen: the last messages before it were lost. Fewer: a new leader begins
-        # anew.
+        # Larger than the last one seen: the messages in between were lost. Smaller: a new leader
+        # has started again.
         if last.isascii() and last.isdigit() and len(last) <= 20 and self._last is not None:
             if int(last) > self._last and not self._is_shared:
                 self._follow(int(last) + 1)
@@ -176,14 +175,14 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
         return True
 
     def _answer(self, subject: str) -> None:
-        """Allows the server to send more. Each heartbeat repeats the request until it is
-        answered."""
+        """Allows the server to send more. Each heartbeat repeats the flow control request until it
+        is answered."""
         if subject != self._answered:
             self._answered = subject
             self._core.publish(subject)
 
     def _follow(self, sequence: int) -> None:
-        """Notes the sequence of a delivery, and reports a gap before it."""
+        """Records the sequence of a delivery, and reports a gap before it."""
         before, self._last = self._last, sequence
         if before is not None and sequence > before + 1:
             source = self._source
@@ -191,8 +190,8 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
             report(gap, self._on_error)
 
     def _be_alarmed(self, silence: float, until: float) -> None:
-        """Reports missing heartbeats, and ends the reader if the consumer does not exist. Takes hardly
-        longer than up to the time `until`."""
+        """Reports missing heartbeats, and ends the reader if the consumer does not exist. Returns
+        hardly later than `until`."""
         source = self._source
         report(NoHeartbeatError(source.stream, source.consumer, silence), self._on_error)
         try:
@@ -208,19 +207,19 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
         return self._error
 
     def stop(self) -> int:
-        """Ends it now. Returns the number of messages, and statuses, that had come and were not
-        taken; messages are delivered again after the consumer's `ack_wait`. Threads that wait get
-        MessagesClosedError.
-        """
+        """Ends the reader now. Returns the number of messages and statuses that had arrived and
+        were not taken; messages are delivered again after the consumer's `ack_wait`. Waiting
+        threads get MessagesClosedError."""
         before = self._sub.dropped
         self._sub.unsubscribe()
         return self._sub.dropped - before
 
     def drain(self, timeout: float | None = DRAIN_TIMEOUT) -> int:
-        """Ends it so that what the server has sent can still be taken, after which iteration ends.
+        """Ends the subscription; messages that the server has sent can still be taken, then the
+        iteration ends.
 
-        Returns the number of messages to take (and of statuses among them). Raises
-        DrainTimeoutError where the server does not confirm the end in `timeout` seconds.
+        Returns the number of messages left to take, including statuses. Raises DrainTimeoutError if
+        the server does not confirm the end within `timeout` seconds.
         """
         self._sub.drain(timeout)
         return self._sub.pending_msgs
@@ -234,8 +233,9 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
 class PushConsumer:
     """A consumer with a deliver subject; with a deliver group, its readers share the messages.
 
-    Made by `JetStream.push_consumer`. Raises NotPushConsumerError for another one, and OptionError
-    for a group with heartbeats or flow control: each of its readers sees a part of them.
+    Made by `JetStream.push_consumer`. Raises NotPushConsumerError for another kind of consumer, and
+    OptionError for a group with heartbeats or flow control, as each of its readers sees only some
+    of them.
     """
 
     def __init__(self, api: API, info: ConsumerInfo) -> None:
@@ -254,7 +254,7 @@ class PushConsumer:
 
     def messages(self, *, on_error: OnError | None = None) -> PushMessages:
         """Returns an endless iterator over the messages. `on_error` is called with each error that
-        it recovers from; without it they are logged."""
+        the iterator recovers from; without it they are logged."""
         check_call(on_error=on_error)
         return PushMessages(self._source, self._info, on_error)
 
@@ -265,7 +265,7 @@ class PushConsumer:
         workers: int = 1,
         on_error: OnError | None = None,
     ) -> ConsumeContext:
-        """Calls `handler` with each message, on `workers` threads; as `Consumer.consume`."""
+        """Calls `handler` with each message, on `workers` threads, as `Consumer.consume` does."""
         check_handler(handler, workers)
         name = f"{self._info.stream_name}.{self._info.name}"
         check_call(on_error=on_error)

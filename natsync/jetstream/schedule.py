@@ -1,4 +1,4 @@
-"""Schedules of messages (ADR-51): published once at a time, or again and again."""
+"""Schedules of messages (ADR-51): published once at a given time, or repeatedly."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["Schedule", "format_ttl"]
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When a message is published to the subject `target`, and how. The stream has the target among its
-    subjects, and `allow_msg_schedules`; the message that carries the schedule is stored under a subject
-    of its own, and a later one there replaces it.
+    """When and how a message is published to the subject `target`. The stream must have the target
+    among its subjects, and `allow_msg_schedules`. The message that carries the schedule is stored
+    under a different subject; a later message on that subject replaces the schedule.
 
-    `when` is a datetime with a time zone; seconds between messages, at least 1; or a pattern: six fields
-    of cron, `@hourly`, `@daily` (server 2.14 for all but a datetime). `ttl` is that of the messages it
-    makes, in seconds. With `source`, each has the payload of the last message on that subject;
-    `time_zone` is the IANA name for a cron pattern; with `rollup`, each replaces those before it (server
-    2.14).
+    `when` is a datetime with a time zone; the seconds between messages, at least 1; or a pattern:
+    six cron fields, `@hourly`, `@daily` (server 2.14 for everything but a datetime). `ttl` is the
+    TTL of the published messages in seconds. With `source`, each published message has the payload
+    of the last message on that subject. `time_zone` is the IANA name for a cron pattern. With
+    `rollup`, each published message replaces those before it (server 2.14).
     """
 
     when: datetime | float | str
@@ -35,7 +35,7 @@ class Schedule:
     rollup: bool = False
 
     def headers(self) -> list[tuple[str, str]]:
-        """The headers that carry it."""
+        """Returns the headers that carry the schedule."""
         check_text(target=self.target, source=self.source, time_zone=self.time_zone)
         fields = [("Nats-Schedule", self._pattern()), ("Nats-Schedule-Target", self.target)]
         if self.ttl is not None:
@@ -60,7 +60,8 @@ class Schedule:
 
 
 def format_ttl(ttl: object) -> str:
-    """The value of a TTL header: seconds, or `never`. Servers take whole seconds or a duration of Go."""
+    """Returns the value of a TTL header: seconds, or `never`. Servers accept whole seconds or a Go
+    duration."""
     if ttl == "never":
         return "never"
     check_seconds(ttl=ttl)

@@ -1,7 +1,8 @@
-"""How long a reader waits for a sign of life of its consumer, over calls that follow each other closely.
+"""How long a reader has waited for a sign of life of its consumer, across calls in close
+succession.
 
-A program that polls, with `next(timeout=1.0)` say, waits as long in all as one that makes a single call, and
-has to hear of missing heartbeats as well.
+A program that polls, such as with `next(timeout=1.0)`, waits as long in total as one that makes a
+single call, and must also learn of missing heartbeats.
 """
 
 from __future__ import annotations
@@ -11,26 +12,27 @@ from time import monotonic
 __all__ = ["Silence"]
 
 _CLOSELY = 0.25
-"""Seconds between two calls that count as one wait. After a longer pause what has arrived meanwhile may not
-be read yet: a process that was stopped would raise a false alarm."""
+"""Calls at most this many seconds apart count as one wait. After a longer pause, what has arrived
+meanwhile may not have been read yet: a process that was suspended would raise a false alarm."""
 
 
 class Silence:
-    """The wait of a reader in which nothing has arrived. `received` is how many messages its subscription has
-    received so far, statuses among them. Any thread may call anything: a wait that another thread cuts short
-    counts from its own beginning."""
+    """A reader's wait during which nothing has arrived. `received` is the number of messages,
+    including statuses, that its subscription has received so far. Any thread may call any method; a
+    wait that another thread interrupts counts from its own beginning."""
 
     __slots__ = ("_last",)
 
     def __init__(self) -> None:
-        self._last = 0.0, -_CLOSELY, -1  # the beginning, the end, and `received` then
+        self._last = 0.0, -_CLOSELY, -1  # when the wait began and ended, and `received` at its end
 
     def begin(self, received: int) -> float:
-        """Returns when the wait began that a call goes on with: an earlier one's time, or now."""
+        """Returns the time when the wait that this call continues began, or now if it continues
+        none."""
         now = monotonic()
         began, ended, before = self._last
         return began if received == before and now <= ended + _CLOSELY else now
 
     def pause(self, began: float, received: int) -> None:
-        """Notes that a call ends whose wait `began` at that time."""
+        """Records the end of a call whose wait began at the time `began`."""
         self._last = began, monotonic(), received

@@ -25,7 +25,7 @@ from .names import check_stream_name
 __all__ = ["restore_stream", "take_snapshot"]
 
 CHUNK = 128 << 10
-"""Bytes of a chunk (jsm.go: as `nats stream backup`)."""
+"""Bytes per chunk, as in `nats stream backup` (jsm.go)."""
 
 _END = 204
 
@@ -36,7 +36,7 @@ def take_snapshot(
     """Writes a snapshot to `file`: see `Stream.snapshot`."""
     call = f"STREAM.SNAPSHOT.{check_stream_name(stream)}"
     seconds = api.seconds(timeout)
-    # The server waits two seconds unless there is a subscription to this very subject.
+    # Without a subscription to exactly this subject, the server waits two seconds.
     sub = api.core.subscribe(
         api.core.new_inbox(), pending_msgs_limit=-1, pending_bytes_limit=-1, on_outage=_end_at
     )
@@ -54,7 +54,7 @@ def take_snapshot(
 
 
 def _end_at(outage: Error | None) -> None:
-    """Chunks were lost with the connection."""
+    """Ends the snapshot: chunks were lost with the connection."""
     raise outage or ConnectionReconnectingError()
 
 
@@ -68,12 +68,12 @@ def _receive(stream: str, sub: Subscription, file: BinaryIO, timeout: float) -> 
         file.write(msg.data)
         if msg.reply:
             msg.respond(b"")
-    if msg.status not in (0, _END):  # servers before 2.10 send none
+    if msg.status not in (0, _END):  # servers before 2.10 send no status
         raise SnapshotError(stream, f"{msg.status} {msg.description}")
 
 
 def restore_stream(api: API, info: StreamInfo, file: BinaryIO, timeout: Timeout) -> StreamInfo:
-    """Makes a stream from a snapshot: see `JetStream.restore_stream`."""
+    """Creates a stream from a snapshot: see `JetStream.restore_stream`."""
     api.check_supported(info.config)
     call = f"STREAM.RESTORE.{check_stream_name(info.config.name)}"
     body = {"config": info.config.to_json(), "state": info.state.to_json()}

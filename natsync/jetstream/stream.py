@@ -42,7 +42,8 @@ __all__ = ["Stream", "read_name", "stream_info"]
 def stream_info(
     api: API, name: str, *, deleted_details: bool = False, subjects_filter: str = ""
 ) -> StreamInfo:
-    """What the server says of a stream now. Subjects come in pages of 100,000, which are put together."""
+    """Asks the server for the `StreamInfo`. Subjects arrive in pages of 100,000, which are
+    merged."""
     call = f"STREAM.INFO.{check_stream_name(name)}"
     subjects: dict[str, int] = {}
     while True:
@@ -74,10 +75,10 @@ def read_name(value: object, subject: str) -> str:
 
 
 class Stream:
-    """A stream, for any number of threads. Made by `JetStream.stream` and `create_stream`.
+    """A stream. Any number of threads may use it. Made by `JetStream.stream` and `create_stream`.
 
-    Every call is a request; it raises StreamNotFoundError where the stream is not there any more, and the
-    errors of `JetStream`.
+    Every method sends a request. It raises StreamNotFoundError if the stream no longer exists, and
+    the errors of `JetStream`.
     """
 
     def __init__(self, api: API, info: StreamInfo) -> None:
@@ -91,20 +92,22 @@ class Stream:
 
     @property
     def cached_info(self) -> StreamInfo:
-        """What the server said of it last; asks nobody."""
+        """The `StreamInfo` that the server sent last; sends no request."""
         return self._info
 
     def info(self, *, deleted_details: bool = False, subjects_filter: str = "") -> StreamInfo:
-        """What the server says of it now: with the sequences of deleted messages, and with how many
-        messages each subject has that matches the filter."""
+        """Asks the server for the `StreamInfo`. With `deleted_details` it lists the sequences of
+        deleted messages; with `subjects_filter`, the number of messages on each matching
+        subject."""
         self._info = stream_info(
             self._api, self.name, deleted_details=deleted_details, subjects_filter=subjects_filter
         )
         return self._info
 
     def purge(self, *, subject: str = "", seq: int = 0, keep: int = 0) -> int:
-        """Deletes messages, and returns how many: all, or those on subjects that match `subject`; of these,
-        those before the sequence `seq`, or all but the last `keep`."""
+        """Deletes messages and returns how many were deleted: all messages, or only those on
+        subjects that match `subject`. `seq` spares messages with that sequence or a later one;
+        `keep` spares the last `keep` messages."""
         check_count(seq=seq, keep=keep)
         if seq and keep:
             raise OptionError("keep", "excludes seq")
@@ -118,10 +121,12 @@ class Stream:
         return purged
 
     def get_msg(self, seq: int, *, subject: str = "", direct: bool = False) -> StoredMsg:
-        """The message `seq`; or, with a `subject`, the first one from there on whose subject matches.
+        """Returns the message with the sequence `seq`, or with a `subject`, the first matching
+        message at or after `seq`.
 
-        It comes from the leader; with `direct`, from any server that has a copy, which may be a moment
-        behind (server 2.9; stream `allow_direct`). Raises MessageNotFoundError; NoDirectGetError.
+        The stream's leader answers. With `direct`, any server that has a copy may answer, which may
+        lag slightly behind the leader (server 2.9; stream `allow_direct`). Raises
+        MessageNotFoundError and NoDirectGetError.
         """
         check_count(seq=seq)
         check_text(subject=subject)
@@ -132,8 +137,8 @@ class Stream:
         return read(self._api, self.name, request)
 
     def get_last_msg(self, subject: str, *, direct: bool = False) -> StoredMsg:
-        """The last message whose subject matches; with `direct`, from any server, and of a subject without
-        wildcards. Raises as `get_msg`."""
+        """Returns the last message whose subject matches `subject`. With `direct`, any server that
+        has a copy may answer, and `subject` must not contain wildcards. Raises as `get_msg`."""
         if direct:
             check_publish(to_wire(subject))
             return direct_get(self._api, self.name, {}, subject)
@@ -148,9 +153,10 @@ class Stream:
         batch: int = 1000,
         max_bytes: int = 0,
     ) -> Iterator[StoredMsg]:
-        """Up to `batch` messages from the sequence `seq` or the time on, all or those whose subjects
-        match, in order, as long as they have `max_bytes` together; from any server that has them (server
-        2.11; stream `allow_direct`). Raises MessageNotFoundError where there is none."""
+        """Returns an iterator over up to `batch` messages in order, beginning at the sequence `seq`
+        or at `start_time`; with `subject`, only matching messages. `max_bytes` limits their total
+        size. Any server that has a copy may answer (server 2.11; stream `allow_direct`). Raises
+        MessageNotFoundError if there are none."""
         check_count(seq=seq, batch=batch, max_bytes=max_bytes)
         if seq and start_time:
             raise OptionError("start_time", "excludes seq")
@@ -171,9 +177,11 @@ class Stream:
         up_to_time: datetime | None = None,
         batch: int = 0,
     ) -> Iterator[StoredMsg]:
-        """The last message of every subject that matches one of `subjects`, in the order of the stream;
-        as it was at a sequence or time, up to `batch` of them (server 2.11; stream `allow_direct`). The
-        server takes up to 1024 subjects. Raises MessageNotFoundError where there is none."""
+        """Returns an iterator over the last message of every subject that matches one of
+        `subjects`, in stream order, and up to `batch` messages. `up_to_seq` or `up_to_time` selects
+        the state of the stream at that point (server 2.11; stream `allow_direct`). The server
+        refuses requests that match more than 1024. Raises MessageNotFoundError if there are none.
+        """
         if isinstance(subjects, str) or not subjects:
             raise OptionError("subjects", "must be a list with at least one subject")
         request = batch_request(
@@ -182,8 +190,8 @@ class Stream:
         return direct_get_batch(self._api, self.name, request)
 
     def delete_msg(self, seq: int, *, erase: bool = False) -> None:
-        """Deletes a message; `erase` also overwrites its bytes, which takes longer. Raises
-        APIError where there is no such message."""
+        """Deletes a message. `erase` also overwrites its bytes, which takes longer. Raises APIError
+        if there is no such message."""
         check_count(seq=seq)
         delete_msg(self._api, self.name, seq, erase)
 
@@ -195,43 +203,44 @@ class Stream:
         check: bool = False,
         timeout: Timeout = TIMEOUT,
     ) -> StreamInfo:
-        """Writes the stream, with its messages and its `consumers`, to a binary file, and returns its
-        configuration and state: `JetStream.restore_stream` takes both. With `check`, the server first
-        verifies every message.
+        """Writes the stream with its messages, and with its consumers if `consumers` is true, to a
+        binary file. Returns the stream's configuration and state; `JetStream.restore_stream` needs
+        both the file and this result. With `check`, the server first verifies every message.
 
-        `timeout` is the longest wait for each part. Raises SnapshotError where the server gives up,
-        RequestTimeoutError, and ConnectionReconnectingError where the connection is lost; the file is not
-        whole then.
+        `timeout` limits the wait for each chunk. Raises SnapshotError if the server gives up,
+        RequestTimeoutError, and ConnectionReconnectingError if the connection is lost; the file is
+        then incomplete.
         """
         return take_snapshot(self._api, self.name, file, consumers, check, timeout)
 
     def step_down(self, preferred: str = "") -> None:
-        """Makes the leader of a replicated stream hand over to another server: to the one named
-        `preferred` (server 2.11), or to any. Raises APIError."""
+        """Makes the leader of a replicated stream hand over to the server named `preferred` (server
+        2.11), or to any other server. Raises APIError."""
         self._api.step_down(f"STREAM.LEADER.STEPDOWN.{self.name}", preferred)
 
     def remove_peer(self, peer: str) -> None:
-        """Takes its copy of a replicated stream from the server named `peer`; the cluster makes one on
-        another server. Raises APIError."""
+        """Removes the copy of a replicated stream from the server named `peer`; the cluster creates
+        another copy on a different server. Raises APIError."""
         check_text(peer=peer)
         self._api.request(f"STREAM.PEER.REMOVE.{self.name}", {"peer": peer})
 
     def create_consumer(self, config: ConsumerConfig) -> Consumer:
-        """A new consumer, or the one that is there with the same configuration; ConsumerExistsError where
-        it has another one (servers before 2.10 change that, as far as they can)."""
+        """Creates a consumer, or returns the existing one if it has the same configuration. Raises
+        ConsumerExistsError if its configuration differs (servers before 2.10 update it instead, as
+        far as they can)."""
         return self._create(config, "create")
 
     def update_consumer(self, config: ConsumerConfig) -> Consumer:
-        """The consumer of that name with this configuration; ConsumerNotFoundError where there is none
-        (servers before 2.10 create it)."""
+        """Replaces the configuration of an existing consumer. Raises ConsumerNotFoundError if there
+        is none (servers before 2.10 create it)."""
         return self._create(config, "update")
 
     def create_or_update_consumer(self, config: ConsumerConfig) -> Consumer:
-        """The consumer of that name with this configuration, whether it was there or not."""
+        """Creates a consumer, or replaces the configuration of an existing one."""
         return self._create(config, "")
 
     def consumer(self, name: str) -> Consumer:
-        """The consumer of that name. Raises ConsumerNotFoundError."""
+        """Returns the consumer of that name. Raises ConsumerNotFoundError."""
         return Consumer(self._api, consumer_info(self._api, self.name, name))
 
     def delete_consumer(self, name: str) -> None:
@@ -239,7 +248,7 @@ class Stream:
         delete_consumer(self._api, self.name, name)
 
     def pause_consumer(self, name: str, until: datetime) -> PauseInfo:
-        """Stops the deliveries of a consumer until then (server 2.11)."""
+        """Pauses the deliveries of a consumer until the time `until` (server 2.11)."""
         return pause_consumer(self._api, self.name, name, until)
 
     def resume_consumer(self, name: str) -> PauseInfo:
@@ -247,26 +256,28 @@ class Stream:
         return pause_consumer(self._api, self.name, name, None)
 
     def unpin_consumer(self, name: str, group: str) -> None:
-        """Takes the pin of a priority group from the client that holds it, so that another one gets it
-        (server 2.11)."""
+        """Unpins the client of a priority group, so that another client can be pinned (server
+        2.11)."""
         unpin_consumer(self._api, self.name, name, group)
 
     def reset_consumer(self, name: str, seq: int = 0) -> ConsumerInfo:
-        """Moves a consumer to the sequence `seq` of the stream, or back to the first message that is not
-        acknowledged (server 2.14)."""
+        """Moves a consumer to the stream sequence `seq`, or by default back to the first message
+        that is not acknowledged (server 2.14)."""
         return reset_consumer(self._api, self.name, name, seq)
 
     def step_down_consumer(self, name: str, preferred: str = "") -> None:
-        """Makes the leader of a replicated consumer hand over, as `step_down`. Raises APIError."""
+        """Makes the leader of a replicated consumer hand over, as `step_down` does. Raises
+        APIError."""
         call = f"CONSUMER.LEADER.STEPDOWN.{self.name}.{check_consumer_name(name)}"
         self._api.step_down(call, preferred)
 
     def consumers(self) -> Iterator[ConsumerInfo]:
-        """Every consumer; asked for in pages, as the iteration goes on."""
+        """Iterates over all consumers; requests each page when the iteration reaches it."""
         return self._api.pages(f"CONSUMER.LIST.{self.name}", "consumers", ConsumerInfo.from_json)
 
     def consumer_names(self) -> Iterator[str]:
-        """The name of every consumer; asked for in pages, as the iteration goes on."""
+        """Iterates over the names of all consumers; requests each page when the iteration reaches
+        it."""
         return self._api.pages(f"CONSUMER.NAMES.{self.name}", "consumers", read_name)
 
     def _create(self, config: ConsumerConfig, action: Action) -> Consumer:

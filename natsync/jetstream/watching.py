@@ -1,7 +1,8 @@
-"""`Watch`: the last message of each subject of a stream, and each later one, as entries of a bucket or store.
+"""`Watch`: the last message of each subject of a stream, then each later one, as entries of a
+bucket or store.
 
-Key-value buckets and object stores are watched so (ADR-8, ADR-20). A None among the items, once,
-says that all messages that existed when the watch began have come.
+Key-value buckets and object stores are watched this way (ADR-8, ADR-20). A single None among the
+items marks the point where all messages that existed when the watch began have arrived.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ __all__ = ["Watch", "next_if_any"]
 
 _T = TypeVar("_T")
 _SILENCE = 0.5
-"""Seconds without a message, after which the server is asked whether there is one left."""
+"""After this many seconds without a message, the server is asked whether any are left."""
 
 
 def next_if_any(
     api: API, stream: str, messages: OrderedMessages, timeout: float | None
 ) -> JetStreamMsg | None:
-    """The next message; None if there is nothing left to come now: it may have been purged, or have
-    expired, before it was read. Raises as `OrderedMessages.next`."""
+    """Returns the next message; None if none is left at the moment, because it was purged or
+    expired before it was read. Raises as `OrderedMessages.next`."""
     until = monotonic() + wait_time(timeout)
     while True:
         try:
@@ -43,12 +44,12 @@ def next_if_any(
 
 
 def _nothing_left(api: API, stream: str, messages: OrderedMessages) -> bool:
-    """Whether the server has nothing left. Where it has sent all that it will, another consumer takes
-    over: 2.15.1 sends no more after messages that a consumer with `last_per_subject` had yet to send
-    are purged."""
+    """Returns whether the server has no messages left. If everything that the consumer has
+    delivered was taken, the reader switches to another consumer: server 2.15.1 sends nothing more
+    after a purge of messages that a `last_per_subject` consumer had yet to send."""
     try:
         info = consumer_info(api, stream, messages.consumer)
-    except Error:  # the reader gets over that, or says what is wrong
+    except Error:  # the reader recovers from it, or raises it
         return False
     if info.name != messages.consumer or info.delivered.consumer_seq != messages.consumer_seq:
         return False
@@ -57,9 +58,8 @@ def _nothing_left(api: API, stream: str, messages: OrderedMessages) -> bool:
 
 
 class Watch(BlockingIterator[_T | None]):
-    """An iterator over items, and None once; a context manager. For one thread at a time; `stop`
-    may be called from any. Nothing is lost or given twice when the connection is lost in between.
-    """
+    """An iterator over items, and one None; a context manager. For one thread at a time; any thread
+    may call `stop`. A lost connection neither loses nor repeats items."""
 
     def __init__(
         self, api: API, stream: str, messages: OrderedMessages, updates_only: bool
@@ -69,22 +69,22 @@ class Watch(BlockingIterator[_T | None]):
         self._messages = messages
         self._consumer = ""
         self._initial = 0 if updates_only else messages.num_pending
-        self._replaced = False  # messages of the beginning, by later ones
+        self._replaced = False  # whether later messages have replaced initial ones
         self._last = 0  # the stream sequence of the last message
-        self._replacements = messages.replaced  # of the stream by another one
+        self._replacements = messages.replaced  # how often another stream has replaced the stream
         self._recounted = False
         self._marked = False
 
     @abstractmethod
     def _read(self, msg: JetStreamMsg, origin: MsgMetadata) -> _T | None:
-        """What a message stands for; None if nobody wants it."""
+        """Returns the item for a message, or None to skip the message."""
 
     def next(self, timeout: float | None = None) -> _T | None:
-        """The next item, or None when all that were there have come; waits up to `timeout` seconds,
-        or as long as it takes.
+        """Returns the next item, or None when all initial items have arrived; waits up to `timeout`
+        seconds, or for ever.
 
         Raises NextMsgTimeoutError; MessagesClosedError after `stop`; ConnectionClosedError;
-        StreamNotFoundError where what is watched is deleted.
+        StreamNotFoundError if the watched bucket or store is deleted.
         """
         while self._marked or self._initial > 0:
             if self._marked:
@@ -94,13 +94,13 @@ class Watch(BlockingIterator[_T | None]):
             if msg is None:
                 break
             origin = msg.metadata
-            if self._replacements != self._messages.replaced:  # sequences begin anew
+            if self._replacements != self._messages.replaced:  # sequences start again
                 self._replacements, self._last = self._messages.replaced, 0
             again = origin.stream_seq <= self._last
             self._replaced = self._replaced or again
             if not self._marked:
                 self._count(origin)
-            if again:  # 2.9 sends a message twice now and then, while another one is replaced
+            if again:  # 2.9 sometimes sends a message twice while another is replaced
                 continue
             self._last = origin.stream_seq
             item = self._read(msg, origin)
@@ -110,13 +110,13 @@ class Watch(BlockingIterator[_T | None]):
         return None
 
     def _count(self, origin: MsgMetadata) -> None:
-        """Counts down to the last message that was there at the beginning.
+        """Counts down to the last message that existed at the beginning.
 
-        Messages that are replaced meanwhile come later, with a new sequence, so that neither the
-        count alone reaches its end nor `num_pending`: whichever does so first counts. Then those
-        that are there now are counted once more: a server may say that none is left where one that
-        replaces another is still to come (2.15.1). Another consumer, after a lost connection, says
-        anew how many are left.
+        A message that replaces one of them meanwhile arrives later, with a new sequence, so neither
+        the count nor `num_pending` alone is sure to reach zero: the first one that does decides.
+        The messages left are then counted once more, since a server may report that none is left
+        while a replacement is still to come (2.15.1). A new consumer, after a lost connection,
+        starts a new count.
         """
         if origin.consumer != self._consumer:
             if self._consumer:
@@ -130,7 +130,8 @@ class Watch(BlockingIterator[_T | None]):
             self._initial = self._left_now()
 
     def _left_now(self) -> int:
-        """The number of messages that were stored and not taken; at least 1 if nobody can tell."""
+        """Returns the number of matching messages that are stored and not yet taken; 1 if the
+        server does not say."""
         try:
             info = consumer_info(self._api, self._stream, self._messages.consumer)
         except Error:
@@ -138,16 +139,16 @@ class Watch(BlockingIterator[_T | None]):
         return max(0, info.num_pending + info.delivered.consumer_seq - self._messages.consumer_seq)
 
     def initial(self, timeout: float | None = None) -> Iterator[_T]:
-        """The items that were there when the watch began; the watch goes on after them. Each comes
-        within `timeout` seconds, or NextMsgTimeoutError is raised."""
+        """Iterates over the items that existed when the watch began; the watch continues
+        afterwards. Raises NextMsgTimeoutError if an item takes longer than `timeout` seconds."""
         while not self._marked:
             item = self.next(timeout)
             if item is not None:
                 yield item
 
     def updates(self, timeout: float | None = None) -> Iterator[_T]:
-        """The items as they come, without the None; ends when none came for `timeout` seconds, or
-        it was stopped."""
+        """Iterates over the items as they arrive, without the None; ends when none arrives for
+        `timeout` seconds, or after `stop`."""
         try:
             while True:
                 item = self.next(timeout)
@@ -157,5 +158,5 @@ class Watch(BlockingIterator[_T | None]):
             return
 
     def stop(self) -> None:
-        """Ends it: iteration ends, `next` raises MessagesClosedError."""
+        """Ends the watch: iteration ends, and `next` raises MessagesClosedError."""
         self._messages.stop()
