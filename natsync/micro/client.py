@@ -1,4 +1,4 @@
-"""`ServiceClient`: finds services and asks them what they are and how they do (ADR-32)."""
+"""`ServiceClient`: finds services, and requests their descriptions and statistics (ADR-32)."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ _R = TypeVar("_R")
 
 
 class ServiceClient:
-    """Asks services about themselves: all of them, those of one `name`, or the instance `id` of it.
+    """Queries services: all of them, those with one `name`, or the instance with the id `id`.
 
-    Each call waits for at most `timeout` seconds in all, and for `stall` seconds after the last response;
-    with an `id`, for one response. None is not an error: the list is empty. A response that is none raises
-    InvalidResponseError, with those that are good in `others`. `prefix` is `$SRV`, unless the account imports
-    the services of another one under another subject. Raises ConnectionReconnectingError where the
-    connection is lost meanwhile, so that there may be more. For any thread.
+    Each call waits at most `timeout` seconds in total, and `stall` seconds after the last response;
+    with an `id` it waits for one response. No response is not an error: the list is then empty. An
+    invalid response raises InvalidResponseError, with the valid ones in `others`. `prefix` is
+    `$SRV`, unless the account imports the services of another account under another subject. Raises
+    ConnectionReconnectingError if the connection is lost meanwhile, as responses may be missing.
+    Any thread may call any method.
     """
 
     def __init__(
@@ -55,18 +56,19 @@ class ServiceClient:
         self._prefix = prefix
 
     def ping(self, name: str = "", id: str = "") -> list[ServicePing]:
-        """The instances that are there, the fastest first, each with its round trip `rtt`."""
+        """Returns the running instances in the order of their responses, each with its round trip
+        time `rtt`."""
         asked = monotonic()
         return self._ask(
             Verb.PING, name, id, lambda at, data: read_ping(at, data, monotonic() - asked)
         )
 
     def info(self, name: str = "", id: str = "") -> list[ServiceInfo]:
-        """What they are: version, description, metadata, endpoints."""
+        """Returns their descriptions: version, description, metadata, endpoints."""
         return self._ask(Verb.INFO, name, id, read_info)
 
     def stats(self, name: str = "", id: str = "") -> list[ServiceStats]:
-        """How their endpoints do: requests, errors, times."""
+        """Returns the statistics of their endpoints: requests, errors, times."""
         return self._ask(Verb.STATS, name, id, read_stats)
 
     def _ask(self, verb: Verb, name: str, id: str, read: Callable[[str, bytes], _R]) -> list[_R]:
@@ -83,7 +85,7 @@ class ServiceClient:
                         found.append(_read(subject, msg, read))
                     except InvalidResponseError as error:
                         wrong = error
-            except NoRespondersError:  # as good as no response
+            except NoRespondersError:  # the same as no response
                 pass
         if wrong:
             raise InvalidResponseError(subject, wrong.reason, tuple(found)) from wrong

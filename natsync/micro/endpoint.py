@@ -1,7 +1,7 @@
 """`Endpoint`: a subject of a service, its handler and its statistics.
 
-Threads: requests are handled on those of the subscription, `workers` at a time; statistics are read on any.
-One lock guards the counts, and is never held while the handler runs.
+Threads: requests are handled on the threads of the subscription, `workers` at a time; any thread
+may read the statistics. One lock guards the counts, and is never held while the handler runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .responses import EndpointInfo, EndpointStats
 __all__ = ["Endpoint", "RequestHandler"]
 
 RequestHandler = Callable[[Request], object]
-"""What an endpoint calls with each request; what it returns is not used."""
+"""Called by an endpoint with each request; the result is ignored."""
 
 _INTERNAL_ERROR = 500
 
@@ -48,8 +48,8 @@ class Endpoint:
         self._last_error = ""
 
     def stats(self) -> EndpointStats:
-        """Its statistics at this moment, without `data`. A request counts from the start of its handler on,
-        its time from the end."""
+        """Returns its statistics at this moment, without `data`. A request is counted when its
+        handler starts; its time is added when the handler ends."""
         info = self.info
         with self._lock:
             return EndpointStats(
@@ -70,15 +70,15 @@ class Endpoint:
             self._last_error = ""
 
     def count_error(self, text: str) -> None:
-        """Counts an error, which becomes the last one."""
+        """Counts an error, and records it as the last one."""
         with self._lock:
             self._errors += 1
             self._last_error = text
 
     def handle(self, msg: Msg) -> None:
-        """Handles a request. A ServiceError becomes the response; any other exception a response of 500
-        that names its type alone (its text may be none of the requester's business), and is raised.
-        """
+        """Handles a request. A ServiceError becomes the response. Any other exception becomes a
+        response with code 500 that contains only the exception's type, since its text may be
+        confidential, and is raised."""
         request = Request(msg, self.count_error)
         with self._lock:
             self._requests += 1
@@ -89,8 +89,8 @@ class Endpoint:
             except ServiceError as error:
                 self._answer(request, error)
         except PROGRAM_ERRORS as error:
-            # The rim: whatever user code raises is counted, and reported.
-            with suppress(Error):  # of the two, the handler's error tells more
+            # The boundary to user code: every exception is counted and reported.
+            with suppress(Error):  # the handler's error matters more
                 self._answer(request, ServiceError(_INTERNAL_ERROR, type(error).__name__))
             raise
         finally:
@@ -99,10 +99,10 @@ class Endpoint:
                 self._nanoseconds += spent
 
     def _answer(self, request: Request, error: ServiceError) -> None:
-        """Answers with `error`, unless the handler itself has answered with one."""
+        """Answers with `error`, unless the handler has already answered with an error."""
         if request.answered_error:
             return
-        with suppress(MsgNoReplyError):  # nobody wants a response; the error is counted
+        with suppress(MsgNoReplyError):  # no response is wanted; the error is counted
             request.respond_error(error.code, error.description, error.data)
 
     def __repr__(self) -> str:

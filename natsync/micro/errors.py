@@ -1,4 +1,4 @@
-"""Errors of services and of those who call them; all are `natsync.Error`, exported from `natsync.micro`."""
+"""Errors of services and their clients; all are `natsync.Error`, exported from `natsync.micro`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ __all__ = ["InvalidResponseError", "ServiceError", "ServiceStoppedError"]
 class ServiceError(Facts):
     """A service answered a request with an error (ADR-32, "Error Handling").
 
-    A handler raises it to answer so; `raise_for_error` raises it at the requester. `code` is a number, by
-    convention one of HTTP (0 for a code that is not a number: then `description` begins with it),
-    `description` is text for people, `data` the payload of the answer.
+    A handler raises it to answer with an error; `raise_for_error` raises it on the requester's
+    side. `code` is a number, by convention an HTTP status (0 if the code is not a number:
+    `description` then begins with it), `description` is text for people, and `data` is the payload
+    of the response.
     """
 
     code: int
@@ -33,9 +34,10 @@ class ServiceStoppedError(Facts):
 
 
 class InvalidResponseError(Facts):
-    """A response to a PING, INFO or STATS request on `subject` that is not what ADR-32 says, and why.
+    """A response to a PING, INFO or STATS request on `subject` does not follow ADR-32; `reason`
+    says why.
 
-    `others` are the good responses to the same request.
+    `others` are the valid responses to the same request.
     """
 
     subject: str

@@ -1,4 +1,5 @@
-"""Names, versions and subjects of services: the rules of ADR-32, and where a service is asked about itself.
+"""Names, versions and subjects of services: the rules of ADR-32, and the subjects for queries about
+a service.
 
 A name that breaks a rule is refused at the call, with an `OptionError` that names the argument.
 """
@@ -28,12 +29,12 @@ __all__ = [
 ]
 
 PREFIX = "$SRV"
-"""The first token of the subjects on which services are asked about themselves."""
+"""The first token of the subjects for queries about services."""
 
 
 class Metadata(Mapping[str, str]):
-    """Texts about a service or an endpoint, which nobody changes (ADR-32). Can be pickled and copied, which a
-    `MappingProxyType` cannot."""
+    """Immutable texts about a service or an endpoint (ADR-32). Unlike a `MappingProxyType`, it can
+    be pickled and copied."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = dict(texts)
@@ -52,7 +53,7 @@ class Metadata(Mapping[str, str]):
 
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
-# The expression of semver.org ("Is there a suggested regular expression to check a SemVer string?").
+# The regular expression of semver.org ("Is there a suggested regular expression to check a SemVer string?").
 _VERSION = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
     r"(-(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?"
@@ -62,7 +63,7 @@ _VERSION = re.compile(
 
 
 class Verb(Enum):
-    """The requests that every service answers about itself."""
+    """The queries that every service answers."""
 
     PING = "PING"
     INFO = "INFO"
@@ -70,14 +71,15 @@ class Verb(Enum):
 
 
 def control_subject(verb: Verb, name: str = "", id: str = "", prefix: str = PREFIX) -> str:
-    """The subject that asks all services, those of one name, or one instance. An id needs the name."""
+    """Returns the subject that queries all services, those with one name, or one instance. An id
+    needs the name."""
     if id and not name:
         raise OptionError("id", "needs the name of the service")
     return ".".join(filter(None, (prefix, verb.value, name, id)))
 
 
 def check_name(name: str) -> str:
-    """Returns `name`, of a service or an endpoint."""
+    """Checks and returns `name`, the name of a service or an endpoint."""
     check_text(name=name)
     if not _NAME.fullmatch(name):
         raise OptionError(
@@ -88,14 +90,14 @@ def check_name(name: str) -> str:
 
 
 def check_version(version: str) -> None:
-    """For the version of a service, which is a semantic version: 1.0.0, 2.1.3-rc.1."""
+    """Checks the version of a service, which is a semantic version: 1.0.0, 2.1.3-rc.1."""
     check_text(version=version)
     if not _VERSION.fullmatch(version):
         raise OptionError("version", f"{version!r} is not a semantic version such as 1.0.0")
 
 
 def check_queue_group(queue_group: str | None) -> None:
-    """For queue groups: None inherits one, the empty string is not a queue group."""
+    """Checks a queue group: None inherits the group, the empty string means no queue group."""
     if queue_group is not None:
         check_text(queue_group=queue_group)
         if queue_group:
@@ -103,14 +105,14 @@ def check_queue_group(queue_group: str | None) -> None:
 
 
 def check_group(name: str) -> None:
-    """For the subject that a group puts before those of its endpoints; it may be empty."""
+    """Checks the prefix that a group puts before the subjects of its endpoints; it may be empty."""
     check_text(name=name)
     if name:
         check_publish(to_wire(name), "group")
 
 
 def check_endpoint_subject(subject: str) -> None:
-    """For the whole subject of an endpoint, its groups included. It may have wildcards."""
+    """Checks the full subject of an endpoint, including its groups. It may have wildcards."""
     check_text(subject=subject)
     check_subscribe(to_wire(subject))
     if subject.split(".")[0] == PREFIX:
@@ -118,7 +120,7 @@ def check_endpoint_subject(subject: str) -> None:
 
 
 def read_metadata(metadata: Mapping[str, str] | None) -> Metadata:
-    """A copy that nobody changes: ADR-32 has metadata immutable."""
+    """Returns an immutable copy: metadata is immutable in ADR-32."""
     for name, value in (metadata or {}).items():
         if not (isinstance(name, str) and isinstance(value, str)):
             wrong = value if isinstance(name, str) else name

@@ -1,4 +1,5 @@
-"""`Request`: the argument of a handler of a service; and headers that make a response an error (ADR-32)."""
+"""`Request`: the argument of a service's handler; and the headers that mark a response as an error
+(ADR-32)."""
 
 from __future__ import annotations
 
@@ -15,9 +16,11 @@ ERROR_CODE_HEADER = "Nats-Service-Error-Code"
 
 
 def error_headers(code: int, description: str) -> dict[str, str]:
-    """The headers of a response that is an error. Blanks and line ends of `description` become one blank.
+    """Returns the headers of an error response. Each run of whitespace in `description` becomes one
+    space.
 
-    Raises OptionError for a negative code, or a description that is empty: readers take it for no error.
+    Raises OptionError for a negative code, or for an empty description, with which readers do not
+    recognize an error.
     """
     if not isinstance(code, int) or isinstance(code, bool) or code < 0:
         raise OptionError("code", f"must be an int of 0 or more, not {code!r}")
@@ -28,7 +31,7 @@ def error_headers(code: int, description: str) -> dict[str, str]:
 
 
 def raise_for_error(msg: Msg) -> Msg:
-    """The response `msg`, if it is not an error; else raises it as ServiceError.
+    """Returns the response `msg`; if it is an error, raises it as ServiceError.
 
     >>> raise_for_error(nc.request("math.divide", b"1 0"))
     Traceback (most recent call last):
@@ -57,7 +60,8 @@ class Request:
 
     @property
     def subject(self) -> str:
-        """Where it was sent to: tells what the wildcards of an endpoint's subject stand for."""
+        """The subject that the request was sent to: it shows what the wildcards of an endpoint's
+        subject matched."""
         return self._msg.subject
 
     @property
@@ -67,17 +71,17 @@ class Request:
 
     @property
     def headers(self) -> Headers:
-        """The headers; empty where there are none."""
+        """The headers; empty if there are none."""
         return self._msg.headers
 
     @property
     def reply(self) -> str:
-        """The subject that the response goes to; empty where none is wanted."""
+        """The subject for the response; empty if no response is wanted."""
         return self._msg.reply
 
     def respond(self, data: Data = b"", *, headers: HeadersLike | None = None) -> None:
-        """Answers, as often as you like. Raises `MsgNoReplyError` where no response is wanted, and what
-        `Client.publish` raises."""
+        """Sends a response; may be called any number of times. Raises `MsgNoReplyError` if no
+        response is wanted, and the errors of `Client.publish`."""
         self._msg.respond(data, headers=headers)
 
     def respond_error(
@@ -88,8 +92,8 @@ class Request:
         *,
         headers: HeadersLike | None = None,
     ) -> None:
-        """Answers with an error, which the statistics of the endpoint count. Raises as `respond` does, and
-        OptionError for what `error_headers` refuses."""
+        """Answers with an error, which the statistics of the endpoint count. Raises as `respond`
+        does, and OptionError for arguments that `error_headers` refuses."""
         error = error_headers(code, description)
         every: dict[str, str | list[str] | tuple[str, ...]] = {}
         for name, value in (headers or {}).items():

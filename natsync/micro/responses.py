@@ -1,8 +1,8 @@
 """Responses of services to PING, INFO and STATS, and their JSON (ADR-32, "Discovery and Status").
 
-Reading is lenient where implementations differ: metadata, endpoints and data may be null or absent (nats.py
-writes null, nats.go leaves data out), unknown fields are ignored. What is of the wrong kind is refused with
-`InvalidResponseError`.
+Reading is lenient where implementations differ: metadata, endpoints and data may be null or absent
+(nats.py writes null, nats.go leaves data out), and unknown fields are ignored. A value of the wrong
+type raises `InvalidResponseError`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from .naming import Metadata
 __all__ = ["EndpointInfo", "EndpointStats", "ServiceInfo", "ServicePing", "ServiceStats", "to_json"]
 
 _T = TypeVar("_T")
-# RFC 3339; Go writes up to nine digits of a second, of which datetime keeps six.
+# RFC 3339; Go writes up to nine fractional digits of a second, of which datetime keeps six.
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 
 
 @dataclass(frozen=True)
 class ServicePing:
-    """An instance of a service. `rtt` is the round trip in seconds, where `ServiceClient` measured it."""
+    """An instance of a service. `rtt` is the round trip time in seconds, if `ServiceClient`
+    measured it."""
 
     name: str
     id: str
@@ -37,7 +38,8 @@ class ServicePing:
 
 @dataclass(frozen=True)
 class EndpointInfo:
-    """Where an endpoint listens. An empty `queue_group` is none: every instance gets every request."""
+    """Where an endpoint listens. An empty `queue_group` means none: every instance gets every
+    request."""
 
     name: str
     subject: str
@@ -47,7 +49,7 @@ class EndpointInfo:
 
 @dataclass(frozen=True)
 class ServiceInfo:
-    """An instance of a service with its endpoints, those that were added later included."""
+    """An instance of a service with its endpoints, including those that were added later."""
 
     name: str
     id: str
@@ -61,7 +63,7 @@ class ServiceInfo:
 class EndpointStats:
     """Counts of one endpoint since the start or the last reset; times are nanoseconds.
 
-    `last_error` is empty where there was none. `data` is whatever the stats handler of the service gave.
+    `last_error` is empty if there was none. `data` is what the service's stats handler returned.
     """
 
     name: str
@@ -91,7 +93,8 @@ Response = ServicePing | ServiceInfo | ServiceStats
 
 
 def to_json(response: Response) -> bytes:
-    """The reply that ADR-32 describes. Raises TypeError or ValueError for `data` that JSON cannot carry."""
+    """Returns the response in the form of ADR-32. Raises TypeError or ValueError if JSON cannot
+    represent `data`."""
     fields: dict[str, object] = {
         "type": f"io.nats.micro.v1.{_TYPES[type(response)]}_response",
         "name": response.name,
@@ -106,7 +109,7 @@ def to_json(response: Response) -> bytes:
             for endpoint in response.endpoints
         ]
     elif isinstance(response, ServiceStats):
-        # nats.py reads a fraction of up to six digits, and no time without one.
+        # nats.py requires a fraction of one to six digits.
         fields["started"] = response.started.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         # nats.py does not read an endpoint without `data`.
         fields["endpoints"] = [vars(endpoint) for endpoint in response.endpoints]
@@ -117,7 +120,7 @@ _TYPES: dict[type, str] = {ServicePing: "ping", ServiceInfo: "info", ServiceStat
 
 
 class Reader:
-    """Takes fields from the JSON of one response; whatever is wrong is an error that names the field."""
+    """Reads fields of one JSON response; every error names its field."""
 
     def __init__(self, subject: str, fields: object, where: str = "") -> None:
         self._subject = subject
@@ -128,7 +131,8 @@ class Reader:
         self._fields: dict[str, object] = fields
 
     def get(self, name: str, kind: type[_T], default: _T | None = None) -> _T:
-        """The field `name`; `default`, if there is one, where it is absent or null."""
+        """Returns the field `name`, or `default`, if there is one, when the field is absent or
+        null."""
         value = self._fields.get(name)
         if value is None and default is not None:
             return default
@@ -138,7 +142,7 @@ class Reader:
         return value
 
     def any(self, name: str) -> object:
-        """The field `name` as it is."""
+        """Returns the field `name` as it is."""
         return self._fields.get(name)
 
     def metadata(self) -> Mapping[str, str]:
@@ -183,14 +187,14 @@ def _read(subject: str, data: bytes, kind: str) -> Reader:
 
 
 def read_ping(subject: str, data: bytes, rtt: float | None = None) -> ServicePing:
-    """Reads what `subject` was answered with, `rtt` seconds after it was asked."""
+    """Reads a response on `subject` that arrived `rtt` seconds after the request."""
     read = _read(subject, data, "ping")
     name, id, version = read.get("name", str), read.get("id", str), read.get("version", str)
     return ServicePing(name, id, version, read.metadata(), rtt)
 
 
 def read_info(subject: str, data: bytes) -> ServiceInfo:
-    """Reads what `subject` was answered with."""
+    """Reads a response on `subject`."""
     read = _read(subject, data, "info")
     return ServiceInfo(
         read.get("name", str),
@@ -211,7 +215,7 @@ def read_info(subject: str, data: bytes) -> ServiceInfo:
 
 
 def read_stats(subject: str, data: bytes) -> ServiceStats:
-    """Reads what `subject` was answered with."""
+    """Reads a response on `subject`."""
     read = _read(subject, data, "stats")
     return ServiceStats(
         read.get("name", str),

@@ -1,8 +1,8 @@
-"""`Service`: endpoints under one name, which answer on `$SRV` what they are and how they do (ADR-32).
+"""`Service`: endpoints under one name, which answer queries about themselves on `$SRV` (ADR-32).
 
-Requests are handled on the threads of each endpoint's subscription, PING, INFO and STATS on at most two of
-the service's own, which start with the first of them. A service stops when it is told to, when its connection
-closes, and when the server refuses one of its subscriptions.
+Requests are handled on the threads of each endpoint's subscription; PING, INFO and STATS on at most
+two threads of the service, which start with the first of these requests. A service stops when
+`stop` is called, when its connection closes, and when the server refuses one of its subscriptions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["Group", "Service", "add_service"]
 
 QUEUE_GROUP = "q"
 DRAIN_TIMEOUT = 30.0
-_CONTROL_WORKERS = 2  # so that STATS, which runs user code, does not keep a PING waiting
+_CONTROL_WORKERS = 2  # so that STATS, which runs user code, does not delay a PING
 
 StatsHandler = Callable[[EndpointStats], object]
 
@@ -59,12 +59,14 @@ def add_service(
 ) -> Service:
     """Starts an instance of the service `name` on `nc`, and returns at once. Add endpoints to it.
 
-    `version` is a semantic version. Endpoints are in the queue group `q`, so that one instance gets each
-    request, unless `queue_group` names another; the empty string is none, and every instance gets each
-    request. `stats_handler` gets the statistics of an endpoint and returns their `data`, for JSON. `on_stop`
-    is called once when the service has stopped, with the error that stopped it, if there was one.
+    `version` is a semantic version. Endpoints are in the queue group `q`, so that only one instance
+    gets each request, unless `queue_group` names another group; with the empty string there is no
+    group, and every instance gets each request. `stats_handler` gets the statistics of an endpoint
+    and returns their `data`, which must be valid for JSON. `on_stop` is called once when the
+    service has stopped, with the error that stopped it, if there was one.
 
-    Raises OptionError, ProtocolError or TypeError for what ADR-32 refuses, ConnectionClosedError.
+    Raises OptionError, ProtocolError or TypeError for arguments that ADR-32 forbids, and
+    ConnectionClosedError.
     """
     check_name(name)
     check_version(version)
@@ -80,17 +82,18 @@ def add_service(
 
 
 class Group:
-    """A prefix of endpoints' subjects, with a queue group of its own. Made by `add_group`."""
+    """A prefix for the subjects of endpoints, with its own queue group. Made by `add_group`."""
 
     def __init__(self, service: Service, prefix: str, queue_group: str) -> None:
         self._service = service
         self.prefix = prefix
-        """What the subjects of its endpoints begin with; it may be empty."""
+        """The prefix of the subjects of its endpoints; it may be empty."""
         self.queue_group = queue_group
-        """The queue group of endpoints that name none."""
+        """The queue group of endpoints that do not name one."""
 
     def add_group(self, name: str, *, queue_group: str | None = None) -> Group:
-        """A group below this one: its prefix is `PREFIX.name`. An empty name adds nothing."""
+        """Returns a group below this one, with the prefix `PREFIX.name`. An empty name adds
+        nothing."""
         check_group(name)
         check_queue_group(queue_group)
         own = self.queue_group if queue_group is None else queue_group
@@ -109,11 +112,12 @@ class Group:
         pending_msgs_limit: int = PENDING_MSGS_LIMIT,
         pending_bytes_limit: int = PENDING_BYTES_LIMIT,
     ) -> Endpoint:
-        """Calls `handler` with each `Request` to `subject` (by default, `name`) below the group's prefix.
+        """Adds an endpoint: calls `handler` with each `Request` to `subject` (by default, `name`)
+        below the group's prefix.
 
-        On a thread of its own, in order; `workers`, `executor` and the limits are those of
-        `Client.subscribe`. `metadata` may hold schemas or other text for readers of INFO.
-        Raises ServiceStoppedError, and what `add_service` raises.
+        Requests are handled in order, on a separate thread; `workers`, `executor` and the limits
+        are those of `Client.subscribe`. `metadata` may hold schemas or other text for readers of
+        INFO. Raises ServiceStoppedError, and the errors of `add_service`.
         """
         check_name(name)
         check_queue_group(queue_group)
@@ -139,7 +143,8 @@ class Group:
 
 
 class Service(Group):
-    """An instance of a service. Made by `add_service`; a context manager that stops it. For any thread."""
+    """An instance of a service. Made by `add_service`; a context manager that stops it. Any thread
+    may use it."""
 
     def __init__(
         self,
@@ -158,14 +163,14 @@ class Service(Group):
         self._endpoints: list[Endpoint] = []
         self._control: list[Subscription] = []
         self._started = datetime.now(timezone.utc)
-        # For the two lists and the flag. A signal handler may stop the service, or ask for its statistics.
+        # Guards the two lists and the flag. Signal handlers may stop the service or read statistics.
         self._lock = threading.RLock()
         self._stopping = False
         self._stopped = Event()
         self._executor = ThreadPoolExecutor(_CONTROL_WORKERS, f"service-{about.name}")
 
     def start(self) -> None:
-        """Listens on `$SRV`. `add_service` has done it."""
+        """Subscribes to the `$SRV` subjects. Called by `add_service`."""
         name, id = self.name, self.id
         answers = {Verb.PING: self._ping, Verb.INFO: self._info, Verb.STATS: self._stats}
         try:
@@ -197,20 +202,21 @@ class Service(Group):
 
     @property
     def id(self) -> str:
-        """The id of this instance alone."""
+        """The unique id of this instance."""
         return self._about.id
 
     @property
     def stopped(self) -> bool:
-        """Whether it has stopped: no more requests come, and those that came are handled."""
+        """Whether it has stopped: no more requests arrive, and those that arrived are handled."""
         return self._stopped.is_set
 
     def info(self) -> ServiceInfo:
-        """What it is: the answer to INFO."""
+        """Returns its description, the response to INFO."""
         return replace(self._about, endpoints=tuple(one.info for one in self._endpoints.copy()))
 
     def stats(self) -> ServiceStats:
-        """How its endpoints do: the answer to STATS. Raises what the stats handler raises."""
+        """Returns the statistics of its endpoints, the response to STATS. Raises the errors of the
+        stats handler."""
         found = [endpoint.stats() for endpoint in self._endpoints.copy()]
         if self._stats_handler:
             found = [replace(stats, data=self._stats_handler(stats)) for stats in found]
@@ -223,12 +229,12 @@ class Service(Group):
             endpoint.reset()
 
     def stop(self, error: Error | None = None, *, timeout: float | None = DRAIN_TIMEOUT) -> None:
-        """Ends all its subscriptions, waits until the requests that came are handled, and calls `on_stop`
-        with `error`. The connection goes on.
+        """Ends all subscriptions of the service, waits until the requests that arrived are handled,
+        and calls `on_stop` with `error`. The connection stays open.
 
-        Raises DrainTimeoutError, when it has stopped, with the requests that were not handled within
-        `timeout` seconds. Called by a handler, it does not wait for that one. Once it is stopping, another
-        call returns at once; `wait` waits.
+        After the service has stopped, raises DrainTimeoutError if requests were not handled within
+        `timeout` seconds. If a handler calls it, it does not wait for that handler. While the
+        service is stopping, further calls return at once; `wait` waits.
         """
         seconds = wait_time(timeout)
         if not self._begin_to_stop():
@@ -241,19 +247,19 @@ class Service(Group):
                 sub.drain(max(0.0, until - monotonic()))
             except DrainTimeoutError as late:
                 left.update(late.left)
-            except Error as ended:  # the connection is closed, so that nothing is left to drain
+            except Error as ended:  # the connection is closed: nothing is left to drain
                 error = error or ended
         self._end(error)
         if left:
             raise DrainTimeoutError(seconds, left)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until it has stopped, at most `timeout` seconds; returns whether it has. For a main thread
-        that has nothing else to do."""
+        """Waits up to `timeout` seconds until it has stopped; returns whether it has. For a main
+        thread that has nothing else to do."""
         return self._stopped.wait(wait_time(timeout))
 
     def listen(self, endpoint: Endpoint, subscribe: Callable[..., Subscription]) -> None:
-        """Takes in an endpoint of this service or one of its groups."""
+        """Subscribes an endpoint of this service or of one of its groups."""
         with self._lock:
             if not self._stopping:
                 endpoint.subscription = subscribe(on_close=partial(self._endpoint_closed, endpoint))
@@ -265,7 +271,7 @@ class Service(Group):
             raise ServiceStoppedError(self.name)
 
     def _begin_to_stop(self) -> bool:
-        """Whether the caller is the one who stops it."""
+        """Returns whether the caller is the first to stop the service."""
         with self._lock:
             first, self._stopping = not self._stopping, True
         return first
@@ -282,18 +288,19 @@ class Service(Group):
         self._subscription_closed(error)
 
     def _subscription_closed(self, error: Error) -> None:
-        """A subscription has ended. Unless this was asked for, the server refused it or the connection is
-        closed, and the service stops: half a service would look like a whole one."""
+        """Handles the end of a subscription. Unless the service is stopping, the server has refused
+        the subscription or the connection is closed. The service then stops, as it would otherwise
+        look complete with an endpoint missing."""
         if self._stopping:
             return
         if isinstance(error, PermissionsViolationError):
-            # Not on the callback thread, which a handler may wait for.
+            # Not on the callback thread, for which a handler may be waiting.
             self._executor.submit(self.stop, error)
         elif self._begin_to_stop():
             self._end(error)
 
     def _answer(self, answer: Callable[[], Iterator[bytes]], msg: Msg) -> None:
-        """Answers a request on `$SRV`. One that wants no response is nobody's error."""
+        """Answers a request on `$SRV`. A request without a reply subject is ignored."""
         for data in answer() if msg.reply else ():
             msg.respond(data)
 
@@ -305,7 +312,7 @@ class Service(Group):
         yield to_json(self.info())
 
     def _stats(self) -> Iterator[bytes]:
-        """Where the stats handler fails, the answer lacks its data, and the error is reported."""
+        """If the stats handler fails, the response lacks its data, and the error is reported."""
         try:
             answer = to_json(self.stats())
         except Exception:
