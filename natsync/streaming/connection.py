@@ -38,8 +38,8 @@ MAX_PUB_ACKS_INFLIGHT = 16384
 CONNECT_TIMEOUT = 2.0
 PING_INTERVAL = 5
 PING_MAX_OUT = 88
-"""The defaults of stan.go. With these pings a client gives the server up after seven minutes, somewhat later
-than the server gives up a client that does not answer its heartbeats."""
+"""The defaults of stan.go. With these ping settings a client considers the server lost after seven
+minutes, somewhat later than the server gives up on a client that does not answer its heartbeats."""
 
 LostCallback = Callable[[ConnectionLostError], object]
 
@@ -47,8 +47,9 @@ LostCallback = Callable[[ConnectionLostError], object]
 class StreamingConnection:
     """A client of a NATS Streaming cluster, for any number of threads. Made by `connect`.
 
-    A NATS connection that is made again leaves it as it was. It ends with `close`, or is lost: when the
-    server does not answer pings, does not know it any more, or the NATS connection is closed.
+    A reconnect of the NATS connection does not affect it. It ends with `close`, or is lost: when
+    the server does not answer pings or no longer knows the client, or when the NATS connection is
+    closed.
     """
 
     def __init__(
@@ -64,9 +65,9 @@ class StreamingConnection:
         self._publisher = publisher
         self._owned = owned
         self._on_connection_lost = on_connection_lost
-        # Both in single operations, which are atomic: a signal handler may close it at any place.
+        # Both are accessed in atomic operations: a signal handler may call `close` at any point.
         self._subscriptions: dict[Subscription, None] = {}
-        self._ends = [None]  # taken by whoever ends it
+        self._ends = [None]  # whoever ends the connection pops the item
         self._process = os.getpid()
         liveness.start(session, self._lose)
 
@@ -77,25 +78,26 @@ class StreamingConnection:
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed, or is lost."""
+        """Whether it was closed or lost."""
         return self._session.ended is not None
 
     def publish(self, channel: str, data: Data = b"") -> str:
         """Sends `data` to `channel`, and returns the message's guid when the server has stored it.
 
-        Raises InvalidChannelError, RefusedError (limits of the store), MaxPayloadError; PubAckTimeoutError
-        after the connection's `pub_ack_wait`, or ConnectionReconnectingError where the NATS connection
-        breaks meanwhile: the server may have stored it; NoRespondersError where no streaming server is there
-        at the moment; ConnectionLostError, ConnectionClosedError.
+        Raises InvalidChannelError, RefusedError (limits of the store) and MaxPayloadError;
+        PubAckTimeoutError after the connection's `pub_ack_wait`, or ConnectionReconnectingError if
+        the NATS connection breaks meanwhile (in both cases the server may have stored the message);
+        NoRespondersError if no streaming server is there at the moment; ConnectionLostError and
+        ConnectionClosedError.
         """
         return self._publisher.publish(channel, data)
 
     def publish_async(self, channel: str, data: Data = b"") -> PubAckFuture:
-        """Sends `data` to `channel`, and returns a future, whose `result` returns and raises what `publish`
-        does.
+        """Sends `data` to `channel`, and returns a future, whose `result` returns and raises the
+        same as `publish`.
 
-        Where `max_pub_acks_inflight` messages are not acknowledged, it waits until half of them are, or have
-        failed. Raises at once what the call itself is refused for.
+        If `max_pub_acks_inflight` messages are unacknowledged, it waits until half of them are
+        acknowledged or have failed. Raises at once if the call itself is refused.
         """
         return self._publisher.publish_async(channel, data)
 
@@ -114,16 +116,18 @@ class StreamingConnection:
         ack_wait: float = ACK_WAIT,
         manual_acks: bool = False,
     ) -> Subscription:
-        """A subscription to `channel`: iterate it, ask it, or name a `handler`, which a thread of its own
-        calls with each message.
+        """Returns a subscription to `channel`: iterate over it, call `next_msg`, or pass a
+        `handler`, which is called with each message on a separate thread.
 
-        It begins with new messages, or at `start` (`FIRST`, `LAST_RECEIVED`), or at the first message that
-        has `start_sequence` or more, or is not older than `start_time` or `start_time_delta` (seconds before
-        now). A `durable` that was closed goes on where it was, whatever the start. Of a `queue` group, one
-        member gets each message; with `durable` the group goes on when it has no members.
+        It begins with new messages, at `start` (`FIRST`, `LAST_RECEIVED`), or at the first message
+        whose sequence is at least `start_sequence`, or that is not older than `start_time` or
+        `start_time_delta` (seconds before now). A `durable` that was closed continues where it was,
+        whatever the start. In a `queue` group, each message goes to one member; with `durable`, the
+        group keeps its position while it has no members.
 
-        The server sends up to `max_in_flight` messages that are not acknowledged, and those again that are
-        not for `ack_wait` seconds (a whole number). With `manual_acks` the caller acknowledges: `Msg.ack`.
+        The server sends up to `max_in_flight` unacknowledged messages, and sends a message again
+        that is not acknowledged within `ack_wait` seconds (a whole number). With `manual_acks` the
+        caller acknowledges with `Msg.ack`.
 
         Raises OptionError, InvalidChannelError, DuplicateDurableError, RefusedError, ResponseError,
         NoRespondersError, RequestTimeoutError, ConnectionLostError, ConnectionClosedError.
@@ -138,20 +142,21 @@ class StreamingConnection:
         sub = Subscription(self._session, options, handler, self._forget)
         sub.open()
         self._subscriptions[sub] = None
-        if self._session.ended:  # only now: who ends it after this look finds the subscription
+        if self._session.ended:  # checked last: anyone who ends it later finds the subscription
             sub.end(self._session.ended)
             self._session.check()
         return sub
 
     def close(self, timeout: float | None = CLOSE_TIMEOUT) -> None:
-        """Ends it: the server forgets this client, but not its durables. Closing again does nothing.
+        """Ends the connection: the server forgets this client, but not its durables. Closing again
+        does nothing.
 
-        Acknowledgements of `publish_async` are waited for, `timeout` seconds at most; later calls raise
-        ConnectionClosedError. The NATS connection is closed where `connect` has made it. In a forked child,
-        nothing of that is done to the connection of its parent.
+        Waits up to `timeout` seconds for the acknowledgements of `publish_async`; later calls raise
+        ConnectionClosedError. The NATS connection is closed if `connect` has made it. In a forked
+        child, the parent's connection is left alone.
 
-        Raises RefusedError, ResponseError, NoRespondersError, RequestTimeoutError where the server does not
-        say that it has dealt with it; then it keeps the client until that misses heartbeats.
+        Raises RefusedError, ResponseError, NoRespondersError or RequestTimeoutError if the server
+        does not confirm; it then keeps the client until the client misses heartbeats.
         """
         seconds = wait_time(timeout)
         if not self._end(ConnectionClosedError()):
@@ -175,7 +180,7 @@ class StreamingConnection:
                 self._owned.close()
 
     def _lose(self, reason: str) -> None:
-        """The connection is lost. For the thread of `Liveness`."""
+        """Ends the connection as lost. Called by the thread of `Liveness`."""
         error = ConnectionLostError(reason, self._publisher.unacknowledged)
         if not self._end(error):
             return
@@ -186,7 +191,7 @@ class StreamingConnection:
             self._on_connection_lost(error)
 
     def _end(self, error: Error) -> bool:
-        """Ends everything here; whether it was not ended before."""
+        """Ends everything on the client side; returns whether this call was the first."""
         try:
             self._ends.pop()
         except IndexError:
@@ -203,7 +208,7 @@ class StreamingConnection:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with suppress(*([Error] if kind else [])):  # else it would hide what the block raises
+        with suppress(*([Error] if kind else [])):  # else it would hide the exception of the block
             self.close()
 
     def __repr__(self) -> str:
@@ -224,17 +229,19 @@ def connect(
     discover_prefix: str = DISCOVER,
     on_connection_lost: LostCallback | None = None,
 ) -> StreamingConnection:
-    """A connection to the NATS Streaming cluster `cluster_id`, as `client_id` (letters, digits, - and _).
+    """Connects to the NATS Streaming cluster `cluster_id`, as `client_id` (letters, digits, - and
+    _).
 
-    It uses the NATS connection `nc`, which stays open after it, or makes one of its own to `servers`,
-    named after the client, and closes it at the end. `connect_timeout` bounds making that connection, and
-    each request but publishing, for which `pub_ack_wait` does. `max_pub_acks_inflight` is the most that
-    `publish_async` leaves without an acknowledgement. The server is pinged every `ping_interval` whole
-    seconds, and the connection is lost when more than `ping_max_out` pings have no answer.
-    `on_connection_lost` is called then with a ConnectionLostError, on a thread of natsync.
+    It uses the NATS connection `nc`, which stays open afterwards, or makes its own connection to
+    `servers`, named after the client, and closes it at the end. `connect_timeout` limits making
+    that connection, and each request except publishing, which `pub_ack_wait` limits.
+    `max_pub_acks_inflight` is the most messages that `publish_async` leaves unacknowledged. The
+    server is pinged every `ping_interval` whole seconds, and the connection is lost when more than
+    `ping_max_out` pings are unanswered. `on_connection_lost` is then called with a
+    ConnectionLostError, on a thread of natsync.
 
-    Raises OptionError, UnknownClusterError, DuplicateClientError, RefusedError, ResponseError, and what
-    `natsync.connect` does.
+    Raises OptionError, UnknownClusterError, DuplicateClientError, RefusedError, ResponseError, and
+    the errors of `natsync.connect`.
     """
     check_text(cluster_id=cluster_id, client_id=client_id, discover_prefix=discover_prefix)
     times = {"connect_timeout": connect_timeout, "pub_ack_wait": pub_ack_wait}
@@ -270,7 +277,7 @@ def connect(
 
 
 def _check_counts(max_pub_acks_inflight: int, ping_interval: int, ping_max_out: int) -> None:
-    """The least that stan.go allows."""
+    """The minimum that stan.go allows."""
     counts = {"max_pub_acks_inflight": (max_pub_acks_inflight, 1)}
     counts |= {"ping_interval": (ping_interval, 1), "ping_max_out": (ping_max_out, 2)}
     for option, (number, least) in counts.items():

@@ -1,7 +1,8 @@
-"""Every exception that NATS Streaming adds to those of `natsync`; all are `StreamingError`.
+"""The exceptions that NATS Streaming adds to those of `natsync`; all are subclasses of
+`StreamingError`.
 
-A refusal of the server becomes a `RefusedError` with its words; those that programs act on have a class of
-their own. The texts are those of nats-streaming-server (server/server.go).
+A refusal of the server becomes a `RefusedError` with the server's text; refusals that programs act
+on have their own classes. The texts are those of nats-streaming-server (server/server.go).
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class StreamingError(Facts):
 
 
 class UnknownClusterError(StreamingError):
-    """No streaming server of `cluster_id` answered: its id is another one, or it is not running."""
+    """No streaming server of `cluster_id` answered: the cluster has another id, or is not
+    running."""
 
     cluster_id: str
     reason: str
@@ -47,7 +49,7 @@ class UnknownClusterError(StreamingError):
 
 
 class RefusedError(StreamingError):
-    """The server refused `operation`; `text` is its reason, in its words."""
+    """The server refused `operation`; `text` is the server's reason."""
 
     operation: str
     text: str
@@ -61,11 +63,12 @@ class DuplicateClientError(RefusedError):
 
 
 class DuplicateDurableError(RefusedError):
-    """This client has a subscription to the channel with the same durable name already."""
+    """This client already has a subscription to the channel with the same durable name."""
 
 
 class UnknownClientError(RefusedError):
-    """The server does not know this client any more: it restarted without its store, or gave it up."""
+    """The server no longer knows this client: it restarted without its store, or gave up on the
+    client."""
 
 
 class InvalidChannelError(StreamingError, ValueError):
@@ -81,7 +84,7 @@ class InvalidChannelError(StreamingError, ValueError):
 
 
 class ResponseError(StreamingError):
-    """What came on `subject` is no such message as the protocol has there."""
+    """The message that arrived on `subject` is not one that the protocol allows there."""
 
     subject: str
     reason: str
@@ -91,7 +94,8 @@ class ResponseError(StreamingError):
 
 
 class PubAckTimeoutError(StreamingError, TimeoutError):
-    """No acknowledgement of the message `guid` came in `timeout` seconds. The server may have stored it."""
+    """No acknowledgement of the message `guid` arrived within `timeout` seconds. The server may
+    have stored the message."""
 
     channel: str
     guid: str
@@ -104,10 +108,10 @@ class PubAckTimeoutError(StreamingError, TimeoutError):
 
 
 class ConnectionLostError(StreamingError, ConnectionError):
-    """The connection to the streaming server is lost for good, for this `reason`: connect again.
+    """The connection to the streaming server is lost for good; `reason` says why. Connect again.
 
-    `unacknowledged` has the guids of the messages that `publish_async` sent and nobody acknowledged. The
-    server may have stored them.
+    `unacknowledged` has the guids of the messages that `publish_async` sent and the server did not
+    acknowledge. The server may have stored them.
     """
 
     reason: str
@@ -120,7 +124,8 @@ class ConnectionLostError(StreamingError, ConnectionError):
 
 
 class ManualAckError(StreamingError, RuntimeError):
-    """`ack` on a message of a subscription that acknowledges by itself: subscribe with `manual_acks`."""
+    """`ack` was called on a message of a subscription that acknowledges automatically: subscribe
+    with `manual_acks`."""
 
     channel: str
 
@@ -146,12 +151,13 @@ _REFUSALS: dict[str, type[RefusedError]] = {
 
 
 def refused(operation: str, text: str) -> RefusedError:
-    """The error that the server's `text` stands for."""
+    """Returns the error for the server's `text`."""
     return _REFUSALS.get(text, RefusedError)(operation, text)
 
 
 def read(cls: type[_M], subject: str, payload: bytes) -> _M:
-    """The message in `payload`, which came on `subject`. Raises ResponseError."""
+    """Returns the protocol message in `payload`, which arrived on `subject`. Raises
+    ResponseError."""
     try:
         return cls.parse(payload)
     except ProtocolError as error:

@@ -1,7 +1,7 @@
 """Heartbeats and pings: each side learns whether the other one is still there.
 
-The server sends heartbeats, each of which wants an answer; the client sends pings. One thread does both,
-and hears of both on subjects of one inbox.
+The server sends heartbeats, each of which needs a response; the client sends pings. One thread
+handles both: heartbeats and ping responses arrive on subjects of one inbox.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Liveness"]
 
 Lose = Callable[[str], None]
-"""Called with the reason why the connection is lost; also after it was closed, which it knows."""
+"""Called with the reason why the connection is lost. Also called after `close`, which the callee
+must recognize."""
 
 
 class Liveness:
@@ -46,8 +47,9 @@ class Liveness:
         self._thread = self._nc.start_thread(name, partial(self._run, session, lose))
 
     def close(self, timeout: float) -> None:
-        """Ends the thread, and waits until it has ended, unless it is the calling one; up to `timeout`
-        seconds, since it also calls a function of the user when the connection is lost."""
+        """Ends the thread, and waits up to `timeout` seconds until it has ended, unless it is the
+        calling thread. The wait is limited because the thread also calls a user's function when the
+        connection is lost."""
         self._inbox.unsubscribe()
         if self._thread and self._thread is not threading.current_thread():
             self._thread.join(timeout)
@@ -64,30 +66,31 @@ class Liveness:
             except NextMsgTimeoutError:
                 due += subjects.ping_interval
                 lost = self._ping(subjects.ping_requests, ping, subjects.ping_max_out)
-            except Error as error:  # closed by us, or with the NATS connection; or refused
+            except Error as error:  # closed by `close` or with the NATS connection, or refused
                 lost = str(error)
             if lost:
                 lose(lost)
                 return
 
     def _ping(self, subject: str, ping: bytes, max_out: int) -> str:
-        """Sends a ping; why the connection is lost, or no text."""
+        """Sends a ping; returns why the connection is lost, or an empty string."""
         self._out += 1
         if self._out > max_out:
             return f"{max_out} pings without an answer"
         return self._publish(subject, ping, self._ping_inbox)
 
     def _receive(self, msg: Msg) -> str:
-        """Answers a heartbeat, or reads the answer to a ping; why the connection is lost, or no text."""
+        """Answers a heartbeat, or reads the response to a ping; returns why the connection is lost,
+        or an empty string."""
         if msg.subject == self.heartbeat_inbox:
             return self._publish(msg.reply, b"", None) if msg.reply else ""
         if is_no_responders(msg):
-            return ""  # is not an answer; `_ping` counts
+            return ""  # not a response: `_ping` counts it as missing
         try:
             error = PingResponse.parse(msg.data).error
         except ProtocolError:
-            return ""  # is not an answer either
-        self._out = 0  # not one less: several partitioned servers may answer a ping
+            return ""  # not a response either
+        self._out = 0  # not decremented: several partitioned servers may answer one ping
         return error
 
     def _publish(self, subject: str, data: bytes, reply: str | None) -> str:

@@ -13,7 +13,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class Msg:
-    """One message that was received. Its attributes do not change."""
+    """One received message. Its attributes do not change."""
 
     __slots__ = ("_proto", "_ack")
 
@@ -28,7 +28,7 @@ class Msg:
 
     @property
     def sequence(self) -> int:
-        """Its number in the channel, from 1: the same for all subscribers."""
+        """Its sequence in the channel, from 1: the same for all subscribers."""
         return self._proto.sequence
 
     @property
@@ -38,34 +38,35 @@ class Msg:
 
     @property
     def reply(self) -> str:
-        """The reply that its publisher named; official clients name none."""
+        """The reply subject that its publisher set; official clients set none."""
         return self._proto.reply
 
     @property
     def timestamp_ns(self) -> int:
-        """When the server stored it, in ns since 1970."""
+        """When the server stored it, in nanoseconds since 1970."""
         return self._proto.timestamp
 
     @property
     def time(self) -> datetime:
-        """When the server stored it, in UTC and whole microseconds."""
+        """When the server stored it, in UTC, cut to microseconds."""
         return _EPOCH + timedelta(microseconds=self._proto.timestamp // 1000)
 
     @property
     def redelivered(self) -> bool:
-        """Whether the server has sent it before, to this subscription, durable or queue group."""
+        """Whether the server has sent it before to this subscription, durable or queue group."""
         return self._proto.redelivered
 
     @property
     def redelivery_count(self) -> int:
-        """How many times the server has sent it before; it counts anew after a restart."""
+        """How many times the server has sent it before; the count starts again after a server
+        restart."""
         return self._proto.redelivery_count
 
     def ack(self) -> None:
-        """Tells the server that this message is done with; the server does not confirm that.
+        """Acknowledges the message; the server does not confirm the acknowledgement.
 
-        Raises ManualAckError unless the subscription has `manual_acks`, BadSubscriptionError where it has
-        ended, ConnectionClosedError.
+        Raises ManualAckError unless the subscription has `manual_acks`, BadSubscriptionError if the
+        subscription has ended, ConnectionClosedError.
         """
         self._ack(self)
 

@@ -1,8 +1,8 @@
 """Publishing: a message, and the server's acknowledgement that it is stored.
 
-Each message is a core NATS request, whose reply is the PubAck. stan.go has all PubAcks sent to one subject
-instead, and waits for its timeout where a streaming server or the connection is gone; a request fails at
-once there.
+Each message is a core NATS request whose response is the PubAck. stan.go instead has all PubAcks
+sent to one subject, and waits for its timeout if the streaming server or the connection is gone; a
+request fails at once in that case.
 """
 
 from __future__ import annotations
@@ -34,19 +34,21 @@ class PubAckFuture:
         self.guid = guid
         """The message's unique id, which the server does not store."""
         self.future = future
-        """For `concurrent.futures.wait` and `as_completed`; ask this object for the result."""
+        """For `concurrent.futures.wait` and `as_completed`; call `result` of this object for the
+        result."""
         self._timeout = timeout
 
     def result(self, timeout: float | None = None) -> str:
-        """The guid, when the server has stored the message; raises what `publish` does, and TimeoutError
-        where there is no answer in `timeout` seconds (the message is under way then)."""
+        """Returns the guid when the server has stored the message. Raises the errors of `publish`,
+        and TimeoutError if there is no response within `timeout` seconds, while the message is
+        still in flight."""
         try:
             return _check(self.future.result(timeout), self.channel, self.guid)
         except RequestTimeoutError as error:
             raise PubAckTimeoutError(self.channel, self.guid, self._timeout) from error
 
     def done(self) -> bool:
-        """Whether there is an answer, or there will be none."""
+        """Whether the message is acknowledged or has failed."""
         return self.future.done()
 
     def add_done_callback(self, fn: Callable[[PubAckFuture], object]) -> None:
@@ -66,7 +68,7 @@ class Publisher:
         self._most = 2 * max_pub_acks_inflight
         self._window = session.nc.open_window(max_pub_acks_inflight, self._read)
         self._sent: dict[str, PubAckFuture] = {}
-        """Those that have no acknowledgement, by guid; some have failed."""
+        """The unacknowledged messages by guid; some of them have failed."""
         self._prefix = secrets.token_urlsafe(12)
         self._numbers = count(1)
 
@@ -84,23 +86,23 @@ class Publisher:
         return _check(read(PubAck, subject, reply.data), channel, guid)
 
     def publish_async(self, channel: str, data: Data) -> PubAckFuture:
-        """Sends a message; waits only for room among those that are not acknowledged."""
+        """Sends a message; waits only for room among the unacknowledged messages."""
         guid, subject, wire = self._encode(channel, data)
         if len(self._sent) > self._most:
             self._drop_failed()
         future = self._window.request(subject, wire, timeout=self._ack_wait)
         sent = self._sent[guid] = PubAckFuture(channel, guid, self._ack_wait, future)
-        if future.done():  # `_read` may have come before that line
+        if future.done():  # `_read` may have run before the previous line
             self._sent.pop(guid, None)
         return sent
 
     def wait(self, timeout: float) -> None:
-        """Returns when every message has an answer, or after `timeout` seconds."""
+        """Returns when every message is acknowledged or has failed, or after `timeout` seconds."""
         self._window.wait(timeout)
 
     @property
     def unacknowledged(self) -> tuple[str, ...]:
-        """The guids of the messages that wait for their acknowledgement, in the order they were sent in."""
+        """The guids of the unacknowledged messages, in the order in which they were sent."""
         self._drop_failed()
         return tuple(self._sent.copy())
 
@@ -110,7 +112,7 @@ class Publisher:
                 self._sent.pop(guid, None)
 
     def _encode(self, channel: str, data: Data) -> tuple[str, str, bytes]:
-        """The guid of a new message, the subject to send it to, and its bytes."""
+        """Returns a new message's guid, its subject, and its bytes."""
         check_channel(channel)
         if data.__class__ is not bytes:
             check_data(data)
@@ -122,7 +124,7 @@ class Publisher:
         return guid, f"{session.subjects.pub_prefix}.{channel}", msg.to_bytes()
 
     def _read(self, subject: str, payload: bytes | None) -> PubAck:
-        """For the thread that reads the connection."""
+        """Called by the thread that reads the connection."""
         if payload is None:
             raise NoRespondersError(f"{self._session.subjects.pub_prefix}.>")
         ack = read(PubAck, subject, payload)

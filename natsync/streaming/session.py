@@ -1,7 +1,7 @@
 """The session with a streaming server: the request that opens it, its subjects, and why it ended.
 
-A session belongs to a client id, not to a TCP connection: a NATS connection that is lost and made again
-leaves it as it was, and so does a streaming server that restarts with its store.
+A session belongs to a client id, not to a TCP connection: it survives a reconnect of the NATS
+connection, and a restart of a streaming server with its store.
 """
 
 from __future__ import annotations
@@ -30,21 +30,22 @@ from .errors import InvalidChannelError, ResponseError, UnknownClusterError, rea
 __all__ = ["PROTOCOL", "Session", "check_channel", "open_session"]
 
 PROTOCOL = 1
-"""The version in which clients ping the server (stan.go: protocolOne)."""
+"""The protocol version in which clients ping the server (stan.go: protocolOne)."""
 
 _CLIENT_ID = re.compile(r"[a-zA-Z0-9_-]+")  # nats-streaming-server: server.go, clientIDRegEx
 _M = TypeVar("_M", bound=StreamingMessage)
 
 
 def check_channel(channel: str) -> None:
-    """Raises InvalidChannelError for a name that no channel may have, TypeError for what is not text."""
+    """Raises InvalidChannelError for a name that no channel may have, TypeError for anything but a
+    str."""
     check_text(channel=channel)
     if not is_channel(channel):
         raise InvalidChannelError(channel)
 
 
 class Session:
-    """What everything on one connection to a streaming server shares."""
+    """The state shared by everything on one connection to a streaming server."""
 
     def __init__(
         self, nc: Core, client_id: str, conn_id: bytes, subjects: ConnectResponse, timeout: float
@@ -55,15 +56,16 @@ class Session:
         self.subjects = subjects
         self.timeout = timeout
         self.ended: Error | None = None
-        """Why nothing works any more."""
+        """The error that ended the session, or None."""
 
     def check(self) -> None:
-        """Raises what ended the session."""
+        """Raises the error that ended the session, if it has ended."""
         if self.ended:
             raise fresh(self.ended)
 
     def ask(self, operation: str, subject: str, request: StreamingMessage, answer: type[_M]) -> _M:
-        """The server's answer. Raises RefusedError, ResponseError, and what `Core.request` does."""
+        """Sends a request, and returns the server's response. Raises RefusedError, ResponseError,
+        and the errors of `Core.request`."""
         reply = self.nc.request(subject, request.to_bytes(), timeout=self.timeout)
         message = read(answer, subject, reply.data)
         text = getattr(message, "error")
@@ -82,11 +84,13 @@ def open_session(
     pings: tuple[int, int],
     timeout: float,
 ) -> Session:
-    """Registers `client_id`. `pings` are the seconds between two and the most that may be unanswered.
+    """Registers `client_id`. `pings` holds the ping interval in seconds and the most pings that may
+    be unanswered.
 
-    Raises OptionError, UnknownClusterError, DuplicateClientError and other RefusedErrors, ResponseError.
+    Raises OptionError, UnknownClusterError, DuplicateClientError and other RefusedErrors,
+    ResponseError.
     """
-    if not is_channel(cluster_id):  # it is a part of subjects
+    if not is_channel(cluster_id):  # it becomes part of subjects
         raise OptionError("cluster_id", f"{cluster_id!r} cannot be a part of a subject")
     if not _CLIENT_ID.fullmatch(client_id):
         raise OptionError("client_id", f"{client_id!r} is not only letters, digits, - and _")

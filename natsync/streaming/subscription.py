@@ -1,7 +1,7 @@
-"""`Subscription`: the messages of a channel, for a handler or for callers who ask for them.
+"""`Subscription`: the messages of a channel, passed to a handler or returned to callers.
 
-The server sends at most `max_in_flight` messages that are not acknowledged, and a message again that is not
-acknowledged within `ack_wait`. So pending messages have no other limit here.
+The server sends at most `max_in_flight` unacknowledged messages, and sends a message again that is
+not acknowledged within `ack_wait`. Pending messages therefore need no other limit here.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ if TYPE_CHECKING:
 __all__ = ["Handler", "Start", "Subscription", "SubscriptionOptions"]
 
 Handler = Callable[[Msg], object]
-"""What a subscription may call with each message; what it returns is not used."""
+"""Called by a subscription with each message; the result is ignored."""
 
-_MOST = 2**31 - 1  # of an int32 on the wire
+_MOST = 2**31 - 1  # the largest int32, the type in the protocol
 _UNKNOWN = "stan: invalid subscription"
-"""The answer to a request to end a subscription that the server does not have: when it is asked again, the
-answer to the first request was lost."""
+"""The server's response to a request to end a subscription that it does not have. If it comes after
+a repeated request, the response to the first request was lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a subscription begins: a position, with its number in the protocol's terms."""
+    """Where a subscription begins: a position and its number, as the protocol defines them."""
 
     position: StartPosition
     sequence: int = 0
@@ -67,7 +67,8 @@ class Start:
         time: datetime | None,
         time_delta: timedelta | float | None,
     ) -> Start:
-        """The start that at most one of these names. Raises OptionError, TypeError."""
+        """Returns the start that the arguments select; at most one may be given. Raises
+        OptionError, TypeError."""
         named = [each for each in (position, sequence, time, time_delta) if each is not None]
         if len(named) > 1:
             raise OptionError("start", "must be one of position, sequence, time and time delta")
@@ -102,7 +103,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionOptions:
-    """What the server is asked for; checked before it is."""
+    """The options of a subscription, checked before they are sent to the server."""
 
     channel: str
     queue: str
@@ -139,11 +140,12 @@ class SubscriptionOptions:
 
 
 class Subscription:
-    """The messages of a channel; made by `StreamingConnection.subscribe`. For any number of threads.
+    """The messages of a channel; made by `StreamingConnection.subscribe`. For any number of
+    threads.
 
     Without `manual_acks` a message is acknowledged when its handler returns, when the loop over the
-    subscription asks for the next one, or as `next_msg` returns it. A message whose handler raises is not
-    acknowledged, and comes again.
+    subscription asks for the next message, or before `next_msg` returns it. If the handler raises,
+    the message is not acknowledged and is sent again.
     """
 
     def __init__(
@@ -161,7 +163,7 @@ class Subscription:
         self._ack_inbox = ""
         self._end: Error | None = None
         self._left = False
-        """Whether the server has said that it has ended."""
+        """Whether the server has confirmed the end of the subscription."""
         nc = session.nc
         self._inner: CoreSubscription = nc.subscribe(
             nc.new_inbox(),
@@ -171,7 +173,8 @@ class Subscription:
         )
 
     def open(self) -> None:
-        """Asks the server for messages. Raises RefusedError, ResponseError, and what `Core.request` does."""
+        """Requests the subscription from the server. Raises RefusedError, ResponseError, and the
+        errors of `Core.request`."""
         session, channel, inbox = self._session, self.channel, self._inner.subject
         request = self._options.request(session.client_id, inbox)
         try:
@@ -187,7 +190,7 @@ class Subscription:
         except BaseException as error:
             self.end(BadSubscriptionError(channel))
             if session.subjects.sub_close_requests and not isinstance(error, RefusedError):
-                # The server may have made it, and finds it by its inbox, too (stan.go does the same).
+                # The server may have made it, and can find it by its inbox (as in stan.go).
                 close = UnsubscribeRequest(session.client_id, channel, inbox)
                 with suppress(Error):
                     session.nc.publish(session.subjects.sub_close_requests, close.to_bytes())
@@ -202,57 +205,58 @@ class Subscription:
 
     @property
     def queue(self) -> str:
-        """The queue group; empty where it is in none."""
+        """The queue group; empty if there is none."""
         return self._options.queue
 
     @property
     def durable(self) -> str:
-        """The durable name; empty where it has none."""
+        """The durable name; empty if there is none."""
         return self._options.durable
 
     @property
     def pending_msgs(self) -> int:
-        """Messages that wait to be taken."""
+        """The number of messages that wait to be taken."""
         return self._inner.pending_msgs
 
     @property
     def closed(self) -> bool:
-        """Whether it has ended, in whatever way."""
+        """Whether it has ended, for whatever reason."""
         return self._end is not None
 
     def next_msg(self, timeout: float | None = None) -> Msg:
-        """The next message; waits for it up to `timeout` seconds, or as long as it takes.
+        """Returns the next message; waits up to `timeout` seconds for it, or for ever.
 
-        Raises NextMsgTimeoutError, BadSubscriptionError where it has ended, ConnectionLostError where the
-        session has, ResponseError for bytes that are not a
-        message.
+        Raises NextMsgTimeoutError, BadSubscriptionError if the subscription has ended,
+        ConnectionLostError if the session is lost, ResponseError for bytes that are not a message.
         """
         msg = self._next(timeout)
         self._acknowledge(msg)
         return msg
 
     def __iter__(self) -> Iterator[Msg]:
-        """The messages as they come, until it is unsubscribed or closed.
+        """Iterates over the messages as they arrive, until the subscription is unsubscribed or
+        closed.
 
-        Raises ConnectionLostError where the session has ended, ResponseError for bytes that are not a
+        Raises ConnectionLostError if the session is lost, ResponseError for bytes that are not a
         message.
         """
         self._check_sync()
         return self._messages()
 
     def unsubscribe(self) -> None:
-        """Ends it. The server forgets a durable, with what it has acknowledged; of a durable queue group when
-        the last member unsubscribes.
+        """Ends the subscription. The server forgets a durable and its position; a durable queue
+        group is forgotten when its last member unsubscribes.
 
-        Raises RefusedError, ResponseError, and what `Core.request` does. No message comes then either; called
-        again, it asks the server again.
+        Raises RefusedError, ResponseError, and the errors of `Core.request`. Even then no more
+        messages arrive; calling it again repeats the request to the server.
         """
         self._leave(f"unsubscribing from {self.channel!r}", self._session.subjects.unsub_requests)
 
     def close(self) -> None:
-        """Ends it. The server keeps a durable, so that subscribing again goes on after what was acknowledged.
+        """Ends the subscription. The server keeps a durable, so that a later subscription continues
+        after the acknowledged messages.
 
-        Raises as `unsubscribe` does, and UnsupportedError with a server that cannot.
+        Raises as `unsubscribe` does, and UnsupportedError if the server does not support it.
         """
         operation = f"closing the subscription to {self.channel!r}"
         subject = self._session.subjects.sub_close_requests
@@ -261,7 +265,7 @@ class Subscription:
         self._leave(operation, subject)
 
     def end(self, error: Error) -> None:
-        """Ends it here alone; who waits for messages gets `error`."""
+        """Ends the subscription on the client side only; waiting callers get `error`."""
         if self._end is None:
             self._end = error
         self._forget(self)
@@ -307,7 +311,8 @@ class Subscription:
         return Msg(read(MsgProto, f"channel {self.channel}", msg.data), self._ack)
 
     def _handle(self, raw: core.Msg) -> None:
-        """For the handler's thread. A message may come before the answer that names the inbox for acks."""
+        """Called on the handler's thread. A message may arrive before the response that names the
+        inbox for acknowledgements."""
         if not self._ack_inbox:
             try:
                 self._acks.result()
@@ -319,7 +324,7 @@ class Subscription:
             self._acknowledge(msg)
 
     def _ack(self, msg: Msg) -> None:
-        """`Msg.ack`."""
+        """Implements `Msg.ack`."""
         if not self._options.manual_acks:
             raise ManualAckError(self.channel)
         if self._end:
@@ -327,7 +332,8 @@ class Subscription:
         self._send_ack(msg)
 
     def _acknowledge(self, msg: Msg) -> None:
-        """Acknowledges what needs no manual ack; after the end nobody would hear of it."""
+        """Acknowledges a message that needs no manual ack, unless the subscription has ended: the
+        server would ignore it."""
         if not self._options.manual_acks and self._end is None:
             self._send_ack(msg)
 
@@ -338,7 +344,7 @@ class Subscription:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with suppress(*([Error] if kind else [])):  # else it would hide what the block raises
+        with suppress(*([Error] if kind else [])):  # else it would hide the exception of the block
             self.close()
 
     def __repr__(self) -> str:
