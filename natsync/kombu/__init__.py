@@ -1,11 +1,11 @@
-"""Celery and kombu on NATS: a transport of kombu whose queues are streams of JetStream.
+"""Celery and kombu on NATS: a kombu transport whose queues are JetStream streams.
 
 >>> natsync.kombu.register()
 >>> app = celery.Celery("orders", broker="nats://127.0.0.1:4222")
 
-A message stays in its queue until it is acknowledged. While its worker lives, the transport tells the server
-so, however long a task takes; the messages of one that has died go to another worker after
-`visibility_timeout`.
+A message stays in its queue until it is acknowledged. While a worker lives, the transport
+reports its messages to the server as in progress, however long a task takes; the messages of a
+worker that has died go to another worker after `visibility_timeout`.
 
 Needs kombu, the extra `kombu`. docs/natsync.md has a chapter on it, and a table of all options.
 """

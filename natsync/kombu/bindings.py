@@ -1,7 +1,8 @@
 """`Bindings`: which queues are bound to which exchange, for all processes of a broker.
 
-They are the values of a key-value bucket. A process watches it, and so looks bindings up without asking: one
-that another process has made counts a moment later, and at once where nothing else is bound.
+The bindings are the values of a key-value bucket. Each process watches the bucket, so it looks up
+bindings without a request. A binding made by another process takes effect a moment later; if no
+binding matches a message, the process first waits for the changes that are already in the bucket.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from .naming import Names, encode
 
 __all__ = ["Binding", "Bindings"]
 
-_LONGEST = 1.0  # seconds that `refresh` waits for a change that the bucket has
-_KEPT = 3600.0  # seconds that the bucket remembers of a binding that it is gone
+_LONGEST = 1.0  # the most seconds that `refresh` waits for changes in the bucket
+_KEPT = 3600.0  # seconds that the bucket keeps the marker of a removed binding
 
 
 class Binding(NamedTuple):
-    """A row of an exchange's table, as kombu has them: `pattern` is the regular expression of a topic."""
+    """A row of an exchange's table, as in kombu: `pattern` is the regular expression of a topic."""
 
     routing_key: str
     pattern: str | None
@@ -31,7 +32,8 @@ class Binding(NamedTuple):
 
 
 class Bindings:
-    """The bindings of one broker, for one thread at a time. Calls raise what `JetStream` raises."""
+    """The bindings of one broker, for one thread at a time. Methods raise the errors of
+    `JetStream`."""
 
     def __init__(self, js: JetStream, names: Names, replicas: int) -> None:
         self._js = js
@@ -39,41 +41,41 @@ class Bindings:
         self._bucket: KeyValue | None = None
         self._watcher: Watcher | None = None
         self._revision = 0
-        self._own: dict[str, Binding] = {}  # by key: what this process has bound
-        self._awaited: dict[str, int] = {}  # by key: revisions the watch has yet to bring
+        self._own: dict[str, Binding] = {}  # by key: the bindings that this process has made
+        self._awaited: dict[str, int] = {}  # by key: revisions that the watch has yet to deliver
         self._table: dict[str, dict[str, Binding]] = {}  # by the exchange's token, then by key
 
     def add(self, exchange: str, binding: Binding) -> None:
-        """Binds a queue. One that is bound so is bound again: another process may have unbound it a moment
-        ago."""
+        """Binds a queue. An existing binding is written again: another process may have just
+        removed it."""
         key = _key(exchange, binding)
         rows = self._rows(exchange)
         self._awaited[key] = self._open().put(key, json.dumps(binding).encode())
         rows[key] = self._own[key] = binding
 
     def restore(self, queue: str) -> None:
-        """Binds a queue as this process has bound it. From any thread."""
+        """Restores the bindings of a queue that this process has made. Any thread may call this."""
         for key, binding in list(self._own.items()):
             if binding.queue == queue:
                 self._open().put(key, json.dumps(binding).encode())
 
     def remove(self, exchange: str, binding: Binding) -> None:
-        """Takes a binding away."""
+        """Removes a binding."""
         self._remove(_key(exchange, binding))
 
     def remove_queue(self, queue: str) -> None:
-        """Takes all bindings of a queue away."""
+        """Removes all bindings of a queue."""
         self._follow()
         for rows in list(self._table.values()):
             for key in [key for key, row in rows.items() if row.queue == queue]:
                 self._remove(key)
 
     def of(self, exchange: str) -> list[Binding]:
-        """The bindings of an exchange."""
+        """Returns the bindings of an exchange."""
         return list(self._rows(exchange).values())
 
     def refresh(self) -> None:
-        """Waits until all that is in the bucket now has come: at most a second."""
+        """Waits up to a second until everything that is now in the bucket has arrived."""
         last = self._open().status().info.state.last_seq
         until = monotonic() + _LONGEST
         while self._revision < last and monotonic() < until:
@@ -101,7 +103,8 @@ class Bindings:
         return self._bucket
 
     def _follow(self, timeout: float = 0.0) -> None:
-        """Takes what has changed; waits for the first change for `timeout` seconds."""
+        """Applies the changes that have arrived; waits up to `timeout` seconds for the first
+        one."""
         if self._watcher is None:
             self._watcher = self._open().watch()
             while (entry := self._watcher.next()) is not None:
@@ -117,7 +120,7 @@ class Bindings:
         awaited = self._awaited.get(entry.key, 0)
         if entry.revision >= awaited:
             self._awaited.pop(entry.key, None)
-        if entry.revision <= awaited:  # it is in the table, or was unbound again meanwhile
+        if entry.revision <= awaited:  # already in the table, or removed again meanwhile
             return
         rows = self._table.setdefault(entry.key.partition(".")[0], {})
         if entry.operation is Operation.PUT:

@@ -1,4 +1,5 @@
-"""`Channel` and `QoS` of kombu, over the queues, bindings and deliveries of a connection."""
+"""The `Channel` and `QoS` of kombu, built on the queues, bindings and deliveries of a
+connection."""
 
 from __future__ import annotations
 
@@ -29,35 +30,36 @@ __all__ = ["Channel", "QoS"]
 _log = logging.getLogger("natsync.kombu")
 
 Payload: TypeAlias = dict[str, Any]
-"""A message as kombu's virtual channels have it, and as a queue holds it, in JSON."""
+"""A message in the form of kombu's virtual channels; queues hold it as JSON."""
 
 _AT_ONCE = 64
-"""Messages that are asked for where the program sets no prefetch count."""
+"""The number of messages to request if the program sets no prefetch count."""
 
 
 class QoS(virtual.QoS):
-    """Which messages the consumers of a channel have. JetStream keeps them until they are acknowledged,
-    so that nothing is ever stored again from here."""
+    """Tracks the messages that the consumers of a channel hold. JetStream keeps them until they are
+    acknowledged, so nothing is ever stored again from here."""
 
     channel: Channel
 
     def ack(self, delivery_tag: str) -> None:
-        """Deletes the message from its queue. From any thread."""
+        """Deletes the message from its queue. Any thread may call this."""
         super().ack(delivery_tag)
         self.channel.settle(delivery_tag, self.channel.connection.deliveries.ack)
-        self.channel.ask()  # the thread that waits for messages may have had as many as it may
+        self.channel.ask()  # the waiting thread may have reached its prefetch count
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
-        """Has the message delivered again, or deletes it. From any thread."""
+        """Has the message delivered again if `requeue` is true, else deletes it. Any thread may
+        call this."""
         super().ack(delivery_tag)
         deliveries = self.channel.connection.deliveries
         self.channel.settle(delivery_tag, deliveries.requeue if requeue else deliveries.reject)
         self.channel.ask()
 
     def restore_unacked(self) -> list[object]:
-        """Gives all messages back that are not acknowledged."""
+        """Returns all unacknowledged messages to their queues."""
         self._flush()
-        with suppress(Error):  # without a connection the server delivers them again by itself
+        with suppress(Error):  # without a connection, the server delivers them again anyway
             for delivery_tag in list(self._delivered):
                 self.reject(delivery_tag, requeue=True)
         self._flush()
@@ -65,7 +67,7 @@ class QoS(virtual.QoS):
 
 
 class Channel(virtual.Channel):
-    """A channel of kombu on NATS, for one thread; messages may be acknowledged from any."""
+    """A kombu channel on NATS, for one thread; any thread may acknowledge messages."""
 
     QoS = QoS
     supports_fanout = True
@@ -76,18 +78,19 @@ class Channel(virtual.Channel):
         self._unsettled: dict[str, Delivery] = {}
         self._without_ack: set[str] = set()
 
-    # What kombu wants of a virtual channel.
+    # The methods that kombu requires of a virtual channel.
 
     def prepare_queue_arguments(self, arguments: Mapping[str, object], **limits: object) -> Payload:
-        """The arguments of a queue, and the attributes of kombu's `Queue` as such ones: `message_ttl` is
-        `x-message-ttl`."""
+        """Returns the arguments of a queue, together with the attributes of kombu's `Queue` in the
+        form of arguments: `message_ttl` becomes `x-message-ttl`."""
         prepared: Payload = to_rabbitmq_queue_arguments(arguments, **limits)
         return prepared
 
     def queue_declare(
         self, queue: str | None = None, passive: bool = False, **options: object
     ) -> tuple[str, int, int]:
-        """Makes a queue; with `passive`, raises ChannelError unless there is one, and changes nothing."""
+        """Declares a queue; with `passive`, changes nothing, and raises ChannelError if the queue
+        does not exist."""
         declared: tuple[str, int, int] = super().queue_declare(
             queue, passive, exists=passive, **options
         )
@@ -130,17 +133,17 @@ class Channel(virtual.Channel):
                 return payload
         raise Empty
 
-    # What virtual channels do in the memory of their process, and this one for all processes.
+    # Virtual channels keep these tables in process memory; this one shares them with all processes.
 
     def get_table(self, exchange: str) -> list[Binding]:
-        """The bindings of `exchange`, of all processes."""
+        """Returns the bindings of `exchange` from all processes."""
         return self.connection.bindings.of(exchange)
 
     def _lookup(self, exchange: str, routing_key: str, default: str | None = None) -> Iterable[str]:
         bindings = self.connection.bindings
         kind = self.typeof(exchange)
         if exchange and not kind.lookup(bindings.of(exchange), exchange, routing_key, None):
-            bindings.refresh()  # another process may have bound a queue a moment ago
+            bindings.refresh()  # another process may have just bound a queue
         found: Iterable[str] = super()._lookup(exchange, routing_key, default)
         return found
 
@@ -152,13 +155,14 @@ class Channel(virtual.Channel):
         arguments: object = None,
         **options: object,
     ) -> None:
-        """Binds a queue, also one that another process has deleted and that was bound before."""
+        """Binds a queue, even if it was bound before and another process has deleted it since."""
         exchange = exchange or "amq.direct"
         meta = self.typeof(exchange).prepare_bind(queue, exchange, routing_key, arguments)
         self.connection.bindings.add(exchange, Binding(*meta))
 
     def exchange_delete(self, exchange: str, if_unused: bool = False, nowait: bool = False) -> None:
-        """Deletes the bindings of an exchange, and no queue; with `if_unused`, only if it has none."""
+        """Deletes the bindings of an exchange, but no queue; with `if_unused`, only if it has no
+        bindings."""
         bindings = self.connection.bindings
         bindings.refresh()
         rows = bindings.of(exchange)
@@ -176,7 +180,7 @@ class Channel(virtual.Channel):
         arguments: object = None,
         **options: object,
     ) -> None:
-        """Takes a binding away."""
+        """Removes a binding."""
         exchange = exchange or "amq.direct"
         meta = self.typeof(exchange).prepare_bind(queue, exchange, routing_key, arguments)
         self.connection.bindings.remove(exchange, Binding(*meta))
@@ -184,9 +188,9 @@ class Channel(virtual.Channel):
     def queue_delete(
         self, queue: str, if_unused: bool = False, if_empty: bool = False, **options: object
     ) -> None:
-        """Deletes a queue, its messages and its bindings; with `if_unused`, only if nobody waits for its
-        messages, with `if_empty`, only if it has none. A message that a worker has counts for both.
-        """
+        """Deletes a queue, its messages and its bindings; with `if_unused`, only if nobody waits
+        for its messages, with `if_empty`, only if it has no messages. A message that a worker holds
+        counts for both."""
         queues = self.connection.queues
         is_consumed = any(channel.consumes(queue) for channel in self.connection.channels)
         if if_unused and (is_consumed or queues.is_used(queue)):
@@ -205,13 +209,14 @@ class Channel(virtual.Channel):
         consumer_tag: str,
         **options: object,
     ) -> None:
-        """Has `callback` called with the messages of a queue, by `Transport.drain_events`."""
+        """Registers `callback`: `Transport.drain_events` calls it with the messages of a queue."""
         super().basic_consume(queue, no_ack, callback, consumer_tag, **options)
         if no_ack:
             self._without_ack.add(queue)
 
     def basic_cancel(self, consumer_tag: str) -> None:
-        """Ends a consumer. Messages that it has got stay with it until they are acknowledged."""
+        """Ends a consumer. Messages that it has received stay with it until they are
+        acknowledged."""
         queue = self._tag_to_queue.get(consumer_tag)
         super().basic_cancel(consumer_tag)
         if queue is not None and queue not in self._active_queues:
@@ -221,14 +226,15 @@ class Channel(virtual.Channel):
     def basic_get(
         self, queue: str, no_ack: bool = False, **options: object
     ) -> virtual.Message | None:
-        """The first message of a queue, if there is one."""
+        """Returns the first message of a queue, or None."""
         message: virtual.Message | None = super().basic_get(queue, no_ack=no_ack, **options)
         if message is not None and no_ack:
             self.settle(message.delivery_tag, self.connection.deliveries.ack)
         return message
 
     def ask(self) -> None:
-        """Asks for as many messages as the consumers of this channel may have now. From any thread."""
+        """Requests as many messages as the consumers of this channel may take now. Any thread may
+        call this."""
         if not self.closed and self._active_queues and self.qos.can_consume():
             free = self.qos.can_consume_max_estimate() or _AT_ONCE
             each = max(1, free // len(self._active_queues))
@@ -236,7 +242,8 @@ class Channel(virtual.Channel):
                 self.connection.deliveries.ask(queue, each)
 
     def take(self, delivery: Delivery) -> None:
-        """Hands a delivery to its consumer, or back where the channel has as many as it may."""
+        """Passes a delivery to its consumer, or returns it to the queue if the channel already
+        holds as many as it may."""
         if not self.qos.can_consume():
             self.connection.deliveries.requeue(delivery)
             return
@@ -248,18 +255,18 @@ class Channel(virtual.Channel):
         self.connection._deliver(payload, delivery.queue)
 
     def consumes(self, queue: str) -> bool:
-        """Whether this channel has a consumer of that queue."""
+        """Returns whether this channel has a consumer of that queue."""
         return queue in self._active_queues
 
     def settle(self, delivery_tag: str, how: Callable[[Delivery], None]) -> None:
-        """Acknowledges, rejects or gives back a delivery, once."""
+        """Acknowledges, rejects or requeues a delivery, at most once."""
         delivery = self._unsettled.pop(delivery_tag, None)
         if delivery is not None:
             how(delivery)
 
     def _payload(self, delivery: Delivery) -> Payload | None:
-        """The message of a delivery; None where it is none of kombu's: then it is deleted, since every worker
-        would stumble over it."""
+        """Returns the message of a delivery. If it is not a kombu message, deletes it and returns
+        None, since every worker would fail on it."""
         tag = uuid4().hex
         try:
             payload: Payload = loads(delivery.msg.data)

@@ -1,8 +1,10 @@
-"""`Deliveries`: what comes out of the queues of one connection, and is not acknowledged yet.
+"""`Deliveries`: the messages that one connection has received from its queues and not acknowledged
+yet.
 
-One subscription brings the messages of all queues, so that one thread can wait for all of them. No more is
-asked for than the consumers of kombu may have. The server delivers again what nobody acknowledges within
-`visibility_timeout`; so a thread says of everything that is here that it is in progress.
+One subscription receives the messages of all queues, so that one thread can wait for all of them.
+No more messages are requested than kombu's consumers may take. The server delivers a message again
+that is not acknowledged within `visibility_timeout`; a thread therefore reports all messages held
+here as in progress.
 """
 
 from __future__ import annotations
@@ -30,16 +32,16 @@ from .queues import Queues
 
 __all__ = ["Deliveries", "Delivery"]
 
-# Seconds of a request. After that a new one is sent, should the server have lost it.
+# Seconds until a request expires. A new one follows, in case the server has lost it.
 _EXPIRES = 5.0
-_PAUSE = 0.5  # seconds until a queue that could not be asked is asked again
-_GRACE = 2.0  # seconds that the server's word of the end of a request may take longer
+_PAUSE = 0.5  # seconds until the next request after one that failed
+_GRACE = 2.0  # seconds to wait longer for the status that ends a request
 
 _ACK, _NAK, _TERM, _PROGRESS = b"+ACK", b"-NAK", b"+TERM", b"+WPI"
 
 
 class Delivery(NamedTuple):
-    """A message of a queue, before it is acknowledged."""
+    """A message of a queue that is not acknowledged yet."""
 
     queue: str
     msg: Msg
@@ -47,7 +49,7 @@ class Delivery(NamedTuple):
 
 
 class _Pull:
-    """A request for messages of a queue that the server has not answered in full."""
+    """A request for messages of a queue that is not completely answered."""
 
     __slots__ = ("queue", "left", "until")
 
@@ -58,7 +60,7 @@ class _Pull:
 
 
 class _Outage(Exception):
-    """The connection is lost, or there again."""
+    """Raised in order with the messages: the connection is lost, or back."""
 
     def __init__(self, is_over: bool) -> None:
         super().__init__(is_over)
@@ -72,7 +74,8 @@ def _tell_outage(error: Error | None) -> None:
 class Deliveries:
     """The deliveries of one connection.
 
-    One thread calls `receive`, `cancel` and `close`; any thread asks for messages and settles them.
+    One thread calls `receive`, `cancel` and `close`; any thread may request messages and settle
+    them.
     """
 
     def __init__(
@@ -82,13 +85,13 @@ class Deliveries:
         self._next_subject = next_subject
         self._queues = queues
         self._interval = interval
-        self._lock = Lock()  # guards all below; held for no call that waits for the server
+        self._lock = Lock()  # guards the fields below; not held while waiting for the server
         self._queue_of: dict[str, str] = {}  # by subject
         self._pulls: dict[str, _Pull] = {}  # by the last token of the reply subject
         self._paused: dict[str, float] = {}
         self._gone: set[str] = set()
         self._ready: deque[Delivery] = deque()
-        self._held: dict[str, Delivery] = {}  # by reply subject, which names the delivery
+        self._held: dict[str, Delivery] = {}  # by reply subject, which identifies the delivery
         self._numbers = count(1)
         self._sub: Subscription | None = None
         self._inbox = ""
@@ -96,8 +99,8 @@ class Deliveries:
         self._thread: Thread | None = None
 
     def ask(self, queue: str, wanted: int) -> None:
-        """Asks for messages of a queue, unless a request for some is open. A queue that the server says is
-        gone is made again first. From any thread."""
+        """Requests messages of a queue, unless a request for it is open. If the server has reported
+        the queue as gone, declares it again first. Any thread may call this."""
         now = monotonic()
         with self._lock:
             if self._ended.is_set() or self._is_asked(queue, now):
@@ -115,7 +118,8 @@ class Deliveries:
         self._client.publish(self._next_subject(queue), request, reply=reply)
 
     def receive(self, timeout: float) -> Delivery | None:
-        """The next delivery; None after `timeout` seconds, or earlier when there is something to ask for."""
+        """Returns the next delivery; None after `timeout` seconds, or earlier if messages may have
+        to be requested."""
         with self._lock:
             self._take()
             if self._ready:
@@ -137,7 +141,8 @@ class Deliveries:
             return self._ready.popleft() if self._ready else None
 
     def hold(self, delivery: Delivery) -> None:
-        """Keeps a message that did not come with `receive` from being delivered again."""
+        """Takes over a message that did not arrive through `receive`, and keeps it from being
+        delivered again."""
         with self._lock:
             self._held[delivery.msg.reply] = delivery
             self._begin()
@@ -151,17 +156,18 @@ class Deliveries:
         self._settle(delivery, _TERM)
 
     def requeue(self, delivery: Delivery) -> None:
-        """Has the message delivered again, to anybody."""
+        """Has the message delivered again, to any worker."""
         self._settle(delivery, _NAK)
 
     def cancel(self, queue: str) -> None:
-        """Asks for no more messages of a queue, and gives back what has come of it."""
+        """Stops requesting messages of a queue, and returns those to it that have arrived and were
+        not received."""
         with self._lock:
             if not any(pull.queue == queue for pull in self._pulls.values()):
                 self._give_back(queue)
                 return
             sub, self._sub = self._sub, None
-            self._pulls.clear()  # all go with their inbox: those of other queues are made again
+            self._pulls.clear()  # all end with their inbox; other queues are requested again
         if sub is not None:
             sub.drain()
             with self._lock:
@@ -169,7 +175,7 @@ class Deliveries:
                 self._give_back(queue)
 
     def close(self) -> None:
-        """Gives all messages back that are not acknowledged, and ends the thread."""
+        """Returns all unacknowledged messages to their queues, and ends the thread."""
         self._ended.set()
         with self._lock:
             sub, self._sub = self._sub, None
@@ -181,7 +187,7 @@ class Deliveries:
             for delivery in list(self._held.values()):
                 self.requeue(delivery)
         except Error:
-            pass  # without a connection the server delivers them again by itself
+            pass  # without a connection, the server delivers them again anyway
         if self._thread is not None:
             self._thread.join()
 
@@ -195,8 +201,8 @@ class Deliveries:
             raise
 
     def _note_outage(self, outage: _Outage) -> None:
-        """A server that was started again may have lost queues in memory, and 2.9 does not answer requests
-        for messages of such."""
+        """Records an outage or its end. A restarted server may have lost queues in memory, and
+        server 2.9 does not answer requests for messages of a lost queue."""
         self._pulls.clear()
         if outage.is_over:
             self._gone.update(self._queue_of.values())
@@ -224,13 +230,13 @@ class Deliveries:
             self._inbox = self._client.new_inbox()
             self._sub = self._client.subscribe(
                 f"{self._inbox}.*",
-                pending_msgs_limit=-1,  # what may come is limited by what is asked for
+                pending_msgs_limit=-1,  # the requests limit what may arrive
                 pending_bytes_limit=-1,
                 on_outage=_tell_outage,
             )
 
     def _take(self, sub: Subscription | None = None) -> None:
-        """Sorts what has arrived."""
+        """Sorts the messages and statuses that have arrived."""
         sub = sub or self._sub
         while sub is not None:
             try:
@@ -238,7 +244,7 @@ class Deliveries:
             except _Outage as outage:
                 self._note_outage(outage)
             except (NextMsgTimeoutError, BadSubscriptionError, ConnectionClosedError):
-                return  # nothing more, or what ended it is for the next call that waits
+                return  # nothing more; the next waiting call reports an end
 
     def _sort(self, msg: Msg) -> None:
         queue = self._queue_of.get(msg.subject)
@@ -266,13 +272,13 @@ class Deliveries:
                 self._gone.add(pull.queue)
 
     def _begin(self) -> None:
-        """Starts the thread with the first message."""
+        """Starts the thread when the first message arrives."""
         if self._thread is None:
             self._thread = Thread(target=self._keep, name="natsync-kombu-progress", daemon=True)
             self._thread.start()
 
     def _keep(self) -> None:
-        """Tells the server that what is here is in progress."""
+        """Reports the held messages to the server as in progress."""
         while not self._ended.wait(self._interval):
             with self._lock:
                 self._take()
@@ -281,4 +287,4 @@ class Deliveries:
                 try:
                     self._client.respond(delivery.msg, _PROGRESS)
                 except Error:
-                    break  # there is no connection: the next round may have one
+                    break  # no connection; the next round may have one

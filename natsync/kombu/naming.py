@@ -1,7 +1,8 @@
 """The names that exchanges, queues and routing keys of kombu have in NATS.
 
-kombu allows any text. Streams, consumers, subjects and keys of a bucket all allow letters, digits, `-`, `_`
-and `=`; every other byte is written as `=` and two hex digits, so that two names never become one.
+kombu allows any text. Streams, consumers, subjects and bucket keys all allow letters, digits, `-`,
+`_` and `=`. Every byte other than a letter, digit, `-` or `_` is written as `=` and two hex digits,
+so that two names never become the same.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 __all__ = ["CONSUMER", "Names", "encode"]
 
 CONSUMER = "kombu"
-"""The one consumer of each queue's stream."""
+"""The name of the single consumer of each queue's stream."""
 
 _OTHER = re.compile(rb"[^A-Za-z0-9_-]")
 
@@ -36,13 +37,13 @@ class Names:
 
     @property
     def subjects(self) -> str:
-        """What matches the subjects of all queues."""
+        """The wildcard subject that matches the subjects of all queues."""
         return f"{self.prefix}.*"
 
     def stream(self, queue: str) -> str:
-        """The stream of a queue."""
+        """Returns the name of a queue's stream."""
         return f"{self.prefix}_{encode(queue)}"
 
     def subject(self, queue: str) -> str:
-        """The subject that puts a message into a queue."""
+        """Returns the subject that adds a message to a queue."""
         return f"{self.prefix}.{encode(queue)}"

@@ -1,9 +1,10 @@
-"""`Queues`: a queue of kombu is a stream with retention `workqueue`, and one durable consumer.
+"""`Queues`: each kombu queue is a stream with retention `workqueue`, and one durable consumer.
 
-Arguments of a queue become limits of its stream: `x-message-ttl` (ms), `x-max-length`, `x-max-length-bytes`,
-and `x-overflow` for what happens at a limit. A queue with `x-expires` (ms), or that is exclusive or
-auto-deleted, is transient: its stream is deleted by the next process that declares a transient queue after
-nobody has used it for that long. Queues that are exclusive, auto-deleted or not durable are in memory.
+Arguments of a queue become limits of its stream: `x-message-ttl` (ms), `x-max-length`,
+`x-max-length-bytes`, and `x-overflow` for what happens at a limit. A queue with `x-expires` (ms),
+or that is exclusive or auto-deleted, is transient: once nobody has used it for that long, the next
+process that declares a transient queue deletes its stream. Queues that are exclusive, auto-deleted
+or not durable are kept in memory.
 """
 
 from __future__ import annotations
@@ -37,21 +38,23 @@ __all__ = ["QueueOptions", "Queues"]
 
 _log = logging.getLogger("natsync.kombu")
 
-_SHORTEST = 0.5  # seconds: less than that a busy machine may not run a thread
+_SHORTEST = 0.5  # seconds: on a busy machine a thread may not run for as long as this
 _UNUSED = 3600.0  # seconds that a transient queue without `x-expires` is kept
-_SWEPT_AFTER = timedelta(seconds=60)  # its consumer is made a moment after the stream
-_TRANSIENT = "a transient queue of kombu"  # servers before 2.10 keep no metadata
+_SWEPT_AFTER = timedelta(seconds=60)  # a queue's consumer is created shortly after its stream
+_TRANSIENT = (
+    "a transient queue of kombu"  # not in the metadata, which servers before 2.10 do not keep
+)
 _KNOWN = {"x-expires", "x-max-length", "x-max-length-bytes", "x-message-ttl", "x-overflow"}
 
 
 @dataclass(frozen=True)
 class QueueOptions:
-    """How all queues of a broker are kept."""
+    """How all queues of a broker are stored."""
 
     replicas: int = 1
     storage: StorageType = "file"
     visibility_timeout: float = 60.0
-    """Seconds after which the messages of a worker that has died go to another one."""
+    """Seconds after which the messages of a worker that has died go to another worker."""
 
     def __post_init__(self) -> None:
         check_seconds(visibility_timeout=self.visibility_timeout)
@@ -60,7 +63,8 @@ class QueueOptions:
 
 
 class Queues:
-    """The queues of one broker, for any number of threads. Calls raise what `JetStream` raises."""
+    """The queues of one broker, for any number of threads. Methods raise the errors of
+    `JetStream`."""
 
     def __init__(
         self, js: JetStream, names: Names, options: QueueOptions, bindings: Bindings
@@ -82,7 +86,8 @@ class Queues:
         auto_delete: bool = False,
         arguments: Mapping[str, object] | None = None,
     ) -> None:
-        """Makes a queue. One that there is stays as it is, with a warning where it should be another."""
+        """Declares a queue. An existing queue stays as it is; a warning is logged if its arguments
+        differ."""
         values = dict(arguments or {})
         expires = _milliseconds(values, "x-expires")
         transient = exclusive or auto_delete or bool(expires)
@@ -104,7 +109,7 @@ class Queues:
         consumer = ConsumerConfig(
             durable_name=CONSUMER,
             ack_wait=self._options.visibility_timeout,
-            max_ack_pending=-1,  # tasks with an ETA wait in workers, any number of them
+            max_ack_pending=-1,  # any number of tasks with an ETA may wait in workers
             inactive_threshold=(expires or _UNUSED) if transient else 0.0,
         )
         if transient:
@@ -113,14 +118,14 @@ class Queues:
         self._declared[queue] = stream, consumer
 
     def declare_again(self, queue: str) -> None:
-        """Makes and binds a queue that this process has declared, where it is gone. Others stay gone."""
+        """Creates and binds a missing queue again if this process has declared it."""
         self._consumers.pop(queue, None)
         if queue in self._declared:
             self._make(queue, *self._declared[queue])
             self._bindings.restore(queue)
 
     def exists(self, queue: str) -> bool:
-        """Whether there is such a queue."""
+        """Returns whether the queue exists."""
         try:
             self._js.stream(self.names.stream(queue))
         except StreamNotFoundError:
@@ -128,9 +133,9 @@ class Queues:
         return True
 
     def put(self, queue: str, body: bytes, message_id: str) -> None:
-        """Appends a message, and returns when it is stored. Where the queue is gone, it is made again if
-        this process has declared it; else the message is dropped, as a broker drops what has no queue.
-        """
+        """Appends a message, and returns when it is stored. If the queue is missing, it is created
+        again if this process has declared it; otherwise the message is dropped, as a broker drops
+        messages without a queue."""
         subject = self.names.subject(queue)
         try:
             self._js.publish(subject, body, msg_id=message_id)
@@ -143,7 +148,7 @@ class Queues:
             self._js.publish(subject, body, msg_id=message_id)
 
     def get(self, queue: str) -> JetStreamMsg | None:
-        """The first message of a queue, if there is one."""
+        """Returns the first message of a queue, or None."""
         try:
             messages = self._consumer(queue).fetch_no_wait(1)
         except (StreamNotFoundError, ConsumerNotFoundError):
@@ -154,8 +159,8 @@ class Queues:
         return messages[0] if messages else None
 
     def size(self, queue: str) -> int:
-        """How many messages a queue has that no worker has got. The server counts a new message for its
-        consumer some moments after it has stored it."""
+        """Returns the number of messages in a queue that no worker holds. The server counts a new
+        message for the consumer a few moments after it has stored it."""
         try:
             return self._consumer(queue).info().num_pending
         except (StreamNotFoundError, ConsumerNotFoundError):
@@ -163,7 +168,7 @@ class Queues:
             return 0
 
     def is_used(self, queue: str) -> bool:
-        """Whether anybody waits for messages of a queue, or has some."""
+        """Returns whether anybody waits for messages of a queue, or holds some."""
         try:
             info = self._consumer(queue).info()
             return info.num_waiting > 0 or info.num_ack_pending > 0
@@ -172,14 +177,14 @@ class Queues:
             return False
 
     def is_empty(self, queue: str) -> bool:
-        """Whether a queue has no messages, and no worker has any of it."""
+        """Returns whether a queue has no messages, including those that workers hold."""
         try:
             return not self._js.stream(self.names.stream(queue)).cached_info.state.messages
         except StreamNotFoundError:
             return True
 
     def purge(self, queue: str) -> int:
-        """Deletes the messages of a queue that no worker has got, and returns how many there were."""
+        """Deletes the messages of a queue that no worker holds, and returns how many there were."""
         try:
             stream = self._js.stream(self.names.stream(queue))
             info = self._consumer(queue).info()
@@ -196,7 +201,8 @@ class Queues:
             self._js.delete_stream(self.names.stream(queue))
 
     def _take_waiting(self, stream: Stream) -> int:
-        """Takes what nobody has got, and acknowledges it: a purge would also delete what workers hold."""
+        """Takes and acknowledges the messages that no worker holds; a purge would also delete those
+        that workers hold."""
         count = 0
         consumer = stream.consumer(CONSUMER)
         while messages := consumer.fetch_no_wait(500):
@@ -224,8 +230,9 @@ class Queues:
         return consumer
 
     def _sweep(self) -> None:
-        """Deletes transient queues that nobody has used for so long that the server has deleted their
-        consumers. Once is enough: there are as many as programs that have died."""
+        """Deletes transient queues that nobody has used for so long that the server has deleted
+        their consumers. Runs once per process, which is enough: such queues come from processes
+        that have ended."""
         if self._swept:
             return
         self._swept = True
@@ -242,7 +249,7 @@ def _is_unused(info: StreamInfo, made_before: datetime) -> bool:
 
 
 def _milliseconds(arguments: Mapping[str, object], name: str) -> float:
-    """The seconds of an argument in milliseconds, 0 where it is not given."""
+    """Returns an argument in milliseconds as seconds, 0 if it is not given."""
     value = arguments.get(name) or 0
     if not isinstance(value, (int, float)):
         raise TypeError(f"{name} must be a number of milliseconds, not {value!r}")

@@ -1,6 +1,6 @@
-"""`Transport`: what kombu knows of NATS.
+"""`Transport`: the interface between kombu and NATS.
 
-One `natsync.Client` is behind each connection of kombu. It connects again by itself; kombu hears only of
+Each kombu connection has one `natsync.Client`. The client reconnects on its own; kombu only sees
 calls that fail meanwhile.
 """
 
@@ -32,14 +32,14 @@ from .queues import QueueOptions, Queues
 
 __all__ = ["Transport", "register"]
 
-_Options: TypeAlias = dict[str, Any]  # of users, who may pass anything
+_Options: TypeAlias = dict[str, Any]  # options of users, who may pass anything
 
 _log = logging.getLogger("natsync.kombu")
 
 _SCHEME = "nats"
 _LONGEST_WAIT = 1.0
-"""Seconds of one wait: then a channel that may have messages again asks for some, and lost requests are sent
-again."""
+"""The longest single wait in seconds: after it, channels that may take messages again request some,
+and lost requests are repeated."""
 
 _USERINFO = re.compile(r"(?P<scheme>[\w+]+://)?(?P<user>[^:@]*:)?.*@")
 _WITHOUT_USERINFO = re.compile(r"(?:[\w+]+://)?(?:\[[^]]*\]|[^:[]*)(?::\d+)?(?:/.*)?")
@@ -48,13 +48,15 @@ _OWN_OPTIONS = {"prefix", "domain", "replicas", "storage", "visibility_timeout",
 
 
 def register() -> None:
-    """Makes kombu and Celery know `nats://`, and `nats+tls://`, `nats+ws://` and `nats+wss://`."""
+    """Registers `nats://`, `nats+tls://`, `nats+ws://` and `nats+wss://` with kombu and Celery."""
     for scheme in (_SCHEME, *(f"{_SCHEME}+{other}" for other in ("tls", "ws", "wss"))):
-        TRANSPORT_ALIASES[scheme] = f"{__package__}:Transport"  # kombu fails over to whole schemes
+        TRANSPORT_ALIASES[scheme] = (
+            f"{__package__}:Transport"  # for a failover, kombu needs complete schemes
+        )
 
 
 class Transport(virtual.Transport):
-    """A connection of kombu to NATS, for one thread."""
+    """A kombu connection to NATS, for one thread."""
 
     Channel = Channel
     can_parse_url = True
@@ -63,7 +65,7 @@ class Transport(virtual.Transport):
     driver_name = "natsync"
     connection_errors = (  # type: ignore[assignment]  # kombu's is typed as one class
         *virtual.Transport.connection_errors,
-        OSError,  # lost connections and timeouts are
+        OSError,  # lost connections and timeouts are OSErrors
         ConnectionDrainingError,
         JetStreamUnavailableError,
         OutboundBufferLimitError,
@@ -82,7 +84,7 @@ class Transport(virtual.Transport):
     deliveries: Deliveries
 
     def establish_connection(self) -> Transport:
-        """Connects. Raises what `natsync.connect` raises."""
+        """Connects. Raises the errors of `natsync.connect`."""
         options = dict(self.client.transport_options or {})
         names = Names(options.pop("prefix", "kombu"), self._virtual_host())
         domain = options.pop("domain", None)
@@ -108,7 +110,7 @@ class Transport(virtual.Transport):
             raise
 
     def close_connection(self, connection: object) -> None:
-        """Gives back what is not acknowledged, and closes the client."""
+        """Returns unacknowledged messages to their queues, and closes the client."""
         try:
             super().close_connection(connection)
         finally:
@@ -117,13 +119,13 @@ class Transport(virtual.Transport):
             self.nats.close()
 
     def verify_connection(self, connection: object) -> bool:
-        """Whether the client is not closed."""
+        """Returns whether the client is not closed."""
         return self.nats.status.value != "closed"
 
     def drain_events(  # type: ignore[override]  # as all virtual transports
         self, connection: object, timeout: float | None = None
     ) -> None:
-        """Hands one message to its consumer. Raises TimeoutError after `timeout` seconds."""
+        """Passes one message to its consumer. Raises TimeoutError after `timeout` seconds."""
         until = None if timeout is None else monotonic() + timeout
         while True:
             for channel in self.channels:
@@ -137,26 +139,28 @@ class Transport(virtual.Transport):
                         return
                 self.deliveries.requeue(delivery)
             if until is not None and monotonic() >= until:
-                raise TimeoutError  # which socket.timeout is
+                raise TimeoutError  # the same class as socket.timeout
 
     def driver_version(self) -> str:
-        """The version of natsync."""
+        """Returns the version of natsync."""
         return __version__
 
     def as_uri(self, uri: str, include_password: bool = False, mask: str = "**") -> str:
-        """The URL, with `mask` in place of passwords and tokens."""
+        """Returns the URL, with `mask` in place of passwords and tokens."""
         if not include_password:
             uri = ",".join(_masked(each, mask) for each in uri.split(","))
         return f"{self.client.uri_prefix}+{uri}" if self.client.uri_prefix else uri
 
     def _virtual_host(self) -> str:
-        """The path of the URL: that of a WebSocket belongs to the server."""
+        """Returns the virtual host: the path of the URL, except for a WebSocket URL, whose path
+        belongs to the server."""
         path = re.match(r"(?:nats|tls)://[^/]*/(.*)", self._url())
         return path[1] if path else ""
 
     def _url(self) -> str:
-        """The URL of the server. That of one to which kombu fails over it has taken apart, and where it has
-        no port or virtual host, those from before are still there (`Connection._init_params`)."""
+        """Returns the URL of the server. After a failover, kombu has taken the new URL apart; if
+        that URL has no port or virtual host, those of the previous URL are still set
+        (`Connection._init_params`)."""
         client = self.client
         host = (client.hostname or "127.0.0.1").removeprefix(f"{client.uri_prefix}+")
         if "://" in host:
@@ -170,7 +174,7 @@ class Transport(virtual.Transport):
         return f"{_SCHEME}://{host}:{client.port or self.default_port}/{client.virtual_host}"
 
     def _connect_arguments(self, more: _Options) -> _Options:
-        """The arguments of `natsync.connect`: `more` are the user's own ones."""
+        """Returns the arguments of `natsync.connect`; `more` are those of the user."""
         url = self._url()
         arguments: _Options = {
             "servers": re.sub(r"^((?:nats|tls)://[^/]*)/.*", r"\1", url),
@@ -187,7 +191,8 @@ class Transport(virtual.Transport):
 def _is_of(
     url: str, server: tuple[object, ...], place: tuple[object, object], *, exactly: bool = False
 ) -> bool:
-    """Whether kombu may have taken this URL apart into `server`, and port and virtual host: `place`."""
+    """Returns whether kombu may have split this URL into `server` and `place`, which is the port
+    and the virtual host."""
     parts = parse_url(url)
     if tuple(parts[name] for name in ("transport", "hostname", "userid", "password")) != server:
         return False
@@ -198,9 +203,9 @@ def _is_of(
 
 
 def _masked(url: str, mask: str) -> str:
-    """One URL of a list without its password or token. A password that should have been percent-encoded
-    (`p@ss`, `p/ss`, `p,ss`) is masked as well, and of what is no URL nothing but the scheme is shown.
-    """
+    """Returns one URL of a list without its password or token. A password that should have been
+    percent-encoded (`p@ss`, `p/ss`, `p,ss`) is masked as well; of text that is not a URL, only the
+    scheme is shown."""
     if userinfo := _USERINFO.match(url):
         shown = (userinfo["scheme"] or "") + (userinfo["user"] or "")
         return f"{shown}{mask}@{url[userinfo.end():]}"
@@ -210,7 +215,7 @@ def _masked(url: str, mask: str) -> str:
 
 
 def _tls(ssl: bool | _Options) -> TLS | bool:
-    """What kombu's `ssl` says, in the names of Python's ssl module."""
+    """Translates kombu's `ssl` options, which have the names of Python's ssl module, to a `TLS`."""
     if not isinstance(ssl, dict):
         return bool(ssl)
     names = {"ca_certs": "ca_file", "certfile": "cert_file", "keyfile": "key_file"}
@@ -222,7 +227,8 @@ def _tls(ssl: bool | _Options) -> TLS | bool:
 
 
 def _warn_of_others(options: _Options) -> None:
-    """Names what has no effect here; Celery passes its own settings of retries on."""
+    """Warns of options that have no effect here, except the retry settings, which Celery always
+    passes."""
     retries = {"interval_max", "interval_start", "interval_step", "max_retries"}
     unknown = options.keys() - retries - {"body_encoding", "deadletter_queue"}
     if unknown:
