@@ -50,9 +50,8 @@ _OWN_OPTIONS = {"prefix", "domain", "replicas", "storage", "visibility_timeout",
 def register() -> None:
     """Registers `nats://`, `nats+tls://`, `nats+ws://` and `nats+wss://` with kombu and Celery."""
     for scheme in (_SCHEME, *(f"{_SCHEME}+{other}" for other in ("tls", "ws", "wss"))):
-        TRANSPORT_ALIASES[scheme] = (
-            f"{__package__}:Transport"  # for a failover, kombu needs complete schemes
-        )
+        # For a failover, kombu looks up the whole scheme.
+        TRANSPORT_ALIASES[scheme] = f"{__package__}:Transport"
 
 
 class Transport(virtual.Transport):

@@ -53,7 +53,8 @@ class Metadata(Mapping[str, str]):
 
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
-# The regular expression of semver.org ("Is there a suggested regular expression to check a SemVer string?").
+# The regular expression of semver.org ("Is there a suggested regular expression to check a SemVer
+# string?").
 _VERSION = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
     r"(-(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?"
