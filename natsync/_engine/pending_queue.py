@@ -111,7 +111,7 @@ class PendingQueue:
             if self.end:
                 return 0
             if self.max_msgs is not None:
-                frames = frames[: self.max_msgs - self.received]
+                frames = frames[: max(0, self.max_msgs - self.received)]
             self.received += len(frames)
             size = sum(map(_size, frames))
             began = False

@@ -43,6 +43,14 @@ def test_new_messages_are_dropped_and_an_episode_is_reported_once() -> None:
     assert (pending.received, pending.dropped, len(pending), pending.delivered) == (6, 3, 1, 2)
 
 
+def test_a_limit_that_is_already_passed_admits_nothing() -> None:
+    pending = new_pending(most=-1)
+    pending.put(numbers(1, 2, 3))
+    assert not pending.limit(2)
+    pending.put(numbers(4, 5, 6))
+    assert (taken(pending), pending.received) == ([b"1", b"2", b"3"], 3)
+
+
 def test_old_messages_make_room() -> None:
     pending = new_pending(overflow=Overflow.DROP_OLD)
     assert pending.put(numbers(1, 2, 3, 4)) == 2

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ..application.paths.rows import PathRecord
+from ..application.paths.rows import PathRecord, is_named
 from ..errors import DissectError
 from ..number_formats import duration_text, time_text
 from ..output.writer import LineWriter, OutputFormat
@@ -50,14 +50,7 @@ def print_ladder(run: Command, message: str) -> None:
 
 def ladder(rows: Iterable[Record], message: str) -> Iterator[str]:
     """The lines of one message's path. Raises NoMessage."""
-    start, _, number = message.rpartition(":")
-    hops = [
-        row
-        for row in rows
-        if isinstance(row, PathRecord)
-        and row.message.startswith(start)
-        and row.message.endswith(f":{number}")
-    ]
+    hops = [row for row in rows if isinstance(row, PathRecord) and is_named(row.message, message)]
     named = {row.message for row in hops}
     if len(named) != 1:
         raise NoMessage(message, len(named))

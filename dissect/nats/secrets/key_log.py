@@ -47,6 +47,7 @@ _MOST_SECRET_BYTES = 64  # of the longest hash; a master secret has 48
 # sixth of the time of parsing them.
 _LEAST_LINE_BYTES = min(map(len, LABELS)) + 2 * _RANDOM_BYTES + 4
 _MOST_LINE_BYTES = 1024
+_END_BYTES = 128  # they reach into the secret of the last line, and so tell one file from another
 
 
 class KeyLog:
@@ -58,7 +59,13 @@ class KeyLog:
         # dictionary and an object for each would take twice the memory.
         self._secrets: dict[bytes, bytes] = {}
         self._count = 0
+        self._status = (
+            0,
+            0,
+            0,
+        )  # of the file when it was last read: inode, size, time of the last change
         self._read_bytes = 0
+        self._end = b""  # the last bytes that were read
         self._rest = b""
         # By client random and label: the number of requests, and the time of the next read.
         self._missing: dict[tuple[bytes, str], tuple[int, float]] = {}
@@ -98,18 +105,23 @@ class KeyLog:
         return _secret_in(self._secrets.get(client_random, b""), code)
 
     def refresh(self) -> None:
-        """Reads what was added to the file. Raises CaptureError if it cannot be read."""
+        """Reads what was added to the file, or all of it if it was rewritten. Raises CaptureError if it
+        cannot be read."""
         try:
-            size = os.stat(self.path).st_size
-            if size == self._read_bytes:
+            found = os.stat(self.path)
+            status = found.st_ino, found.st_size, found.st_mtime_ns
+            if status == self._status:
                 return
-            if size < self._read_bytes:  # the file was rewritten
-                self._read_bytes, self._rest = 0, b""
             with open(self.path, "rb") as file:
-                file.seek(self._read_bytes)
+                file.seek(self._read_bytes - len(self._end))
+                if file.read(len(self._end)) != self._end:  # the file was rewritten
+                    file.seek(0)
+                    self._read_bytes, self._end, self._rest = 0, b"", b""
                 while data := file.read(1 << 20):
                     self._read_bytes += len(data)
+                    self._end = (self._end + data)[-_END_BYTES:]
                     self.add(data)
+            self._status = status
         except OSError as error:
             raise CaptureError(self.path, f"the key log cannot be read: {error.strerror}") from None
 

@@ -147,6 +147,18 @@ def test_a_file_may_be_begun_again(tmp_path: Path) -> None:
     assert log.find(RANDOM, "CLIENT_TRAFFIC_SECRET_0") == SECRET
 
 
+@pytest.mark.parametrize("more", [b"", LINE[:70], LINE * 3])
+def test_a_file_may_be_rewritten_without_becoming_smaller(more: bytes, tmp_path: Path) -> None:
+    """As by a program that has written more secrets since its start than the one before it."""
+    path = tmp_path / "keys.log"
+    other = b"CLIENT_RANDOM %s %s\n" % (b"ab" * 32, b"cd" * 48)
+    path.write_bytes(other + LINE[:50])
+    log = KeyLog(str(path))
+    log.refresh()
+    path.write_bytes(LINE + LINE[:50] + more)
+    assert log.find(RANDOM, "CLIENT_RANDOM") == SECRET
+
+
 def test_a_secret_that_never_comes_costs_few_looks_at_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

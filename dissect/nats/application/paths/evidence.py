@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, cast
 
 from ...schema.declaration import Item, Work
-from .facts import Facts
+from .facts import GAPS, Facts
 from .hops import Hop, Line, Side
 from .items import ANCHORS, LATENCIES, Match, key_of
 
@@ -136,8 +136,9 @@ class Anchors:
         for segment, (first, last) in segments:
             if not before <= first or first.carried < before.carried:
                 return [Piece(_BEGIN, _END, False)]
-            found.append(Piece(before, first, gaps == segment))
-            found.append(Piece(first, last, True))
+            is_counted = max(segment) < GAPS
+            found.append(Piece(before, first, is_counted and gaps == segment))
+            found.append(Piece(first, last, is_counted))
             before, gaps = last, segment
         after = len(facts.gaps.get(side, ())), len(facts.gaps.get(line[:2], ()))
-        return [*found, Piece(before, _END, gaps == after)]
+        return [*found, Piece(before, _END, gaps == after and max(after) < GAPS)]

@@ -21,8 +21,9 @@ from .items import SESSIONS, key_of
 # Connections whose facts are kept. If there are more, servers are missing, and rows have the anomaly
 # `forgotten`.
 CONNECTIONS = 1 << 16
-# Gaps that are counted one by one on each side of a connection. Later ones count as part of the last one.
-_GAPS = 4096
+GAPS = 4096
+"""The limit on gaps that are counted on each side of a connection. After that many, nothing is known to be
+without a gap."""
 _CAPTURES = 256  # captures, and names of servers, that are noted for one connection
 
 
@@ -43,7 +44,7 @@ class SessionFacts:
         sender = frame.sender
         if self._next.get(sender, frame.offset) != frame.offset:
             gaps = self.gaps.setdefault(sender, [])
-            if len(gaps) < _GAPS:
+            if len(gaps) < GAPS:
                 gaps.append(frame.number)
         self._next[sender] = frame.offset + frame.total_bytes
         if (not self.taps or self.taps[-1] != frame.capture) and len(self.taps) < _CAPTURES:
@@ -107,7 +108,7 @@ class Facts:
         self.taps.update(taps)
 
     def gaps_before(self, side: Side, number: int) -> int:
-        """The number of gaps that a side has before one of its frames."""
+        """The number of gaps that a side has before one of its frames, at most GAPS."""
         return bisect_right(self.gaps.get(side, ()), number)
 
     def is_torn(self, side: Side) -> bool:

@@ -16,6 +16,12 @@ from .hops import Hop
 from .items import Match, alone, first_items, message_in
 
 
+def is_named(message: str, name: str) -> bool:
+    """Whether a name is that of a message: `SESSION:NUMBER`, of which the beginning of SESSION is enough."""
+    session, _, number = name.rpartition(":")
+    return message.startswith(session) and message.endswith(f":{number}")
+
+
 @dataclass(slots=True, kw_only=True)
 class PathRecord(Record):
     """One hop of a message."""

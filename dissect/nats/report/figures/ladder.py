@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...application.paths.rows import PathRecord
+from ...application.paths.rows import PathRecord, is_named
 from ...number_formats import count_text, duration_text, size_text
 from ...schema.records import FrameRecord, Record
 from ..aggregates.ladders import rung
@@ -36,8 +36,8 @@ class Step(NamedTuple):
 
 
 class Steps:
-    """The steps of one session or one message, from rows of `frames` or `paths`. `name` is a session id, or
-    `SESSION:NUMBER` for a message; the beginning of the id is enough."""
+    """The steps of one session or one message. For rows of `frames`, `name` is a session id, of which the
+    beginning is enough; for rows of `paths`, it is a message, see `is_named`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -54,7 +54,7 @@ class Steps:
         if isinstance(row, FrameRecord) and row.session.startswith(self.name):
             self._note(row.session)
             self.first.add((-row.ts_ns, -row.number), _frame(row))
-        elif isinstance(row, PathRecord) and _is_named(row.message, self.name):
+        elif isinstance(row, PathRecord) and is_named(row.message, self.name):
             self._note(row.message)
             self.first.add((-row.ts_ns, -row.hop), _hop(row))
 
@@ -66,11 +66,6 @@ class Steps:
     def _note(self, name: str) -> None:
         if len(self.named) < 2:  # two are enough to refuse an ambiguous name
             self.named.add(name)
-
-
-def _is_named(message: str, name: str) -> bool:
-    session, colon, number = name.rpartition(":")
-    return message.startswith(session) and message.endswith(colon + number)
 
 
 def _frame(row: FrameRecord) -> Step:

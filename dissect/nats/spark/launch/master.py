@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _DIAL_MS = 5_000
 _PATIENCE_S = 60  # a cluster that starts workers on demand takes half as long
-_LOOPBACK = {"127.0.0.1", "localhost"}
+_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
 def is_local(master: str) -> bool:
@@ -30,7 +30,8 @@ def is_local(master: str) -> bool:
 
 def is_loopback(master: str) -> bool:
     """Whether no other machine takes part."""
-    return is_local(master) or bool({host for host, _ in _addresses(master)} & _LOOPBACK)
+    hosts = {host for host, _ in _addresses(master)}
+    return is_local(master) or (bool(hosts) and hosts <= _LOOPBACK)
 
 
 def _addresses(master: str) -> list[tuple[str, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissect.nats.application.paths.evidence import Anchor, Anchors, Evidence, Piece, latencies
-from dissect.nats.application.paths.facts import Facts
+from dissect.nats.application.paths.facts import GAPS, Facts
 from dissect.nats.application.paths.hops import Hop
 from dissect.nats.application.paths.items import ANCHORS, Match
 from dissect.nats.schema.declaration import Item
@@ -51,6 +51,17 @@ def test_a_gap_after_all_anchors_or_before_them() -> None:
         ((10, 20), END, False),
     ]
     assert pieces(Facts(gaps={P: [5]}), (10, 20))[0] == (BEGIN, (10, 20), False)
+
+
+def test_nothing_is_whole_after_more_gaps_than_are_counted() -> None:
+    facts = Facts(gaps={R: [*range(10, 10 + GAPS)]})
+    assert pieces(facts, (3, 4), (5, 6), (7000, 8000), (7001, 9000)) == [
+        (BEGIN, (3, 4), True),
+        ((3, 4), (5, 6), True),
+        ((5, 6), (7000, 8000), False),
+        ((7000, 8000), (7001, 9000), False),
+        ((7001, 9000), END, False),
+    ]
 
 
 def test_anchors_that_contradict_each_other_prove_nothing() -> None:

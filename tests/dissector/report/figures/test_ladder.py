@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -58,6 +59,15 @@ def test_the_way_of_a_message() -> None:
         found.add(row)
     names = drawn(found)["layout"]["xaxis"]["ticktext"]
     assert str(names[0]).startswith("client (") and len(names) > 2
+
+
+def test_a_number_is_not_the_end_of_a_longer_one() -> None:
+    paths = rows([CAPTURES / "gateway-2.15.1.pcap"], ["paths"])
+    first = next(row for row in paths if isinstance(row, PathRecord))
+    found = Steps("6")
+    for message in ("aa:6", "bb:16", "bb:26"):
+        found.add(replace(first, message=message))
+    assert found.named == {"aa:6"}
 
 
 def test_one_name_is_for_one_session() -> None:
