@@ -14,6 +14,7 @@ from ..headers import HeadersLike, encode_headers, to_wire
 from ..message import Data
 from ..options import MAX_CONTROL_LINE
 from ..protocol import ServerInfo, are_plain, check_publish
+from ..protocol.subjects import NOT_PLAIN
 
 __all__ = ["LARGE", "SIZE_LINES", "MessageEncoder"]
 
@@ -164,9 +165,12 @@ class MessageEncoder:
         """Returns the wire form of `subject`, and may keep it. Raises ProtocolError for an
         invalid subject, MaxControlLineError for one that does not fit with a payload of `size` bytes.
         """
-        if are_plain(f".{subject}."):
+        try:
             wire = subject.encode()
-        else:
+        except UnicodeEncodeError:  # a lone surrogate
+            wire = _checked(subject, "subject")
+        # The test of `are_plain`, whose call and second `encode` would take a quarter of this method's time.
+        if wire.translate(NOT_PLAIN) != wire or ".." in f".{subject}.":
             wire = _checked(subject, "subject")
         if len(wire) > _LINE:
             _check_line(wire, b" %d" % size)

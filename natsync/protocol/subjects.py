@@ -19,8 +19,8 @@ __all__ = [
 
 _SHOWN_BYTES = 64
 _NOT_LITERAL = frozenset((b"", b"*", b">"))
-# Replaces the bytes that no plain subject has.
-_MARKED = bytes.maketrans(b" \t\r\n*>", bytes(6))
+NOT_PLAIN = bytes.maketrans(b" \t\r\n*>", bytes(6))
+"""A table for `bytes.translate`, which replaces the bytes that no plain subject has; see `are_plain`."""
 
 
 def check_publish(subject: bytes, what: str = "subject") -> None:
@@ -49,7 +49,7 @@ def are_plain(dotted: str) -> bool:
         wire = dotted.encode()
     except UnicodeEncodeError:  # a lone surrogate
         return False
-    return wire.translate(_MARKED) == wire
+    return wire.translate(NOT_PLAIN) == wire
 
 
 def check_subscribe(subject: bytes) -> None:

@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from natsync import errors
 from natsync._engine import encoding
 from natsync._engine.encoding import MessageEncoder
+from natsync.headers import to_wire
 from natsync.message import encode_headers
-from natsync.protocol import HPub, Info, Ping, Pong, ProtocolError, Pub, ServerInfo, encode
+from natsync.protocol import (
+    HPub,
+    Info,
+    Ping,
+    Pong,
+    ProtocolError,
+    Pub,
+    ServerInfo,
+    check_publish,
+    encode,
+)
 
 from tests.support.fake_server import FakeServer
 
@@ -259,3 +272,20 @@ def test_a_server_that_takes_less_is_believed_at_once() -> None:
             nc.publish("x", b"12345")
         nc.publish("x", b"1234")
         assert peer.until(Pub).payload == b"1234"
+
+
+@given(st.text(alphabet="ab.*> \t\r\n\0é\udc80\ud800", max_size=6))
+def test_a_subject_is_checked_as_the_protocol_says(subject: str) -> None:
+    """Whichever of its two tests sees it; see `check_publish`."""
+    encoder = MessageEncoder(INFO)
+    try:
+        wire = to_wire(subject)
+        check_publish(wire)
+    except ProtocolError:
+        with pytest.raises(ProtocolError):
+            encoder.wire_subject(subject)
+        with pytest.raises(ProtocolError):
+            encoder.wire_pair(subject, "r")
+    else:
+        assert encoder.wire_subject(subject) == wire
+        assert encoder.wire_pair(subject, "r") == wire + b" r"
