@@ -58,29 +58,31 @@ def _send_at_exit() -> None:
         connection.send_all(max(0.0, until - monotonic()))
 
 
-_watched = 0  # the id of the process in which `_watch_exit` or `_call_at_exit` has taken effect
+_exit_watched_in = (
+    0  # the id of the process in which `_watch_exit` or `_call_at_exit` has taken effect
+)
 
 
 def _call_at_exit(call: Callable[[], None]) -> None:
     """Makes this `multiprocessing` process run `call` when it ends: most end without running `atexit`."""
-    global _watched
+    global _exit_watched_in
     from multiprocessing.util import Finalize
 
-    _watched = os.getpid()
+    _exit_watched_in = os.getpid()
     Finalize(None, call, exitpriority=-1)
 
 
 def _watch_exit() -> None:
     """Makes `multiprocessing` processes, too, send what they published before they end."""
-    global _watched
-    if "multiprocessing" not in sys.modules or _watched == os.getpid():
+    global _exit_watched_in
+    if "multiprocessing" not in sys.modules or _exit_watched_in == os.getpid():
         return
     from multiprocessing import parent_process, util
 
     if parent_process():
         _call_at_exit(_send_at_exit)
     else:  # the main process; or a spawned child that still imports the main module, and runs hooks later
-        _watched = os.getpid()
+        _exit_watched_in = os.getpid()
         util.register_after_fork(_send_at_exit, _call_at_exit)
 
 

@@ -88,9 +88,9 @@ _SESSIONS = (
     _RESPONDER,
     TextColumn("kind", 8, _session_kind, rank=1),
     TextColumn(
-        "name", _NAME_SHOWN, lambda row: row.client_name or row.remote_name or "", gives=True
+        "name", _NAME_SHOWN, lambda row: row.client_name or row.remote_name or "", may_cut=True
     ),
-    TextColumn("user", 12, _session_user, gives=True, rank=6),
+    TextColumn("user", 12, _session_user, may_cut=True, rank=6),
     TextColumn("sent", 8, lambda row: str(row.messages_originator), right=True),
     TextColumn("received", 8, lambda row: str(row.messages_responder), right=True, short="recv"),
     TextColumn(
@@ -102,8 +102,8 @@ _SESSIONS = (
     ),
     TextColumn("lost", 7, lambda row: _size(lost_bytes(row)), right=True, rank=3, alarm=True),
     TextColumn("hidden", 7, lambda row: _size(row.opaque_bytes or 0), right=True, rank=4),
-    TextColumn("end", 17, _session_end, shorter=_arrows, gives=True, rank=5),
-    TextColumn("errors", 20, lambda row: "; ".join(row.errors or ()), gives=True, alarm=True),
+    TextColumn("end", 17, _session_end, shorter=_arrows, may_cut=True, rank=5),
+    TextColumn("errors", 20, lambda row: "; ".join(row.errors or ()), may_cut=True, alarm=True),
 )
 
 
@@ -117,9 +117,11 @@ _SUBSCRIPTIONS = (
     _SESSION,
     TextColumn("opened", 23, lambda row: _moment(row.opened_ns), shorter=_clock, rank=4),
     TextColumn("sid", 4, lambda row: row.sid or "", right=True, rank=2),
-    TextColumn("subject", 30, lambda row: "?" if row.subject is None else row.subject, gives=True),
-    TextColumn("queue", 12, lambda row: row.queue or "", gives=True),
-    TextColumn("account", 8, lambda row: row.account or "", gives=True, rank=3),
+    TextColumn(
+        "subject", 30, lambda row: "?" if row.subject is None else row.subject, may_cut=True
+    ),
+    TextColumn("queue", 12, lambda row: row.queue or "", may_cut=True),
+    TextColumn("account", 8, lambda row: row.account or "", may_cut=True, rank=3),
     TextColumn("delivered", 9, lambda row: str(row.delivered), right=True, short="msgs"),
     TextColumn("bytes", 7, lambda row: _size(row.delivered_bytes), right=True),
     TextColumn("max", 5, lambda row: _number(row.max_msgs), right=True, rank=1),
@@ -137,8 +139,8 @@ def _answer(row: RequestRecord) -> str:
 _REQUESTS = (
     _SESSION,
     TextColumn("sent", 23, lambda row: moment_text(row.sent_ns), shorter=_clock),
-    TextColumn("subject", 30, attrgetter("subject"), gives=True),
-    TextColumn("reply", 30, attrgetter("reply"), gives=True, rank=3),
+    TextColumn("subject", 30, attrgetter("subject"), may_cut=True),
+    TextColumn("reply", 30, attrgetter("reply"), may_cut=True, rank=3),
     TextColumn("latency", 8, lambda row: _duration(row.latency_ns), right=True),
     TextColumn("answer", 10, _answer),
     TextColumn("request", 7, lambda row: size_text(row.request_bytes), right=True, rank=2),
@@ -160,7 +162,7 @@ _ANOMALIES = (
     TextColumn("anomaly", 17, attrgetter("anomaly")),
     TextColumn("offset", 12, lambda row: str(row.offset), right=True, rank=2),
     TextColumn("bytes", 9, lambda row: str(row.bytes), right=True),
-    TextColumn("text", 30, lambda row: row.text or "", gives=True),
+    TextColumn("text", 30, lambda row: row.text or "", may_cut=True),
 )
 
 
@@ -197,7 +199,7 @@ _FLOWS = (
     TextColumn("sent", 7, lambda row: size_text(row.bytes_originator), right=True),
     TextColumn("received", 8, lambda row: size_text(row.bytes_responder), right=True, short="recv"),
     TextColumn("repeated", 8, _retransmitted, right=True, rank=2),
-    TextColumn("stopped", 10, _stopped, rank=4, gives=True),
+    TextColumn("stopped", 10, _stopped, rank=4, may_cut=True),
     TextColumn("disordered", 10, _disordered, right=True, rank=1),
     TextColumn(
         "lost",
@@ -211,7 +213,7 @@ _FLOWS = (
         17,
         lambda row: row.end if row.start == "handshake" else f"{row.end}, midstream",
         shorter=_arrows,
-        gives=True,
+        may_cut=True,
         rank=5,
     ),
 )

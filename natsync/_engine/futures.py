@@ -56,9 +56,9 @@ class ReplyFuture(Future[_T]):
 
     The parts of a `Future`, its lock and lists, are made only when `wait`, `as_completed` or a callback
     needs them: making them takes longer than all the rest of a request. The thread that ends the request
-    checks `_whole`. If the parts exist, it sets the outcome in them, otherwise it sets `_outcome`; there is
-    no call between the check and the assignment, so that no other thread comes in between. A thread that
-    makes the parts first sets `_whole`, then reads `_outcome`.
+    checks `_has_parts`. If the parts exist, it sets the outcome in them, otherwise it sets `_outcome`; there
+    is no call between the check and the assignment, so that no other thread comes in between. A thread that
+    makes the parts first sets `_has_parts`, then reads `_outcome`.
     """
 
     subject: str
@@ -66,7 +66,7 @@ class ReplyFuture(Future[_T]):
     """The last token of the reply subject."""
     _context: FutureContext
     _outcome: object
-    _whole: bool
+    _has_parts: bool
     _flag: Event | None
     _over: bool
     _ending = False
@@ -75,7 +75,7 @@ class ReplyFuture(Future[_T]):
         """Makes the parts of a Future; returns the attributes of this one. Several threads may do so at once:
         none changes a part before it has fetched it, and `setdefault` never replaces one."""
         whole: Future[object] = Future()
-        self._whole = True
+        self._has_parts = True
         outcome = self._outcome
         if isinstance(outcome, Exception):
             whole.set_exception(outcome)
@@ -143,7 +143,7 @@ class ReplyFuture(Future[_T]):
     def finish(self, outcome: _T | Exception) -> None:
         """Ends the future, unless it has ended. For the driver and, after a rescue, for one other thread."""
         if self._outcome is _PENDING:
-            if self._whole:
+            if self._has_parts:
                 self._set(outcome)
             else:
                 self._outcome = outcome
@@ -200,7 +200,7 @@ class RequestFuture(ReplyFuture[Msg]):
             return
         # The hot path: as `finish`, without the call.
         if self._outcome is _PENDING:
-            if self._whole:
+            if self._has_parts:
                 self._set(outcome)
             else:
                 self._outcome = outcome
@@ -231,7 +231,7 @@ class WindowFuture(ReplyFuture[_T]):
             return
         # The hot path, as above.
         if self._outcome is _PENDING:
-            if self._whole:
+            if self._has_parts:
                 self._set(outcome)
             else:
                 self._outcome = outcome
@@ -304,7 +304,7 @@ class RequestContext(FutureContext):
         future.token = token = b"%x" % next(mux.numbers)
         future._context = self
         future._outcome = _PENDING
-        future._whole = future._over = False
+        future._has_parts = future._over = False
         future._flag = None
         if mux.refused:
             raise fresh(mux.refused)
@@ -348,7 +348,7 @@ class WindowContext(FutureContext, Generic[_T]):
         future.seconds = seconds
         future._context = self
         future._outcome = _PENDING
-        future._whole = future._over = False
+        future._has_parts = future._over = False
         future._flag = None
         if mux.refused:
             raise fresh(mux.refused)

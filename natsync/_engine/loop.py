@@ -61,7 +61,7 @@ class Loop:
         self.standby = False
         """Whether the I/O thread is on standby, because guests come often. It then checks soon by itself."""
 
-        self._nudged = 0.0
+        self._last_wakeup = 0.0
         self.transport: Transport | None = None
         self.buffer = BytesIO(bytes(ROOM + 1))
         """The buffer for the reads of all connections. New memory for each read fragmented the heap: with 14
@@ -69,7 +69,7 @@ class Loop:
 
         self.mask = 0  # the events for which the poller watches the transport
         # The descriptor that the poller has. After TLS failed to begin, the transport may have none.
-        self._watched = -1
+        self._registered = -1
 
     def gate(self) -> tuple[Poller | None, int]:
         """Returns an epoll that is ready when the poller is, and the poller's descriptor, with which the
@@ -98,8 +98,8 @@ class Loop:
     def wake_if_due(self) -> None:
         """Wakes the driver because there is something to send. After a pause the caller sends at once;
         in a burst the I/O thread sends much with one system call."""
-        last, self._nudged = self._nudged, monotonic()
-        if self._nudged - last >= _BURST:
+        last, self._last_wakeup = self._last_wakeup, monotonic()
+        if self._last_wakeup - last >= _BURST:
             self.send()
         else:
             self.wake()
@@ -151,11 +151,11 @@ class Loop:
     def drop(self) -> None:
         """Closes the transport, if there is one."""
         if self.transport:
-            if self._watched >= 0:
-                self._forget(self._watched)
+            if self._registered >= 0:
+                self._forget(self._registered)
             self.transport.close()
             self.transport = None
-            self.mask, self._watched = 0, -1
+            self.mask, self._registered = 0, -1
 
     def pause(self, until: float, check: Callable[[], float | None]) -> None:
         """Waits until the time `until`. Calls `check` at each wake-up and at the times that it returns. Ends
@@ -230,7 +230,7 @@ class Loop:
             mask |= WRITABLE
         if mask == self.mask:
             return
-        fd = self._watched = transport.fileno()
+        fd = self._registered = transport.fileno()
         # Unknown until the change is done, since an interrupt may come in between.
         before, self.mask = self.mask, _UNKNOWN
         if before == _UNKNOWN:

@@ -142,8 +142,8 @@ class OutboundBuffer:
 
         self._size = 0
         self._away = True  # until there is a connection
-        self._brim = away_limit  # from this size on, `put` waits
-        self._mark = _CLOSED  # from this size on, `put` calls `_look_again`
+        self._full_at = away_limit  # from this size on, `put` waits
+        self._look_at = _CLOSED  # from this size on, `put` calls `_look_again`
         self._refusal: Callable[[], Error] | None = None
         self.outage = ""
         """Why there is no connection; empty if there is one."""
@@ -156,11 +156,11 @@ class OutboundBuffer:
         is no connection; ConnectionReconnectingError if the buffer keeps nothing without a connection;
         after `close`, the error of its `refusal`.
         """
-        if self._size >= self._brim:
+        if self._size >= self._full_at:
             self._wait_for_room()
         self.items.append(item)
         self._size += size
-        if self._size >= self._mark:
+        if self._size >= self._look_at:
             self._look_again(item, size, wake)
             return
         # After each item: an interrupt may have kept the previous call from waking the driver.
@@ -182,7 +182,7 @@ class OutboundBuffer:
     def flush(self, token: object, message: RequestBytes | None = None) -> None:
         """Appends `message`, if any, and a request for a PONG; waits for room for the message as `put`
         does, and raises if there is no connection. The caller drives, or wakes the driver."""
-        if message and self._size >= self._brim and not self._away:
+        if message and self._size >= self._full_at and not self._away:
             self._wait_for_room()
         with self._lock:
             refusal, away = self._refusal, self._away
@@ -201,12 +201,12 @@ class OutboundBuffer:
         items = [] if into is None else into
         with self._lock:
             taken = self.items[:]
-            full, self._size = self._size >= self._brim, 0
+            full, self._size = self._size >= self._full_at, 0
             count = len(taken)
             items += taken  # no call, so that no interrupt can come in between
             del self.items[:count]
-            if self._mark != _CLOSED:
-                self._mark = MUCH
+            if self._look_at != _CLOSED:
+                self._look_at = MUCH
             if full:
                 self._wake_all()
         return items
@@ -249,23 +249,23 @@ class OutboundBuffer:
     def is_full(self) -> bool:
         """Whether a caller of `put` has to wait."""
         # The size may be above 0 without items: they were taken before their size was added.
-        return self._size >= self._brim and bool(self.items)
+        return self._size >= self._full_at and bool(self.items)
 
     def _set_limits(self) -> None:
         if self._refusal:
-            self._brim = self._mark = _CLOSED
+            self._full_at = self._look_at = _CLOSED
         elif self._away:
-            self._brim, self._mark = self._away_limit, _CLOSED
+            self._full_at, self._look_at = self._away_limit, _CLOSED
         else:
-            self._brim, self._mark = self._limit, MUCH
+            self._full_at, self._look_at = self._limit, MUCH
 
     def _look_again(self, item: Item, size: int, wake: bool) -> None:
         """Called by `put` if there are many bytes or no connection, after it has appended `item`."""
         error: Error | None = None
         with self._lock:
-            gathered = self._mark != _CLOSED
+            gathered = self._look_at != _CLOSED
             if gathered:
-                self._mark = self._size + MUCH  # not at each `put` if the network is stuck
+                self._look_at = self._size + MUCH  # not at each `put` if the network is stuck
             elif self._refusal:
                 error = self._withdraw(item, size, self._refusal())
         if error:
@@ -310,7 +310,7 @@ class OutboundBuffer:
             return self._refusal()
         if not self.items:
             self._size = 0  # as above; the driver would have nothing to take
-        if self._size < self._brim:
+        if self._size < self._full_at:
             return None
         if self._away:
             if not self._away_limit:

@@ -211,14 +211,16 @@ SERVERS = Table(
     time="first_ns",
     position=_position,
     text=(
-        TextColumn("name", 16, lambda row: row.server_name or row.server_id, gives=True),
+        TextColumn("name", 16, lambda row: row.server_name or row.server_id, may_cut=True),
         TextColumn("version", 8, lambda row: row.server_version or "", rank=3),
-        TextColumn("cluster", 10, lambda row: row.cluster or "", gives=True),
-        TextColumn("domain", 8, lambda row: row.domain or "", gives=True, rank=4),
+        TextColumn("cluster", 10, lambda row: row.cluster or "", may_cut=True),
+        TextColumn("domain", 8, lambda row: row.domain or "", may_cut=True, rank=4),
         TextColumn("seen", 23, lambda row: moment_text(row.first_ns), rank=6),
         TextColumn("clients", 7, lambda row: str(row.clients), right=True, rank=2),
-        TextColumn("links", 40, lambda row: ", ".join(row.links or ()), gives=True),
-        TextColumn("offers", 21, lambda row: ", ".join(row.connect_urls or ()), gives=True, rank=5),
+        TextColumn("links", 40, lambda row: ", ".join(row.links or ()), may_cut=True),
+        TextColumn(
+            "offers", 21, lambda row: ", ".join(row.connect_urls or ()), may_cut=True, rank=5
+        ),
     ),
     layer=ApplicationLayer(GREETINGS, Servers, across=True),
 )

@@ -31,17 +31,17 @@ class Pieces(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The state at the end of reading. `landed` is the position where the next record begins, or would begin.
-    `context` has the bytes that turn the rest of the file into a capture when they are put before it. For
-    pcapng, `sections` is the number of sections that began, `described` is the number of interfaces that were
-    described, and `leans` is whether a packet without a timestamp got the time of an earlier packet.
+    """The state at the end of reading. `next_record` is the position where the next record begins, or would
+    begin. `context` has the bytes that turn the rest of the file into a capture when they are put before it.
+    For pcapng, `sections` is the number of sections that began, `described` is the number of interfaces that
+    were described, and `borrows_time` is whether a packet without a timestamp got the time of an earlier one.
     """
 
-    landed: int
+    next_record: int
     context: bytes
     sections: int = 0
     described: int = 0
-    leans: bool = False
+    borrows_time: bool = False
 
 
 Reading = Generator[Packets, None, Ended]

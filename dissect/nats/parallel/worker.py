@@ -93,7 +93,9 @@ def work(connection: Connection, job: TableJob[Row], number: int, jobs: int) -> 
             if job.packed is not None:
                 leave_pandas_out()
             with nullcontext() if job.where is None else closing(_where(job)) as where:
-                Sender(connection.send, job, where.matching if where else None).run(number, jobs)
+                ShareWorker(connection.send, job, where.matching if where else None).run(
+                    number, jobs
+                )
         except DissectError as error:
             connection.send(error)
         except Exception as error:  # the parent process reports it to the user
@@ -112,7 +114,7 @@ def _key(release: SortKey) -> tuple[int, int, str]:
     return packet, first_ns, session
 
 
-class Sender(Generic[Row]):
+class ShareWorker(Generic[Row]):
     """Dissects a share of the flows and passes batches to `send`."""
 
     def __init__(

@@ -44,9 +44,9 @@ class RecordIndex:
     rising: bool = True
 
     @property
-    def landed(self) -> int:
+    def next_record(self) -> int:
         """The position of the first record after the byte range, or where reading stopped."""
-        return self.ended.landed
+        return self.ended.next_record
 
     @property
     def packets(self) -> int:
@@ -215,7 +215,7 @@ def _follow(before: RecordIndex, byte_range: ByteRange) -> ByteRange:
     """The byte range as the previous one determines it."""
     return replace(
         byte_range,
-        start=before.landed,
+        start=before.next_record,
         context=before.ended.context,
         first=before.byte_range.first + before.packets,
         before_ns=before.last_ns,
@@ -226,7 +226,7 @@ def _follow(before: RecordIndex, byte_range: ByteRange) -> ByteRange:
 def _same(byte_range: ByteRange, walked: RecordIndex) -> bool:
     """Whether `walked` is a walk over exactly this byte range."""
     was = walked.byte_range
-    times = not walked.ended.leans or (was.before_ns or 0) == (byte_range.before_ns or 0)
+    times = not walked.ended.borrows_time or (was.before_ns or 0) == (byte_range.before_ns or 0)
     return (was.start, was.context) == (byte_range.start, byte_range.context) and times
 
 

@@ -34,13 +34,13 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Part of a piece, with its smallest and largest times; None without packets. `leans` is as in
+    """Part of a piece, with its smallest and largest times; None without packets. `borrows_time` is as in
     `capture.reader.Ended`."""
 
     piece: Piece
     smallest_ns: int | None
     largest_ns: int | None
-    leans: bool
+    borrows_time: bool
 
 
 def pieces(path: str, size_bytes: int, report: FileReport) -> list[Piece]:
@@ -53,7 +53,7 @@ def pieces(path: str, size_bytes: int, report: FileReport) -> list[Piece]:
     latest: int | None = None
     for part, later in zip(parts, following, strict=True):
         piece = part.piece
-        timed = not part.leans or not latest
+        timed = not part.borrows_time or not latest
         large = made and piece.stop - made[-1].start > size_bytes
         if not made or (large and timed and (latest is None or later is None or latest <= later)):
             made.append(piece)
@@ -97,8 +97,8 @@ def _parts(path: str, step: int, report: FileReport) -> Iterator[_Part]:
                 low, high = min(run.places)[0], max(run.places)[0]
                 smallest = low if smallest is None else min(smallest, low)
                 largest = high if largest is None else max(largest, high)
-            piece = Piece(start, ended.landed, context)
-            yield _Part(piece, smallest, largest, ended.leans)
+            piece = Piece(start, ended.next_record, context)
+            yield _Part(piece, smallest, largest, ended.borrows_time)
             context = ended.context
             if report.fault or not blocks.fill(1):
                 return

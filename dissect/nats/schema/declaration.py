@@ -78,7 +78,7 @@ def columns_of(record: type[Record], time: str) -> tuple[Column, ...]:
 class TextColumn(NamedTuple):
     """A column of text output; `cell` makes its text from a record.
 
-    On a narrow terminal, `shorter` shortens the cells, and `short` is the title. With `gives`, cells may be
+    On a narrow terminal, `shorter` shortens the cells, and `short` is the title. With `may_cut`, cells may be
     cut. `rank` is the order in which columns are left out: the highest first, then those of rank 0 from the
     right, those with an `alarm` and the first column last. `usual` is the width if rows are shown as they
     come. A row with a value in an `alarm` column is red. With `always`, the column is shown even without
@@ -91,7 +91,7 @@ class TextColumn(NamedTuple):
     right: bool = False
     short: str = ""
     shorter: Callable[[str], str] = str
-    gives: bool = False
+    may_cut: bool = False
     rank: int = 0
     alarm: bool = False
     always: bool = False

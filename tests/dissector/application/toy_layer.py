@@ -61,7 +61,7 @@ TOYS = Table(
     time="ts_ns",
     position=attrgetter("ts_ns", "session", "number"),
     text=(
-        TextColumn("subject", 20, attrgetter("subject"), gives=True),
+        TextColumn("subject", 20, attrgetter("subject"), may_cut=True),
         TextColumn("before", 8, lambda row: str(row.before_bytes), right=True),
     ),
     layer=ApplicationLayer(frozenset({"PUB", "HPUB"}), Toys),

@@ -23,7 +23,7 @@ from dissect.nats.output.formats import FORMATS
 from dissect.nats.output.writer import Layout, Rendered
 from dissect.nats.parallel import worker as shards
 from dissect.nats.parallel.pool import cores, merged, sharded
-from dissect.nats.parallel.worker import Entry, EntryBatch, Sender, TableJob
+from dissect.nats.parallel.worker import Entry, EntryBatch, ShareWorker, TableJob
 from dissect.nats.pipeline import records
 from dissect.nats.schema.records import Record
 from dissect.nats.tables import TABLE_OF, TABLES
@@ -101,7 +101,7 @@ def apart(path: Path | str, table: str, jobs: int) -> tuple[list[Rendered], list
     protocols: Counter[str] = Counter()  # each worker has those of its own connections
     for number in range(jobs):
         batches: list[EntryBatch] = []
-        Sender(batches.append, work(path, table)).run(number, jobs)
+        ShareWorker(batches.append, work(path, table)).run(number, jobs)
         assert [batch.last for batch in batches] == [False] * (len(batches) - 1) + [True]
         report = CaptureReport()
         for batch in batches:

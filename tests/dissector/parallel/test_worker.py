@@ -14,7 +14,7 @@ from dissect.nats.options import Options, Payload
 from dissect.nats.output.arrow.records import schema
 from dissect.nats.output.arrow.types import pyarrow
 from dissect.nats.parallel import worker
-from dissect.nats.parallel.worker import EntryBatch, Sender, TableJob
+from dissect.nats.parallel.worker import EntryBatch, ShareWorker, TableJob
 from dissect.nats.pipeline import records
 
 from tests.support.paths import CAPTURES
@@ -34,7 +34,7 @@ def sent(number: int = 0, jobs: int = 1, payload: Payload = Payload.NONE) -> lis
         paths=(PATH,), table="frames", options=Options(payload=payload), packed=COLUMNS
     )
     batches: list[EntryBatch] = []
-    Sender(batches.append, job).run(number, jobs)
+    ShareWorker(batches.append, job).run(number, jobs)
     return batches
 
 

@@ -65,7 +65,7 @@ def same_when_cut(path: Path, size: int) -> int:
     assert packets_of(walked) == packets
     assert [joined(walked)] == reports
     for each, following in zip(walked, walked[1:]):
-        assert (each.landed, each.ended.context) == (
+        assert (each.next_record, each.ended.context) == (
             following.byte_range.start,
             following.byte_range.context,
         )

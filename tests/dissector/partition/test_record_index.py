@@ -49,7 +49,7 @@ def test_a_walk_tells_what_is_in_an_extent(tmp_path: Path) -> None:
     records = packets(100)
     path = written(tmp_path, pcap_file(records))
     walked = walk(cut(str(path), 1 << 20)[0])
-    assert (walked.landed, walked.packets) == (path.stat().st_size, 100)
+    assert (walked.next_record, walked.packets) == (path.stat().st_size, 100)
     times = [record.ts_ns for record in records]
     assert (walked.first_ns, walked.last_ns, walked.smallest_ns) == (times[0], times[-1], times[0])
     assert walked.rising and walked.report.damage is None
@@ -104,13 +104,13 @@ def test_a_later_extent_with_the_right_start_waits_for_no_other(tmp_path: Path) 
     walked = [walk(byte_range) for byte_range in cut(str(path), 1 << 18)]
     for number in (1, 4):
         byte_range = walked[number].byte_range
-        end = walked[number].landed
+        end = walked[number].next_record
         walked[number] = replace(
             walked[number],
             byte_range=replace(byte_range, start=byte_range.start + 16),
             ended=walked[number].ended,
         )
-        assert walked[number].landed == end
+        assert walked[number].next_record == end
     _, again = prove(walked)
     assert [byte_range.number for byte_range in again] == [1, 4]
 

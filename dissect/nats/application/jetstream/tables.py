@@ -39,13 +39,13 @@ _TIME = TextColumn(
     shorter=lambda cell: cell[11:],
     rank=7,
 )
-_STREAM = TextColumn("stream", 12, cell("stream"), gives=True)
-_CONSUMER = TextColumn("consumer", 12, cell("consumer"), gives=True)
-_DOMAIN = TextColumn("domain", 8, cell("domain"), gives=True, rank=6)
-_SUBJECT = TextColumn("subject", 24, cell("subject"), gives=True)
-_ERROR = TextColumn("error", 24, _failure, gives=True, alarm=True)
-_ODD = TextColumn("odd", 16, _odd, gives=True, alarm=True)
-_PAYLOAD = TextColumn("payload", 24, payload_cell, gives=True)
+_STREAM = TextColumn("stream", 12, cell("stream"), may_cut=True)
+_CONSUMER = TextColumn("consumer", 12, cell("consumer"), may_cut=True)
+_DOMAIN = TextColumn("domain", 8, cell("domain"), may_cut=True, rank=6)
+_SUBJECT = TextColumn("subject", 24, cell("subject"), may_cut=True)
+_ERROR = TextColumn("error", 24, _failure, may_cut=True, alarm=True)
+_ODD = TextColumn("odd", 16, _odd, may_cut=True, alarm=True)
+_PAYLOAD = TextColumn("payload", 24, payload_cell, may_cut=True)
 _LATENCY = TextColumn("latency", 8, cell("latency_ns", duration_text), right=True, rank=2)
 
 
@@ -64,7 +64,7 @@ API = Table(
     text=(
         _SESSION,
         _TIME,
-        TextColumn("call", 22, attrgetter("api"), gives=True),
+        TextColumn("call", 22, attrgetter("api"), may_cut=True),
         _STREAM,
         _CONSUMER,
         _DOMAIN,
@@ -108,9 +108,9 @@ PUBLISHES = Table(
         _SESSION,
         _TIME,
         _SUBJECT,
-        TextColumn("id", 10, cell("msg_id"), gives=True, rank=4),
-        TextColumn("expected", 16, _expected, gives=True, rank=5),
-        TextColumn("batch", 12, _batch, gives=True, rank=3),
+        TextColumn("id", 10, cell("msg_id"), may_cut=True, rank=4),
+        TextColumn("expected", 16, _expected, may_cut=True, rank=5),
+        TextColumn("batch", 12, _batch, may_cut=True, rank=3),
         TextColumn("bytes", 7, lambda row: size_text(row.payload_bytes), right=True, rank=6),
         _STREAM,
         TextColumn("seq", 6, cell("seq"), right=True),
@@ -143,7 +143,7 @@ DELIVERIES = Table(
         TextColumn("ack", 8, cell("ack")),
         TextColumn("after", 8, cell("ack_latency_ns", duration_text), right=True),
         TextColumn("delay", 8, cell("nak_delay_ns", duration_text), right=True, rank=3),
-        TextColumn("reason", 16, cell("term_reason"), gives=True, rank=2),
+        TextColumn("reason", 16, cell("term_reason"), may_cut=True, rank=2),
         _ODD,
         _PAYLOAD,
     ),
@@ -172,9 +172,9 @@ PULLS = Table(
         _CONSUMER,
         _number("batch", "batch", 6),
         TextColumn("expires", 8, cell("expires_ns", duration_text), right=True, rank=3),
-        TextColumn("group", 8, cell("group"), gives=True, rank=4),
+        TextColumn("group", 8, cell("group"), may_cut=True, rank=4),
         TextColumn("delivered", 9, cell("delivered"), right=True, short="got"),
-        TextColumn("end", 20, _end, gives=True),
+        TextColumn("end", 20, _end, may_cut=True),
         TextColumn(
             "lasted",
             8,
@@ -200,7 +200,7 @@ STREAMS = Table(
         _TIME,
         _STREAM,
         _DOMAIN,
-        TextColumn("subjects", 20, lambda row: " ".join(row.subjects or ()), gives=True, rank=3),
+        TextColumn("subjects", 20, lambda row: " ".join(row.subjects or ()), may_cut=True, rank=3),
         TextColumn("messages", 8, cell("messages"), right=True, short="msgs"),
         TextColumn("last", 7, cell("last_seq"), right=True),
         _number("published", "publishes", 9),
@@ -231,7 +231,7 @@ CONSUMERS = Table(
         _STREAM,
         _CONSUMER,
         _DOMAIN,
-        TextColumn("filter", 16, lambda row: " ".join(row.filter or ()), gives=True, rank=5),
+        TextColumn("filter", 16, lambda row: " ".join(row.filter or ()), may_cut=True, rank=5),
         _number("pulls", "pulls", 6, 4),
         _number("delivered", "deliveries", 9),
         _number("again", "redeliveries", 5),
@@ -267,15 +267,15 @@ KV = Table(
     text=(
         _SESSION,
         _TIME,
-        TextColumn("bucket", 12, cell("bucket"), gives=True),
+        TextColumn("bucket", 12, cell("bucket"), may_cut=True),
         TextColumn("op", 7, attrgetter("op")),
-        TextColumn("key", 24, cell("key"), gives=True),
+        TextColumn("key", 24, cell("key"), may_cut=True),
         TextColumn("revision", 8, cell("revision"), right=True, short="rev"),
         TextColumn("expected", 8, cell("expected_revision"), right=True, rank=3),
         TextColumn("value", 7, count_cell("value_bytes", size_text), right=True, rank=4),
         TextColumn("entries", 7, cell("entries"), right=True, rank=5),
         _LATENCY,
-        TextColumn("answer", 24, _answer, gives=True),
+        TextColumn("answer", 24, _answer, may_cut=True),
         _PAYLOAD,
     ),
     layer=JETSTREAM,
@@ -300,21 +300,21 @@ OBJECTS = Table(
     text=(
         _SESSION,
         _TIME,
-        TextColumn("bucket", 12, cell("bucket"), gives=True),
+        TextColumn("bucket", 12, cell("bucket"), may_cut=True),
         TextColumn("op", 6, attrgetter("op")),
-        TextColumn("name", 24, cell("name"), gives=True),
+        TextColumn("name", 24, cell("name"), may_cut=True),
         TextColumn("size", 7, count_cell("bytes", size_text), right=True),
         TextColumn("chunks", 6, cell("chunks"), right=True, rank=2),
         TextColumn("whole", 10, _whole),
         TextColumn(
             "lasted", 8, lambda row: duration_text(row.last_ns - row.first_ns), right=True, rank=3
         ),
-        TextColumn("link", 16, cell("link"), gives=True, rank=4),
+        TextColumn("link", 16, cell("link"), may_cut=True, rank=4),
         TextColumn(
             "error",
             20,
             lambda row: " ".join(filter(None, (row.error, *(row.anomalies or ())))),
-            gives=True,
+            may_cut=True,
             alarm=True,
         ),
     ),

@@ -24,17 +24,17 @@ STREAMING = Table(
         TextColumn(
             "time", 23, lambda row: moment_text(row.ts_ns), shorter=lambda cell: cell[11:], rank=7
         ),
-        TextColumn("cluster", 12, cell("cluster_id"), gives=True, rank=6),
-        TextColumn("client", 12, cell("client_id"), gives=True),
+        TextColumn("cluster", 12, cell("cluster_id"), may_cut=True, rank=6),
+        TextColumn("client", 12, cell("client_id"), may_cut=True),
         TextColumn("op", 13, attrgetter("op")),
-        TextColumn("channel", 16, cell("channel"), gives=True),
+        TextColumn("channel", 16, cell("channel"), may_cut=True),
         TextColumn("seq", 6, cell("sequence"), right=True),
         TextColumn(
             "again", 5, lambda row: str(row.redelivery_count or ("yes" if row.redelivered else ""))
         ),
-        TextColumn("durable", 10, cell("durable"), gives=True, rank=3),
-        TextColumn("queue", 10, cell("queue"), gives=True, rank=4),
-        TextColumn("start", 12, cell("start"), gives=True, rank=5),
+        TextColumn("durable", 10, cell("durable"), may_cut=True, rank=3),
+        TextColumn("queue", 10, cell("queue"), may_cut=True, rank=4),
+        TextColumn("start", 12, cell("start"), may_cut=True, rank=5),
         TextColumn("bytes", 7, count_cell("payload_bytes", size_text), right=True),
         TextColumn(
             "latency",
@@ -47,10 +47,10 @@ STREAMING = Table(
             "error",
             20,
             lambda row: " ".join(filter(None, (row.error, *(row.anomalies or ())))),
-            gives=True,
+            may_cut=True,
             alarm=True,
         ),
-        TextColumn("payload", 24, payload_cell, gives=True),
+        TextColumn("payload", 24, payload_cell, may_cut=True),
     ),
     layer=ApplicationLayer(MESSAGES, Streaming),
     payloads=True,

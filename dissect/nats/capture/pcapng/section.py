@@ -92,7 +92,7 @@ class Section:
         self.order = order
         self.interfaces: list[Interface] = []
         self._described: list[bytes] = []
-        self._leans = False
+        self._borrows_time = False
         self._report = report
         self._embedded = embedded
         self._data = b""
@@ -111,14 +111,15 @@ class Section:
         runs, self._runs, self._run = self._runs, [], None
         return iter(runs)
 
-    def ended(self, landed: int, earlier: Ended) -> Ended:
-        """The state of reading at byte `landed` of the file; `earlier` is the state before this section."""
+    def ended(self, next_record: int, earlier: Ended) -> Ended:
+        """The state of reading if the next record begins at byte `next_record` of the file; `earlier` is the
+        state before this section."""
         return Ended(
-            landed,
+            next_record,
             _section(self.order) + b"".join(self._described),
             earlier.sections + 1,
             earlier.described + len(self.interfaces),
-            earlier.leans or self._leans,
+            earlier.borrows_time or self._borrows_time,
         )
 
     def add_block(self, kind: int, start: int, end: int) -> None:
@@ -206,7 +207,7 @@ class Section:
         (length,) = struct.unpack_from(self.order + "I", self._data, start)
         interface = self.interfaces[0]
         kept = min(length, interface.snaplen or length, end - body)
-        self._leans = True
+        self._borrows_time = True
         self.put(interface, [(self._report.last_ns or 0, body, body + kept, length)])
 
     def _skip(self, reason: str) -> None:

@@ -79,7 +79,7 @@ def _field(
     rank: int = 0,
     alarm: bool = False,
     shorter: Callable[[str], str] = str,
-    gives: bool = False,
+    may_cut: bool = False,
 ) -> Field:
     """A column. `title` is its heading in text; numbers have `show`, which formats them."""
     get = value or (lambda line: getattr(line, name))
@@ -89,7 +89,7 @@ def _field(
         (lambda line: (show or str)(get(line) or "")),
         right=show is not None,
         shorter=shorter,
-        gives=gives,
+        may_cut=may_cut,
         rank=rank,
         alarm=alarm,
         always=True,
@@ -183,7 +183,7 @@ VIEWS = (
             _field("count", "count", 7, _count),
             _field("bytes", "bytes", 8, _size),
             _LAST,
-            _field("text", "text", 40, gives=True),
+            _field("text", "text", 40, may_cut=True),
         ),
         "last_ns",
     ),

@@ -65,7 +65,7 @@ def _chosen(table: str, columns: tuple[str, ...], layout: Layout) -> OutputForma
     types = {column.name: column.type for column in TABLES[table].columns}
     numbers = [types[name] is Type.INTEGER for name in columns]
     fields = tuple(
-        TextColumn(name, _USUAL, right=number, gives=not number, always=True)
+        TextColumn(name, _USUAL, right=number, may_cut=not number, always=True)
         for name, number in zip(columns, numbers)
     )
     return OutputFormat(_texts(table, columns), _grid(fields, layout))
@@ -84,7 +84,7 @@ def _query_field(column: pa.TextColumn) -> TextColumn:
     types = pyarrow().types
     number = types.is_integer(column.type) or types.is_floating(column.type)
     right = number or types.is_decimal(column.type)
-    return TextColumn(column.name, _USUAL, right=right, gives=not right)
+    return TextColumn(column.name, _USUAL, right=right, may_cut=not right)
 
 
 def _query_cells(batch: pa.RecordBatch) -> list[tuple[str, ...]]:

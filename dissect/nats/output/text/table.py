@@ -137,8 +137,8 @@ def _narrowed(shown: list[_Column], width: int) -> list[_Column]:
         )
         del shown[at]
     while _total(shown) > width:
-        at = max(range(len(shown)), key=lambda i: shown[i].width if shown[i].field.gives else -1)
-        if not shown[at].field.gives or shown[at].width <= _LEAST:
+        at = max(range(len(shown)), key=lambda i: shown[i].width if shown[i].field.may_cut else -1)
+        if not shown[at].field.may_cut or shown[at].width <= _LEAST:
             break
         shown[at] = shown[at]._replace(width=shown[at].width - 1)
     return shown
@@ -146,7 +146,7 @@ def _narrowed(shown: list[_Column], width: int) -> list[_Column]:
 
 def _least(shown: list[_Column]) -> int:
     """The least width of these columns, with all of them cut that may be cut."""
-    return _total(shown) - sum(max(0, item.width - _LEAST) for item in shown if item.field.gives)
+    return _total(shown) - sum(max(0, item.width - _LEAST) for item in shown if item.field.may_cut)
 
 
 def _aligned(text: str, item: _Column, cut: bool) -> str:

@@ -98,7 +98,7 @@ class DirectionKeys:
         self._generation += 1
         self.begin(self.epoch)
 
-    def place(self, head: bytes, payload: bytes, lost_bytes: int) -> bool:
+    def resync(self, head: bytes, payload: bytes, lost_bytes: int) -> bool:
         """Tries a record as one of the next ones, after `lost_bytes` that were not read. If it can be opened,
         it becomes the next record. Returns whether it can."""
         if self.handshake.is_13 and self.epoch == "HANDSHAKE":

@@ -339,7 +339,7 @@ class TlsTransform:
             head, payload = bytes(held[:_HEAD_BYTES]), bytes(held[_HEAD_BYTES:size])
             if self._waits(head, payload):
                 return False
-            if not self._lost_bytes or self._keys.place(head, payload, self._lost_bytes):
+            if not self._lost_bytes or self._keys.resync(head, payload, self._lost_bytes):
                 self._lost_bytes = 0
                 return True
             self._skip(1)

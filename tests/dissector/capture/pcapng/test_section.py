@@ -129,7 +129,11 @@ def test_a_context_makes_a_capture_of_what_follows(order: str) -> None:
         while True:
             next(reading)
     ended = end.value.value
-    assert (ended.landed, ended.described, ended.leans) == (len(head + packet), 3, False)
+    assert (ended.next_record, ended.described, ended.borrows_time) == (
+        len(head + packet),
+        3,
+        False,
+    )
     assert interfaces_in(ended.context) == 3 and interfaces_in(b"") == 0
     again, report = read(ended.context + packet)
     assert [each.ts_ns for each in again] == [each.ts_ns for each in read(head + packet)[0]]

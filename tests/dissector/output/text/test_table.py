@@ -15,7 +15,7 @@ FIELDS = (
     TextColumn("id", 4),
     TextColumn("when", 10, shorter=lambda cell: cell[5:], rank=1),
     TextColumn("bytes", 5, right=True, short="B"),
-    TextColumn("text", 12, gives=True, alarm=True),
+    TextColumn("text", 12, may_cut=True, alarm=True),
 )
 
 
