@@ -292,7 +292,8 @@ class Client(Requests):
         """Ends the connection; first sends what was published, if the server takes it within `timeout`.
 
         Pending messages are dropped and counted, waiting calls raise ConnectionClosedError, and the threads
-        of the client are joined, except the calling one. Closing again does nothing.
+        of the client are joined, except the calling one. Closing again does nothing; while another thread
+        closes, it waits until the connection has ended.
         """
         self._connection.close(wait_time(timeout))
 

@@ -53,7 +53,7 @@ class RunQueue:
         self._runs = 0
 
     def arrived(self) -> None:
-        """Begins as many runs as there are messages for. For any thread; it never waits."""
+        """Begins as many runs as there are messages and marks to take. For any thread; it never waits."""
         while self._may_begin():
             if not self._feed(self._submit):
                 self._give_up()
