@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
@@ -12,7 +13,7 @@ from .findings.store import Store
 from .sigma.rules import Correlation, Detection
 from .sql.compiler import Variables, compiled, reporting
 from .sql.dialect import Dialect
-from .sql.query import Query, Row
+from .sql.query import Answers, Query
 
 
 class Engine(Protocol):
@@ -21,8 +22,9 @@ class Engine(Protocol):
     dialect: Dialect
     tables: frozenset[str]
 
-    def rows(self, sql: str) -> Iterator[Row]:
-        """The rows of a query. Read them all before the next query."""
+    def answers(self, queries: Sequence[Query]) -> Answers:
+        """Runs queries, whose tables all exist: yields each one with its rows. Read all of these before the
+        next query."""
 
 
 @dataclass(slots=True)
@@ -57,13 +59,16 @@ def run(
 ) -> Outcome:
     """Runs the queries and puts their findings, as `reviewed` returns them, into the store."""
     outcome = Outcome()
+    able = []
     for query in queries:
         if query.unset:
             outcome.unset[query.rule.name] = sorted(query.unset)
-            continue
-        if lacking := sorted(query.tables - engine.tables):
+        elif lacking := sorted(query.tables - engine.tables):
             outcome.not_run[query.rule.name] = lacking
-            continue
-        outcome.ran += 1
-        store.add(reviewed(findings_of(query, engine.rows(query.sql))))
+        else:
+            able.append(query)
+    with closing(engine.answers(able)) as answers:
+        for query, rows in answers:
+            outcome.ran += 1
+            store.add(reviewed(findings_of(query, rows)))
     return outcome

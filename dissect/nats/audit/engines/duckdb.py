@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +14,7 @@ from ...output.arrow.records import BATCH_ROWS, schema
 from ...output.duckdb import connect, create, create_tables, library, limits_of, load
 from ...schema.records import Record
 from ..sql.dialect import Dialect
-from ..sql.query import Row
+from ..sql.query import Answers, Query, Row
 
 if TYPE_CHECKING:
     import duckdb
@@ -28,6 +28,11 @@ class DuckDb:
     def __init__(self, connection: duckdb.DuckDBPyConnection, tables: Collection[str]) -> None:
         self._connection = connection
         self.tables = frozenset(tables)
+
+    def answers(self, queries: Sequence[Query]) -> Answers:
+        """Yields each query with its rows. Raises QueryError."""
+        for query in queries:
+            yield query, self.rows(query.sql)
 
     def rows(self, sql: str) -> Iterator[Row]:
         """The rows of a query. Raises QueryError."""

@@ -6,15 +6,16 @@ partitions of bounded size, however many there are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from ...spark.options.settings import absolute
 from ...spark.submit import session
 from ...tables import TABLES
 from ..sql.dialect import Dialect
-from ..sql.query import Row
+from ..sql.query import Answers, Query, Row
+from .shared_reads import SharedReads
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +29,21 @@ class Spark:
     def __init__(self, spark: SparkSession, tables: Collection[str]) -> None:
         self._spark = spark
         self.tables = frozenset(tables)
+
+    def answers(self, queries: Sequence[Query]) -> Answers:
+        """Yields each query with its rows. Sources that several queries read are read once: the rows that any
+        of them matches are stored on Spark's disks. Raises SparkError."""
+        from pyspark import StorageLevel
+
+        shared = SharedReads(queries)
+        with ExitStack() as stack:
+            for name, sql in shared.views():
+                rows = self._spark.sql(sql).persist(StorageLevel.DISK_ONLY)
+                stack.callback(rows.unpersist)
+                rows.createOrReplaceTempView(name)
+                stack.callback(self._spark.catalog.dropTempView, name)
+            for query in queries:
+                yield query, self.rows(query.sql_with(shared.clauses))
 
     def rows(self, sql: str) -> Iterator[Row]:
         """The rows of a query. Raises SparkError."""

@@ -13,11 +13,11 @@ from ...schema.declaration import Type
 from ...tables import TABLES
 from ..sigma.rules import Correlation, Detection, Rule
 from .conditions import condition_sql, used_fields
-from .correlations import From, Source, correlation_query, referenced
+from .correlations import Events, Rows, correlation_query, referenced
 from .dialect import Dialect
-from .fields import ROW, SESSION, Field
+from .fields import Field
 from .matching import Matcher
-from .query import Query
+from .query import ROW, Query, Read, Source
 
 _SUBJECTS = (
     "subject key bucket name stream channel service server_name user client_name anomaly originator error"
@@ -97,7 +97,7 @@ class _Compiler:
         if isinstance(rule, Detection):
             return self._detection(rule)
         return correlation_query(
-            rule, [self._source(each, rule) for each in referenced(rule, self._rules)]
+            rule, [self._events(each, rule) for each in referenced(rule, self._rules)]
         )
 
     def _detection(self, rule: Detection) -> Query:
@@ -114,15 +114,15 @@ class _Compiler:
             _own(rule.table, "packet", "BIGINT"),
             *[f"{field.sql} AS f{place}" for place, field in enumerate(fields, 1)],
         ]
-        source = _from(rule, matcher)
-        sql = f"SELECT {', '.join(columns)}\n{source.sql}\nWHERE {condition}"
+        rows = _rows(rule, matcher, condition)
+        text = f"SELECT {', '.join(columns)}\n{rows.text}"
         names = tuple(field.name for field in fields)
-        return Query(rule, sql, source.tables, names, {}, source.unset)
+        return Query(rule, text, rows.tables, names, {}, rows.unset)
 
-    def _source(self, rule: Detection | Correlation, correlation: Correlation) -> Source:
-        """The rows that a rule gives to a correlation."""
+    def _events(self, rule: Detection | Correlation, correlation: Correlation) -> Events:
+        """The rows of a rule as events of a correlation."""
         if isinstance(rule, Correlation):
-            return _findings_source(self.query(rule), correlation)
+            return _events_of_findings(self.query(rule), correlation)
         matcher = self._matcher(rule)
         condition = condition_sql(rule, matcher)
 
@@ -136,13 +136,13 @@ class _Compiler:
         own = [_own(rule.table, "session", "STRING"), _own(rule.table, "number", "BIGINT")]
         own += [_own(rule.table, "capture", "STRING"), _own(rule.table, "packet", "BIGINT")]
         time = f"{ROW}.{TABLES[rule.table].time}"
-        return Source(rule, time, own, condition, field, lambda: _from(rule, matcher))
+        return Events(rule, time, own, field, lambda: _rows(rule, matcher, condition))
 
     def _matcher(self, rule: Detection) -> Matcher:
         return Matcher(rule.table, self._dialect, self._variables)
 
 
-def _findings_source(query: Query, correlation: Correlation) -> Source:
+def _events_of_findings(query: Query, correlation: Correlation) -> Events:
     """The findings of a correlation as rows for another one. Their fields are the fields that it groups by,
     and `count`."""
     columns = {name: f"f{place}" for place, name in enumerate(query.fields, 1)}
@@ -159,19 +159,17 @@ def _findings_source(query: Query, correlation: Correlation) -> Source:
         )
 
     own = [f"{ROW}.{name}" for name in ("session", "number", "capture", "packet")]
-    source = From(f"FROM (\n{query.sql}\n) AS {ROW}", query.tables, query.unset)
+    rows = Rows(f"FROM (\n{query.text}\n) AS {ROW}\nWHERE TRUE", query.tables, query.unset)
     rule = query.rule
     assert isinstance(rule, Correlation)
-    return Source(rule, f"{ROW}.ts_ns", own, "TRUE", field, lambda: source)
+    return Events(rule, f"{ROW}.ts_ns", own, field, lambda: rows)
 
 
-def _from(rule: Detection, matcher: Matcher) -> From:
-    """The FROM clause of a rule, joined with `sessions` if the rule names a field of the session."""
-    unset = frozenset(matcher.unset)
-    if not matcher.joined:
-        return From(f"FROM {rule.table} AS {ROW}", frozenset([rule.table]), unset)
-    join = f"LEFT JOIN sessions AS {SESSION} ON {SESSION}.session = {ROW}.session"
-    return From(f"FROM {rule.table} AS {ROW} {join}", frozenset([rule.table, "sessions"]), unset)
+def _rows(rule: Detection, matcher: Matcher, condition: str) -> Rows:
+    """The rows that match a rule, joined with `sessions` if the rule names a field of the session."""
+    source = Source(rule.table, "sessions" if matcher.joined else "")
+    tables = frozenset(source.aliases.values())
+    return Rows(Read(source, condition).marked, tables, frozenset(matcher.unset))
 
 
 def _own(table: str, column: str, type_: str) -> str:

@@ -57,22 +57,23 @@ _OF_VALUES = {SigmaCorrelationType.VALUE_COUNT, SigmaCorrelationType.VALUE_SUM}
 _LAST = (1 << 63) - 1
 
 
-class Source(NamedTuple):
-    """The rows of one referenced rule. `own` are the columns for the evidence, `field` finds a field by the
-    name that the correlation uses, and `source` makes the FROM clause once all fields are found."""
+class Events(NamedTuple):
+    """The events of one referenced rule. `own` are the columns for the evidence, `field` finds a field by the
+    name that the correlation uses, and `rows` makes the SQL of the rows once all fields are found.
+    """
 
     rule: Detection | Correlation
     time: str
     own: list[str]
-    condition: str
     field: Callable[[str], Field]
-    source: Callable[[], From]
+    rows: Callable[[], Rows]
 
 
-class From(NamedTuple):
-    """A FROM clause, the tables that it reads, and the rule's placeholders that have no values."""
+class Rows(NamedTuple):
+    """FROM and WHERE clauses as a part of `Query.text`, the tables that they read, and the rule's
+    placeholders that have no values."""
 
-    sql: str
+    text: str
     tables: frozenset[str]
     unset: frozenset[str]
 
@@ -94,7 +95,7 @@ def referenced(
     return found
 
 
-def correlation_query(rule: Correlation, sources: Sequence[Source]) -> Query:
+def correlation_query(rule: Correlation, sources: Sequence[Events]) -> Query:
     """The query of a correlation. Raises RuleError."""
     kind = rule.parsed_rule.type
     if kind not in _COUNTED:
@@ -118,7 +119,7 @@ def correlation_query(rule: Correlation, sources: Sequence[Source]) -> Query:
         steps = _counted(kind, keys, span, holds if rising else "")
     text = "\nUNION ALL\n".join(events)
     bursts = _bursts(keys, span, "" if rising else f" HAVING max(count) {holds}")
-    whole = [source.source() for source in sources]
+    whole = [source.rows() for source in sources]
     return Query(
         rule,
         f"WITH events AS (\n{text}\n),\n{steps},\n{bursts}",
@@ -142,7 +143,7 @@ def _holds(rule: Correlation, condition: SigmaCorrelationCondition, rules: int) 
     return f"{sign} {condition.count}", f"{words} {condition.count} {counted}"
 
 
-def _events(rule: Correlation, source: Source, place: int, groups: Sequence[str]) -> str:
+def _events(rule: Correlation, source: Events, place: int, groups: Sequence[str]) -> str:
     """The rows of one rule, with the group and the value to count."""
     fields = []
     for at, name in enumerate(groups):
@@ -163,11 +164,10 @@ def _events(rule: Correlation, source: Source, place: int, groups: Sequence[str]
         *(f"{field} AS g{at}" for at, field in enumerate(fields, 1)),
         f"{value} AS value",
     ]
-    where = " AND ".join([*known, source.condition])
-    return f"SELECT {', '.join(columns)}\n{source.source().sql}\nWHERE {where}"
+    return " AND ".join([f"SELECT {', '.join(columns)}\n{source.rows().text}", *known])
 
 
-def _value(rule: Correlation, source: Source, place: int) -> str:
+def _value(rule: Correlation, source: Events, place: int) -> str:
     kind = rule.parsed_rule.type
     if kind not in _OF_VALUES:
         return f"CAST({place} AS STRING)"

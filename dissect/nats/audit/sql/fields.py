@@ -21,10 +21,7 @@ from typing import NamedTuple
 from ...schema.declaration import Type
 from ...tables import TABLES
 from .dialect import Dialect, literal
-
-ROW = "r"
-SESSION = "s"
-"""The SQL aliases of a row of the rule's table, and of the row of its session."""
+from .query import ROW, SESSION
 
 _JSON = {"json", "request", "response", "config"}
 _ADDRESSES = {"originator", "responder", "proxied_for"}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dissect.nats.audit.engines.duckdb import over_folder, over_records
+from dissect.nats.audit.engines.shared_reads import SharedReads
 from dissect.nats.audit.findings.finding import Finding
 from dissect.nats.audit.findings.store import store
 from dissect.nats.audit.loading import loaded_records
@@ -27,7 +28,7 @@ from dissect.nats.tables import TABLE_OF
 from tests.dissector.audit import cases, cases_data
 from tests.dissector.audit.test_pack import rows_of
 from tests.support import audit_windows
-from tests.support.audit import detection_text, rules
+from tests.support.audit import detection_text, frame, rules
 from tests.support.audit_evaluator import Rule, rows
 from tests.support.paths import CAPTURES
 from tests.support.requirements import missing
@@ -69,8 +70,7 @@ def found(made: dict[str, Detection | Correlation], engine: Engine) -> list[Find
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 def test_rules_made_at_random_mean_the_same_everywhere(spark: SparkSession, tmp_path: Path) -> None:
-    """One query for all of them, because a query of Spark takes long, with two tasks, because each task reads
-    the plans of all."""
+    """One pass over the rows for all of them, because a query of Spark takes long."""
     random = Random(18)
     frames = rows(random, 60)
     write(tmp_path, "frames", [*frames])
@@ -80,17 +80,15 @@ def test_rules_made_at_random_mean_the_same_everywhere(spark: SparkSession, tmp_
         meant[number] = [frame.number for frame in frames if rule.holds(frame)]
         texts.append(detection_text(rule.yaml, number=number))
     made = rules("---\n".join(texts))
-    selects = [
-        f"SELECT {number} AS rule, number FROM ({query.sql}) AS q"
-        for number, query in enumerate(compiled(made, made, Dialect.SPARK), 1)
-    ]
-    answers: dict[int, list[int]] = {number: [] for number in meant}
-    query = f"SELECT /*+ COALESCE(2) */ * FROM ({' UNION ALL '.join(selects)})"
-    with over_views(spark, {"frames"}, str(tmp_path)) as engine:
-        for number, frame in engine.rows(query):
-            answers[number].append(frame)
-    for number, text in enumerate(texts, 1):
-        assert sorted(answers[number]) == meant[number], text
+    queries = compiled(made, made, Dialect.SPARK)
+    shared = SharedReads(queries)
+    with over_views(spark, {"frames"}, str(tmp_path)):
+        found = {name: spark.sql(sql).collect() for name, sql in shared.views()}
+    for number, (query, text) in enumerate(zip(queries, texts, strict=True), 1):
+        (read,) = query.reads
+        view, matched = shared.clauses(read).removeprefix("FROM ").split("\nWHERE ")
+        answer = [row.r.number for row in found[view] if row[matched]]
+        assert sorted(answer) == meant[number], text
 
 
 @pytest.mark.spark
@@ -154,6 +152,27 @@ def test_every_rule_of_the_package_finds_the_same(spark: SparkSession, tmp_path:
     with over_views(spark, tables, str(tmp_path / "tables")) as on_spark:
         assert found(every, on_spark) == here
     assert {query.rule.name for query in queries} == {finding.rule for finding in here}
+
+
+@pytest.mark.spark
+def test_rows_that_several_rules_match_are_stored_for_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sent = [frame(number, op=op) for number, op in enumerate(("PUB", "SUB", "PING", "HPUB"), 1)]
+    write(tmp_path, "frames", [*sent])
+    ops = ("PUB", "SUB", ["PUB", "HPUB"])
+    texts = [detection_text(f"  selection: {{op: {op}}}", number=n) for n, op in enumerate(ops, 1)]
+    queries = queries_of(rules("---\n".join(texts)), Dialect.SPARK)
+    kept = []
+    with over_views(spark, {"frames"}, str(tmp_path)) as engine:
+        for query, found in engine.answers(queries):
+            kept.append((query.rule.name, [number for _, _, number, *_ in found]))
+            assert spark.table("shared_read_1").count() == 3 and spark.catalog.isCached(
+                "shared_read_1"
+            )
+    assert kept == [("rule-1", [1]), ("rule-2", [2]), ("rule-3", [1, 4])]
+    assert not spark.catalog.tableExists("shared_read_1")
+    assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()
 
 
 @pytest.mark.spark
