@@ -313,23 +313,28 @@ TABLE_OF = {table.row: table for table in TABLES.values()}
 _FRAMES_FOR = "frames for "
 
 
-def frames_for(table: str) -> str:
-    """The name of an internal table of Spark jobs: the frames that the layer of `table` reads."""
-    return f"{_FRAMES_FOR}{table}"
+def frames_for(*tables: str) -> str:
+    """The name of an internal table of Spark jobs: the frames that the layers of these tables read."""
+    return f"{_FRAMES_FOR}{' '.join(tables)}"
+
+
+def _read_by(name: str) -> list[Table]:
+    """The tables with the layers that read an internal table; or the table of this name."""
+    return [TABLES[table] for table in name.removeprefix(_FRAMES_FOR).split(" ")]
 
 
 def layers_of(names: Collection[str]) -> tuple[ApplicationLayer, ...]:
     """The application layers that make these tables, each once."""
     found = []
     for name in names:
-        layer = TABLES[name.removeprefix(_FRAMES_FOR)].layer
-        if layer and name not in TABLES:
-            layer = ApplicationLayer(layer.ops, Unchanged)
-        if layer and layer not in found:
-            found.append(layer)
+        layers = [table.layer for table in _read_by(name) if table.layer]
+        if layers and name not in TABLES:
+            ops = frozenset[str]().union(*(layer.ops for layer in layers))
+            layers = [ApplicationLayer(ops, Unchanged)]
+        found += [layer for layer in layers if layer not in found]
     return tuple(found)
 
 
 def needs_payloads(names: Collection[str]) -> bool:
     """Whether any of these tables is made from payloads."""
-    return any(TABLES[name.removeprefix(_FRAMES_FOR)].payloads for name in names)
+    return any(table.payloads for name in names for table in _read_by(name))

@@ -23,7 +23,6 @@ from ..partition.byte_ranges import captures
 from ..partition.partitions import Partition, index_captures, partitions_of, ranges_with_secrets
 from ..partition.record_index import Chain, RecordIndex, joined, walk_chain
 from ..pipeline import timelines
-from ..schema.declaration import ApplicationLayer
 from ..tables import FROM_ENGINE, TABLES, frames_for
 from .launch.worker_python import set_worker_python
 from .options.job_options import JobOptions, read_options
@@ -108,7 +107,7 @@ def dissect(
     groups = _timelines(paths, options, summary)
     for number, group in enumerate(groups):
         with closing(TaskRunner(spark)) as runner:
-            from_engine = {table for table in tables if not application.layer_of(table)}
+            from_engine = set(filter(application.is_from_engine, tables))
             job = _planned(runner, group, {*from_engine, "sessions"}, options, summary, stages)
             run = run or sink.begin(uuid4().hex)
             if job:
@@ -152,9 +151,9 @@ def _numbered(writer: NewWriter, position: int, count: int) -> NewWriter:
 
 def _write(job: Job, tables: Sequence[str], writer: NewWriter, decoded: tasks.Decoded) -> None:
     """Writes the tables of one timeline."""
-    spec, spark = job.spec, job.runner.spark
-    layers = {table: layer for table in tables if (layer := application.layer_of(table))}
-    direct = tuple(table for table in tables if table not in layers)
+    spark = job.runner.spark
+    direct = tuple(table for table in tables if _is_decoded(job, table))
+    spec = replace(job.spec, tables=job.spec.tables.union(direct))
 
     def function(inputs: Inputs) -> tasks.Function:
         return tasks.writing(spec, inputs, direct, writer)
@@ -163,12 +162,22 @@ def _write(job: Job, tables: Sequence[str], writer: NewWriter, decoded: tasks.De
     with job.stages.running("decode", spark):
         for row in frame.collect():
             decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
-    for table, layer in layers.items():
-        with job.stages.running(table, spark):
-            frames, make = _prepared(_layer_job(job, table), table, layer)
-            files = application.layer_files(table, make, writer)
-            for row in frames.mapInArrow(files, RESULTS).collect():
-                decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
+    by_session = [table for table in tables if application.is_by_session(table)]
+    others = [[table] for table in tables if table not in by_session]
+    for some in ([table for table in by_session if table not in direct], *others):
+        if some:
+            with job.stages.running(" ".join(some), spark):
+                frames, make = _prepared(job.for_tables([frames_for(*some)]), some)
+                files = application.layer_files(some, make, writer)
+                for row in frames.mapInArrow(files, RESULTS).collect():
+                    decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
+
+
+def _is_decoded(job: Job, table: str) -> bool:
+    """Whether the decode makes the rows of a table, because its tasks have all that the rows depend on."""
+    if application.is_from_engine(table):
+        return True
+    return application.is_by_session(table) and job.has_whole_flows
 
 
 class Plan:
@@ -199,12 +208,14 @@ class Plan:
 
     def _rows(self, number: int, name: str, schema: StructType) -> DataFrame:
         """The rows of one timeline."""
-        job, layer = self._jobs[number], application.layer_of(name)
-        if layer:
-            layer_job = self._layer_jobs.setdefault((number, name), _layer_job(job, name))
-            frames, make = _prepared(layer_job, name, layer)
+        job = self._jobs[number]
+        if not _is_decoded(job, name):
+            made = job.for_tables([frames_for(name)])
+            layer_job = self._layer_jobs.setdefault((number, name), made)
+            frames, make = _prepared(layer_job, [name])
             return frames.mapInArrow(application.layer_rows(name, make), schema)
-        return job.decoded(lambda inputs: tasks.reading(job.spec, inputs, name), schema)
+        spec = replace(job.spec, tables=job.spec.tables | {name})
+        return job.decoded(lambda inputs: tasks.reading(spec, inputs, name), schema)
 
     def close(self) -> None:
         """Frees the plan's data on Spark's local disks. Its DataFrames cannot be used afterwards."""
@@ -274,18 +285,13 @@ def _check_table(name: str) -> None:
         raise SparkError(f"there is no table {name!r}", f"there are {', '.join(TABLES)}")
 
 
-def _layer_job(job: Job, table: str) -> Job:
-    """A job over the same captures for the frames that a layer reads. It is surveyed separately, because its
-    states have payloads of frames."""
-    spec = replace(job.spec, tables=frozenset([frames_for(table)]))
-    return Job(job.runner, spec, job.partitions, job.bytes, whole_flows=job.whole_flows)
-
-
-def _prepared(job: Job, table: str, layer: ApplicationLayer) -> tuple[DataFrame, application.Make]:
-    """A DataFrame with the input of a layer, and the function that makes its rows in the tasks."""
+def _prepared(job: Job, tables: Sequence[str]) -> tuple[DataFrame, application.Make]:
+    """A DataFrame with the input of the layers of these tables, and the function that makes their rows in the
+    tasks. The job is for the frames that these layers read, and is surveyed by itself, because its states
+    have payloads."""
     spec = job.spec
     found = job.decoded(lambda inputs: application.wanted_frames(spec, inputs), application.FRAMES)
-    return application.prepared(job.runner, found, table, layer)
+    return application.prepared(job.runner, found, tables)
 
 
 def _planned(

@@ -16,8 +16,8 @@ code of each stage. The rows are equal to those of one process, because the same
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -65,6 +65,27 @@ class Job:
     read_again: int = 0
     moved_bytes: int = 0
     _prepared: tuple[DataFrame, Inputs] | None = None
+    _samples: list[FlowShares | None] = field(
+        default_factory=list
+    )  # the result, once it was sampled
+
+    def for_tables(self, tables: Iterable[str]) -> Job:
+        """A job over the same captures for other tables."""
+        spec = replace(self.spec, tables=frozenset(tables))
+        whole = self.whole_flows
+        return Job(
+            self.runner,
+            spec,
+            self.partitions,
+            self.bytes,
+            whole_flows=whole,
+            _samples=self._samples,
+        )
+
+    @property
+    def has_whole_flows(self) -> bool:
+        """Whether each task dissects flows as a whole. The first call may sample."""
+        return len(self.partitions) == 1 or self._flow_shares() is not None
 
     def decoded(
         self,
@@ -90,6 +111,11 @@ class Job:
 
     def _flow_shares(self) -> FlowShares | None:
         """The shares of the flows, if they take less time than chunks."""
+        if not self._samples:
+            self._samples.append(self._sample())
+        return self._samples[0]
+
+    def _sample(self) -> FlowShares | None:
         is_packed = any(each.packed for part in self.partitions for each in part.byte_ranges)
         # How much a compressed file has in it, and how long it takes to read, is unknown.
         if not self.whole_flows or is_packed or self.bytes not in flow_shares.CAPTURE_BYTES:

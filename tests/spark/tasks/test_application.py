@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dissect.nats import Options, Payload, records
+from dissect.nats.partition import flow_shares
 from dissect.nats.spark import read
 from dissect.nats.spark.api import dissect
 from dissect.nats.spark.options.job_options import JobOptions
@@ -77,6 +78,28 @@ def test_a_layer_across_sessions(spark: SparkSession, tmp_path: Path) -> None:
     assert rows(spark.read.parquet(f"{out}/servers").collect(), "servers") == wanted
     made = read(spark, PATHS, "servers", chunk_size=1 << 13)
     assert rows(made.collect(), "servers") == wanted
+
+
+@pytest.mark.parametrize("whole_flows", [True, False], ids=["whole_flows", "chunks"])
+def test_layers_share_a_decode(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole_flows: bool
+) -> None:
+    """Of the frames that each of them reads, whose rows come from one decode, or from one shuffle."""
+    if whole_flows:
+        monkeypatch.setattr(flow_shares, "CAPTURE_BYTES", range(1 << 30))
+    paths = [str(CAPTURES / f"{name}-2.15.1.pcap") for name in ("orders", "stores")]
+    tables = ["requests", "publishes", "deliveries", "kv", "objects", "services"]
+    out = str(tmp_path / "out")
+    summary = dissect(spark, paths, tables, JobOptions(chunk_bytes=1 << 14), out)
+    layers = "publishes deliveries kv objects services"
+    assert ("decode" in summary.seconds, layers in summary.seconds) == (True, not whole_flows)
+    for table in tables:
+        wanted = rows(records(paths, [table]), table)
+        assert rows(spark.read.parquet(f"{out}/{table}").collect(), table) == wanted, table
+        assert summary.rows[table] == len(wanted)
+    assert min(summary.rows[table] for table in ("publishes", "deliveries", "kv", "objects")) > 0
+    made = read(spark, paths, "kv", chunk_size=1 << 13)
+    assert rows(made.collect(), "kv") == rows(records(paths, ["kv"]), "kv")
 
 
 @pytest.mark.parametrize("size", [1 << 13, 1 << 15, 1 << 26], ids=["many", "some", "one"])

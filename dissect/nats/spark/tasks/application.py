@@ -1,10 +1,12 @@
-"""Tables of application layers in Spark: the layer runs in the tasks, on the frames of each session.
+"""Tables of application layers in Spark: the layers run in the tasks, on the frames of each session.
 
-    decode    the frames that the layer reads, pickled; only the layer gets their payloads
+    decode    the frames that the layers read, pickled; only layers get their payloads
     shuffle   by session, in order of their numbers; for a layer across sessions, in one task, by time
-    layer     the rows; or, for a grouped layer, the items from which `grouped` makes the rows
+    layers    the rows; or, for a grouped layer, the items from which `grouped` makes the rows
 
-The command line runs the same layer on the same frames in the same order, so the rows are equal.
+Layers that work session by session share these steps. Tasks that dissect whole flows do without them: there,
+the decode makes the rows of these layers. The command line runs the same layers on the same frames in the
+same order, so the rows are equal.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from ...engine.session_tables import Rows
 from ...output.arrow.types import pyarrow
 from ...schema.declaration import ApplicationLayer, LayerFrame
 from ...schema.records import Record
-from ...tables import TABLES
+from ...tables import TABLES, layers_of
 from ..arrow import batches as batches_of
 from ..sink import NewWriter
 from .arrow_tasks import (
@@ -47,9 +49,15 @@ FRAMES = "session string, number long, ts_ns long, frame binary"
 _PICKLED = 512  # frames in a batch: each may have a payload
 
 
-def layer_of(table: str) -> ApplicationLayer | None:
-    """The application layer that makes a table, if any."""
-    return TABLES[table].layer
+def is_from_engine(table: str) -> bool:
+    """Whether no application layer makes the table."""
+    return TABLES[table].layer is None
+
+
+def is_by_session(table: str) -> bool:
+    """Whether the rows of a session need only the frames of that session."""
+    layer = TABLES[table].layer
+    return layer is None or not layer.across
 
 
 def wanted_frames(spec: JobSpec, inputs: Inputs) -> Function:
@@ -79,14 +87,16 @@ def in_order(frames: DataFrame, layer: ApplicationLayer) -> DataFrame:
 
 
 def prepared(
-    runner: TaskRunner, frames: DataFrame, table: str, layer: ApplicationLayer
+    runner: TaskRunner, frames: DataFrame, tables: Sequence[str]
 ) -> tuple[DataFrame, Make]:
-    """A DataFrame, and the function that makes the rows of the table from its partitions."""
-    ordered = in_order(frames, layer)
-    if layer.grouped is None:
-        return ordered, partial(_rows, table)
-    work = GroupedWork(runner, ordered.mapInArrow(session_items(table), ITEMS))
-    last = layer.grouped(work)
+    """A DataFrame, and the function that makes the rows of the tables from its partitions. The layers of
+    several tables work session by session."""
+    first, *_ = layers_of(tables)
+    ordered = in_order(frames, first)
+    if first.grouped is None:
+        return ordered, partial(_rows, tables)
+    work = GroupedWork(runner, ordered.mapInArrow(session_items(tables), ITEMS))
+    last = first.grouped(work)
     return work.groups(last.stage), partial(made_of_groups, last.function)
 
 
@@ -100,8 +110,8 @@ def layer_rows(table: str, make: Make) -> Function:
     return run
 
 
-def layer_files(table: str, make: Make, new_writer: NewWriter) -> Function:
-    """Takes the rows of the DataFrame of `prepared`; writes the rows of the table, and returns a row with a
+def layer_files(tables: Sequence[str], make: Make, new_writer: NewWriter) -> Function:
+    """Takes the rows of the DataFrame of `prepared`; writes the rows of the tables, and returns a row with a
     `Decoded`."""
 
     def write(batches: Batches) -> Batches:
@@ -111,8 +121,8 @@ def layer_files(table: str, make: Make, new_writer: NewWriter) -> Function:
         context = TaskContext.get()
         number = context.partitionId() if context else 0
         done = Decoded()
-        writer, rows = new_writer(number, [table]), _released(make(batches))
-        write_tables(rows, [table], writer, [table], done)
+        writer, rows = new_writer(number, tables), _released(make(batches))
+        write_tables(rows, tables, writer, tables, done)
         yield result_row(number, done)
 
     return write
@@ -122,28 +132,33 @@ def _released(records: Iterator[Record]) -> Iterator[Rows]:
     return (Rows(SortKey(0), [record]) for record in records)
 
 
-def session_items(table: str) -> Function:
+def session_items(tables: Sequence[str]) -> Function:
     """Takes `FRAMES` in order; returns the items of a grouped layer."""
 
     def run(batches: Batches) -> Batches:
         reduce_garbage_collection()
-        yield from item_batches(_layer_rows(table, batches))
+        yield from item_batches(_layer_rows(tables, batches))
 
     return run
 
 
-def _rows(table: str, batches: Batches) -> Iterator[Record]:
-    row = TABLES[table].row
-    return (record for record in _layer_rows(table, batches) if record.__class__ is row)
+def _rows(tables: Sequence[str], batches: Batches) -> Iterator[Record]:
+    rows = {TABLES[table].row for table in tables}
+    return (record for record in _layer_rows(tables, batches) if record.__class__ in rows)
 
 
-def _layer_rows(table: str, batches: Batches) -> Iterator[Record]:
-    """The records that the layer makes from the frames."""
-    layer = layer_of(table)
-    assert layer
-    is_one = layer.across and not layer.grouped
+def _layer_rows(tables: Sequence[str], batches: Batches) -> Iterator[Record]:
+    """The records that the layers make from the frames."""
+    layers = layers_of(tables)
+    is_one = any(layer.across and not layer.grouped for layer in layers)
     for _, group in groupby(_frames(batches), key=lambda one: "" if is_one else one[0]):
-        yield from layer.rows(frame for _, frame in group)
+        running = [(layer.ops, layer.start()) for layer in layers]
+        for _, frame in group:
+            for ops, state in running:
+                if frame.op in ops:
+                    yield from state.add(frame)
+        for _, state in running:
+            yield from state.finish()
 
 
 def _frames(batches: Batches) -> Iterator[tuple[str, LayerFrame]]:
