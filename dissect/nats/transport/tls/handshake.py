@@ -113,7 +113,10 @@ class Handshake:
             return
         if kind == CLIENT_HELLO:
             self._read_client_hello(body)
-        elif kind == SERVER_HELLO and body[2:34] != _RETRY:
+        elif kind == SERVER_HELLO and body[2:34] == _RETRY:
+            # A ChangeCipherSpec that follows changes no keys (RFC 8446, appendix D.4).
+            self.version = VERSION_13
+        elif kind == SERVER_HELLO:
             self._read_server_hello(body)
 
     def read_certificate(self, of_client: bool, body: bytes) -> Certificate | None:

@@ -180,6 +180,31 @@ def test_what_is_wrong_hides_nothing_of_what_is_decrypted(
     assert [row.anomaly for row in found if isinstance(row, AnomalyRecord)] == ["tls_certificate"]
 
 
+@pytest.mark.parametrize("has_keys", [True, False])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_server_that_asks_for_another_hello(
+    parties: Parties, tmp_path: Path, packed: bool, has_keys: bool
+) -> None:
+    """A server with `curve_preferences` sends a HelloRetryRequest to clients that guess another curve. Both
+    sides then send a ChangeCipherSpec that changes nothing, before their second hello."""
+    client, server = parties.dial(TLS_13), parties.serve(parties.server, TLS_13)
+    server.set_ecdh_curve("secp384r1")
+    client.keylog_filename = str(tmp_path / "keys")
+    conversation = [(SERVER, INFO), (CLIENT, b"CONNECT {}\r\nPING\r\n"), (SERVER, b"PONG\r\n")]
+    sent = handshake(client, server, conversation)
+    setattr(client, "keylog_filename", None)  # closes the file
+    assert sum(bytes.fromhex("cf21ad74e59a6111") in data for _, data in sent) == 1
+    options = Options(key_logs=[str(tmp_path / "keys")] if has_keys else [])
+    path = capture(tmp_path, joined(sent) if packed else sent, after_info=not has_keys)
+    found = list(records([path], ("flows", "sessions", "anomalies"), options))
+    (flow,) = (row for row in found if isinstance(row, FlowRecord))
+    (session,) = (row for row in found if isinstance(row, SessionRecord))
+    assert (flow.tls_version, flow.tls_cipher) == ("1.3", "TLS_AES_256_GCM_SHA384")
+    assert (session.kind, session.transport) == ("client", "tls")
+    assert session.frames_originator == ({"CONNECT": 1, "PING": 1} if has_keys else None)
+    assert not [row for row in found if isinstance(row, AnomalyRecord)]
+
+
 def test_an_old_version(parties: Parties, tmp_path: Path) -> None:
     """Not every OpenSSL has TLS 1.0: the ServerHello of a later version says so."""
     sent = handshake(
