@@ -135,8 +135,7 @@ class Servers:
         self, connection: _Connection, frame: LayerFrame, info: dict[str, object]
     ) -> None:
         key = _text(info, "server_id")
-        is_gossip = _text(info, "ip").startswith(_GOSSIP) and not _text(info, "nonce")
-        if not key or is_gossip or info.get("gateway_cmd"):
+        if not key or not describes_sender(info):
             return
         if connection.ends.get(frame.sender, key) != key:
             return  # this INFO announces another server
@@ -184,6 +183,12 @@ class Servers:
             for sender, other in (("originator", "responder"), ("responder", "originator")):
                 server = self._servers[connection.ends[sender]]
                 server.links.add((kind, connection.ends[other]))
+
+
+def describes_sender(info: dict[str, object]) -> bool:
+    """Whether an INFO describes the server that sent it: gossip and commands do not."""
+    is_gossip = _text(info, "ip").startswith(_GOSSIP) and not _text(info, "nonce")
+    return not is_gossip and not info.get("gateway_cmd")
 
 
 def _object(text: str) -> dict[str, object]:

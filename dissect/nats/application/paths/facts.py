@@ -15,6 +15,7 @@ from typing import cast
 from ...schema.declaration import Item, LayerFrame, Work
 from ..json_bodies import read_object, text
 from ..messages import LINKS, OTHER
+from ..servers import describes_sender
 from .hops import Hop, Side
 from .items import SESSIONS, key_of
 
@@ -51,9 +52,11 @@ class SessionFacts:
             self.taps.append(frame.capture)
 
     def meet(self, frame: LayerFrame) -> None:
-        """Notes the servers that an INFO or CONNECT names; the first names on a connection count."""
+        """Notes the server that sent an INFO or CONNECT; the first names on a connection count."""
         read = read_object((frame.json or "").encode("utf-8", "replace"))
         if read is None or (frame.op == "CONNECT" and frame.kind not in LINKS):
+            return
+        if frame.op == "INFO" and not describes_sender(read):
             return
         name = text(read, "server_name") or text(read, "name")
         key = text(read, "server_id") or name

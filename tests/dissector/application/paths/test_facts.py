@@ -46,6 +46,17 @@ def test_greetings_that_say_nothing() -> None:
     assert facts.ends == {}
 
 
+def test_what_announces_another_server_says_nothing_of_its_sender() -> None:
+    """In a capture that begins later, gossip may be the only INFO on a route."""
+    facts = SessionFacts()
+    gossip = {"server_id": "NX", "server_name": "x", "ip": "nats-route://1.2.3.4:6222/"}
+    facts.meet(greeting("INFO", "responder", "route", **gossip))
+    facts.meet(greeting("INFO", "originator", "gateway", server_id="GWx", gateway_cmd="1"))
+    assert facts.ends == {}
+    facts.meet(greeting("INFO", "responder", "route", nonce="n", **gossip))
+    assert facts.ends == {"responder": "NX"}
+
+
 def test_gaps_are_noted_by_the_frame_after_them() -> None:
     session = ScriptedSession(Nothing())
     facts = SessionFacts()
