@@ -190,7 +190,8 @@ class Consumers:
             row.naks += ack == "nak"
             row.terms += ack == "term"
             row.progress += ack == "progress"
-        if made.acks == 1 and made.ack_latency_ns is not None and ack != "progress":
+        is_final = ack == made.ack and ack != "progress" and ts_ns == made.ack_ns
+        if is_final and made.ack_latency_ns is not None:
             found.latencies.add(made.ack_latency_ns)
 
     def heartbeat(self, subject: str) -> None:

@@ -106,6 +106,16 @@ def test_deliveries_acks_and_what_waits() -> None:
     assert values([row], *names) == [(1, 1, 1, MS, MS, 2 * MS)]
 
 
+def test_an_ack_after_progress_has_its_latency_and_a_repeated_ack_has_none() -> None:
+    session = ScriptedSession(JetStream())
+    for seq, acks in ((1, (b"+WPI", b"+WPI", b"")), (2, (b"", b"", b"-NAK")), (3, (b"+WPI",))):
+        reply = f"$JS.ACK.S.C.1.{seq}.{seq}.0.0"
+        session.msg("orders", b"abc", reply)
+        for ack in acks:
+            session.pub(reply, ack)
+    assert values(rows_of(session), "ack_median_ns", "ack_p99_ns") == [(MS, 3 * MS)]
+
+
 def test_heartbeats_and_flow_control_of_a_push_consumer() -> None:
     session = ScriptedSession(JetStream())
     call(session, "CONSUMER.CREATE.S", {"name": "P", "config": {"deliver_subject": "push"}})
