@@ -34,6 +34,7 @@ from ...schema.records import Record, printable
 from ..exchanges import Exchanges
 from ..held_payloads import HeldPayloads
 from .candidates import Candidates
+from .delivery_times import DeliveryTimes
 from .messages import is_plausible, parsed, start_text
 from .records import StreamingRecord, mark, mark_unread, new_row, show_payload
 from .subjects import Purpose, StreamingSubjects
@@ -41,7 +42,6 @@ from .subjects import Purpose, StreamingSubjects
 _NO_RESPONDERS = 503
 _PUBLICATIONS = 16_384  # stan.go lets this many wait for their acks
 _SUBSCRIPTIONS = 8192
-_DELIVERIES = 16_384
 _CLIENTS = 4096
 _SECOND_NS = 10**9
 # First bytes of messages that no subject explains: protobuf field 1, a number or a string.
@@ -91,7 +91,7 @@ class Streaming:
         self._held = HeldPayloads()  # of these
         self._subscriptions: dict[str, StreamingRecord] = {}  # by inbox
         self._acks: dict[str, StreamingRecord] = {}  # by ack inbox
-        self._delivered = OrderedDict[tuple[str, int], int]()  # channel and sequence -> time
+        self._delivered = DeliveryTimes()
         self._candidates = Candidates()
         self._clients: dict[bytes, str] = {}  # connection id -> client id
         self._heartbeats: dict[str, StreamingRecord] = {}  # heartbeat inbox -> its connection
@@ -311,17 +311,15 @@ class Streaming:
             mark_unread(row, frame)
             return (row,)
         show_payload(row, frame, message.data)
-        self._fill(row, message)
+        self._fill(row, message, subscription.inbox or "")
         return (row,)
 
-    def _fill(self, row: StreamingRecord, message: MsgProto) -> None:
+    def _fill(self, row: StreamingRecord, message: MsgProto, inbox: str) -> None:
         row.channel, row.sequence = printable(message.subject), message.sequence
         row.stored_ns = message.timestamp
         row.redelivered = message.redelivered or None
         row.redelivery_count = message.redelivery_count or None
-        if len(self._delivered) >= _DELIVERIES:
-            self._delivered.popitem(last=False)
-        self._delivered[row.channel, row.sequence] = row.ts_ns
+        self._delivered.add(row.channel, row.sequence, inbox, row.ts_ns)
 
     def _ack(
         self, frame: LayerFrame, subscription: StreamingRecord | None, evidence: str
@@ -336,7 +334,8 @@ class Streaming:
             mark(row, Anomaly.BAD_PROTOBUF.value)
             return (row,)
         row.channel, row.sequence = printable(ack.subject), ack.sequence
-        delivered = self._delivered.pop((row.channel, row.sequence), None)
+        inbox = subscription.inbox or "" if subscription else ""
+        delivered = self._delivered.take(row.channel, row.sequence, inbox)
         if delivered is not None:
             row.latency_ns = max(0, frame.ts_ns - delivered)
         return (row,)
@@ -366,9 +365,9 @@ class Streaming:
             return ()
         rows = [row]
         if before[0].channel is None:
-            self._fill(before[0], before[1])
+            self._fill(*before, subject)
             rows.insert(0, before[0])
-        self._fill(row, message)
+        self._fill(row, message, subject)
         return rows
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dissect.nats.application import held_payloads
 from dissect.nats.application.messages import is_message
-from dissect.nats.application.streaming import candidates
+from dissect.nats.application.streaming import candidates, delivery_times
 from dissect.nats.application.streaming import session as streaming_session
 from dissect.nats.application.streaming.records import StreamingRecord
 from dissect.nats.application.streaming.session import Streaming
@@ -98,6 +98,21 @@ def test_a_subscription_its_messages_and_acks() -> None:
     ]
 
 
+def test_two_subscriptions_of_a_channel_have_their_own_latencies() -> None:
+    session = connected()
+    for name in "ab":
+        request = SubscriptionRequest("me", "orders", "", f"_INBOX.{name}", 8, 30, name, 4)
+        session.pub("s.x", request.to_bytes(), "_INBOX.2")
+        session.msg("_INBOX.2", SubscriptionResponse(f"_INBOX.ack{name}").to_bytes())
+    message = MsgProto(7, "orders", "", b"abc", NOW).to_bytes()
+    for name in "ab":
+        session.msg(f"_INBOX.{name}", message)
+    for name in "ba":
+        session.pub(f"_INBOX.ack{name}", Ack("orders", 7).to_bytes())
+    acks = [row for row in rows_of(session) if getattr(row, "op") == "ack"]
+    assert values(acks, "durable", "latency_ns") == [("b", MS), ("a", 3 * MS)]
+
+
 def test_default_subjects_prove_what_agrees_with_its_payload() -> None:
     session = ScriptedSession(Streaming())
     session.pub("_STAN.pub.c1.orders", PubMsg("me", "g1", "orders").to_bytes(), "_STAN.acks.1")
@@ -170,8 +185,9 @@ def test_nobody_and_silence() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit in ("_PUBLICATIONS", "_SUBSCRIPTIONS", "_DELIVERIES", "_CLIENTS"):
+    for limit in ("_PUBLICATIONS", "_SUBSCRIPTIONS", "_CLIENTS"):
         monkeypatch.setattr(streaming_session, limit, 2)
+    monkeypatch.setattr(delivery_times, "_DELIVERIES", 2)
     monkeypatch.setattr(candidates, "_INBOXES", 2)
     session, sizes = connected(), []
     for number in range(10, 30):
