@@ -44,7 +44,9 @@ class ObjectRecord(Record):
     name: Annotated[str | None, "name of the object"] = None
     nuid: Annotated[str | None, "id of the object's contents"] = None
     op: Annotated[
-        str, "operation: put, get, delete, link, info or watch (a list is a watch that was ended)"
+        str,
+        "operation: put, get, update (a new meta message for stored contents), delete, link, info or "
+        "watch (a list is a watch that was ended)",
     ]
     bytes: Annotated[
         int | None, "size of the chunks that were seen; of an info, the size in the meta message"
@@ -213,14 +215,17 @@ class Objects:
         if meta is None:
             row.anomalies = [why_unread(frame)]
             return row
-        self._remember(bucket, meta)
         link, nuid = member(member(meta, "options"), "link"), text(meta, "nuid")
+        is_known = (bucket, nuid) in self._metas
+        self._remember(bucket, meta)
         row.name, row.nuid = text(meta, "name") or row.name, nuid or None
         if meta.get("deleted") is True:
             row.op = "delete"
         elif link:
             row.op = "link"
             row.link = "/".join(filter(None, (text(link, "bucket"), text(link, "name"))))
+        elif is_known and ("put", bucket, nuid) not in self._transfers:
+            row.op, row.digest = "update", text(meta, "digest") or None
         else:
             transfer = self._transfers.pop(("put", bucket, nuid), None)
             transfer = transfer or _Transfer(row, _Digest())

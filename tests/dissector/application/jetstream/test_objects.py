@@ -85,6 +85,25 @@ def test_a_put_that_never_ends_or_is_refused() -> None:
     ]
 
 
+def test_a_new_meta_message_for_stored_contents_is_no_put() -> None:
+    """A client that renames an object looks up its meta message, and publishes it under the new name."""
+    session = ScriptedSession(JetStream())
+    session.pub("$JS.API.DIRECT.GET.OBJ_b.$O.b.M.cGxhbg==", b"", "_INBOX.1")
+    answer = session.frame("responder", "MSG", "_INBOX.1", meta(b"abcdef", 2), None, {})
+    answer.headers = {"Nats-Sequence": ["9"]}
+    session.say(answer)
+    session.pub("$O.b.M.bmV3", meta(b"abcdef", 2, name="new"))
+    put(session, meta(b"abc", 1, nuid="M"))
+    put(session, meta(b"abcdef", 2), b"abc", b"def")
+    names = ("op", "name", "nuid", "bytes", "chunks", "complete")
+    assert values(operations(session), *names) == [
+        ("info", "plan", "N", 6, 2, None),
+        ("update", "new", "N", None, None, None),
+        ("put", "plan", "M", 0, 0, False),  # its chunks were not captured
+        ("put", "plan", "N", 6, 2, True),
+    ]
+
+
 def test_a_get() -> None:
     session = ScriptedSession(JetStream())
     session.pub("$JS.API.DIRECT.GET.OBJ_b.$O.b.M.cGxhbg==", b"", "_INBOX.1")
