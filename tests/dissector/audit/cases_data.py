@@ -114,6 +114,12 @@ def stored(key: str, bucket: str = "config", op: str = "put") -> list[Step]:
     return [pub(f"$KV.{bucket}.{key}", b"x", "_INBOX.app.1", headers), msg("_INBOX.app.1", ack)]
 
 
+def looked_up(key: str, code: int) -> list[Step]:
+    """A read of a key that fails."""
+    answer = failed(code, 10008)
+    return call("STREAM.MSG.GET.KV_config", answer, last_by_subj=f"$KV.config.{key}")
+
+
 def deleted(number: int, apart: float) -> list[Conversation]:
     steps: list[Step] = []
     for each in range(number):
@@ -202,7 +208,7 @@ CASES: dict[str, tuple[Case, Case]] = {
     ),
     "secret-in-clear": (
         [session(stored("db.password"))],
-        [session(stored("db.host"))],
+        [session(stored("db.host"), looked_up("db.password", 404), looked_up("db.password", 503))],
     ),
     "secret-by-name": ([session(stored("API_KEY"))], [session(stored("tokens-per-second"))]),
     "mass-deletion-of-keys": (deleted(20, 1), deleted(19, 1) + deleted(40, 4)),

@@ -24,6 +24,7 @@ _SUBJECTS = "$KV."
 _STREAMS = "KV_"
 _CREATES = ("CONSUMER.CREATE", "CONSUMER.DURABLE.CREATE")
 _WATCHES = 4096
+_NOT_FOUND = 404
 _REMOVED = {"DEL": "delete", "PURGE": "purge"}
 _MARKERS = {"MaxAge": "purge", "Purge": "purge", "Remove": "delete"}
 
@@ -164,7 +165,7 @@ class KeyValue:
         row.key = _key(subject)
         row.expected_revision = number(call.request, "seq")
         if found is None:
-            row.found = False if row.code is not None else None
+            row.found = False if row.code == _NOT_FOUND else None
             return row
         removed = _REMOVED.get(found.headers.get("KV-Operation", ""))
         if removed is None and "KV-Operation" not in found.headers:

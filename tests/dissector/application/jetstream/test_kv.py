@@ -78,6 +78,18 @@ def test_direct_gets() -> None:
     ]
 
 
+@pytest.mark.parametrize("code, found", [(404, False), (408, None), (503, None)])
+def test_a_get_that_fails_does_not_say_that_the_key_has_no_value(
+    code: int, found: bool | None
+) -> None:
+    session = ScriptedSession(JetStream())
+    session.pub("$JS.API.DIRECT.GET.KV_b.$KV.b.k", b"", "_INBOX.1")
+    session.msg("_INBOX.1", status=code)
+    session.pub("$JS.API.STREAM.MSG.GET.KV_b", {"last_by_subj": "$KV.b.k"}, "_INBOX.1")
+    session.msg("_INBOX.1", {"type": TYPE, "error": {"code": code, "err_code": 10008}})
+    assert values(operations(session), "key", "found", "code") == [("k", found, code)] * 2
+
+
 def test_gets_in_json() -> None:
     session = ScriptedSession(JetStream())
     block = base64.b64encode(b"NATS/1.0\r\nKV-Operation: PURGE\r\n\r\n").decode()
