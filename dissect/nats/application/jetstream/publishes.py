@@ -46,6 +46,9 @@ _ASKS = frozenset(
         "KV-Operation",
     )
 )
+# Headers that servers add to messages that a stream has stored already: they send them on (republish, direct
+# gets).
+_STORED = frozenset(("Nats-Stream", "Nats-Sequence"))
 _READ = _ASKS | {"Nats-Batch-Sequence", "Nats-Batch-Commit"}
 _STORES = ("$KV.", "$O.")
 
@@ -113,9 +116,8 @@ class Publication:
         self.sender = frame.sender
         subject = frame.subject or ""
         headers: Headers = frame.headers or {}
-        self.is_expected = (
-            stored is not None or not _ASKS.isdisjoint(headers) or subject.startswith(_STORES)
-        )
+        asks = not _ASKS.isdisjoint(headers) and not _STORED <= headers.keys()
+        self.is_expected = stored is not None or asks or subject.startswith(_STORES)
         self.row = PublishRecord(
             session=frame.session,
             number=frame.number,

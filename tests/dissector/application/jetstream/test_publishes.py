@@ -74,3 +74,15 @@ def test_values_that_are_no_numbers_are_absent() -> None:
     session = ScriptedSession(JetStream())
     session.pub("o", b"", None, Nats_Msg_Id="x", Nats_Expected_Last_Sequence="many")
     assert values(publications(session), "expected_last_seq", "batch_commit") == [(None, None)]
+
+
+def test_what_a_stream_sends_on_between_servers_is_not_published_again() -> None:
+    """A stream that republishes keeps the headers of a message, and adds where it has stored it."""
+    session = ScriptedSession(JetStream(), "route")
+    session.link("originator", "orders", b"1", "_INBOX.1", Nats_Msg_Id="a")
+    session.link("responder", "copies", b"1", Nats_Msg_Id="a", Nats_Stream="S", Nats_Sequence="1")
+    session.link(
+        "originator", "b", b"1", "_INBOX.2", Nats_Msg_Id="a", Nats_Stream="S", Nats_Sequence="1"
+    )
+    session.link("responder", "_INBOX.2", {"stream": "T", "seq": 1})
+    assert sorted(values(publications(session), "number", "stream")) == [(1, None), (3, "T")]
