@@ -192,8 +192,9 @@ class TlsTransform:
         kind = head[0]
         if kind == _CHANGE_CIPHER_SPEC:
             self._consume(len(head) + len(payload))
-            if not self.handshake.is_13 and not self._is_encrypted:
-                self._is_encrypted, self._keys.sequence = True, 0
+            if not self.handshake.is_13:  # the first handshake, or a renegotiation
+                self._is_encrypted = True
+                self._keys.begin(self._keys.epoch)
         elif self._is_encrypted or kind == _APPLICATION_DATA:
             self._is_encrypted = True
             if self._key_logs.may_have_secrets:

@@ -64,11 +64,42 @@ def test_psk(tmp_path: Path, suite: str) -> None:
     assert flow.tls_cipher == suite
 
 
+def test_keys_that_a_renegotiation_has_changed(tmp_path: Path) -> None:
+    """Both sides shake hands again inside the connection (RFC 5246, 7.4.1.1), and get other keys."""
+    keys, capture = tmp_path / "keys", tmp_path / "psk.pcap"
+    suite = SUITES["TLS_PSK_WITH_AES_256_GCM_SHA384"].replace("@SECLEVEL=0:", "")
+    with ExitStack() as stack:
+        port = free_port()
+        listening = f"s_server -accept {port} -nocert -client_renegotiation -keylogfile {keys}"
+        server = stack.enter_context(openssl(listening, suite, "-no_ticket"))
+        wait(lambda: listens(port))
+        tap = stack.enter_context(Tap(port))
+        dialing = f"s_client -connect 127.0.0.1:{tap.port}"
+        client = stack.enter_context(openssl(dialing, suite, "-no_ticket"))
+        wait(lambda: has_secrets(keys))
+        send(server, INFO)
+        wait(lambda: line(client) == INFO)
+        send(client, CONNECT)
+        wait(lambda: line(server) == CONNECT)
+        send(client, b"R\n")
+        wait(lambda: keys.read_text().count("CLIENT_RANDOM ") == 2)
+        send(client, b"SUB orders.* 1\r\n")
+        wait(lambda: line(server) == b"SUB orders.* 1\r\n")
+        send(server, b"MSG orders.new 1 3\r\ntea\r\n")
+        wait(lambda: line(client) == b"tea\r\n")
+    tap.write(capture, 4222)
+    tables = "frames", "flows", "anomalies"
+    found = list(records([str(capture)], tables, Options(key_logs=[str(keys)])))
+    frames = [row for row in found if isinstance(row, FrameRecord)]
+    assert [row.op for row in frames] == ["INFO", "CONNECT", "SUB", "MSG"]
+    assert "tls_error" not in {getattr(row, "anomaly", None) for row in found}
+
+
 @contextmanager
-def openssl(command: str, suite: str) -> Iterator[subprocess.Popen[bytes]]:
+def openssl(command: str, suite: str, mode: str = "-quiet") -> Iterator[subprocess.Popen[bytes]]:
     program = shutil.which("openssl") or missing("openssl", "apt-get install openssl")
     process = subprocess.Popen(
-        [program, *command.split(), "-psk", KEY, "-quiet", *suite.split()],
+        [program, *command.split(), "-psk", KEY, mode, *suite.split()],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
