@@ -23,6 +23,8 @@ _RARE = (0x8864, 0x8847, 0x8848)
 _FIRST_ETHERTYPE = 0x600
 _NAMES = {0x0806: "arp", 0x88CC: "lldp", 0x888E: "eapol"}
 
+_FRAMING = b"\xff\x03"  # a PPP header may begin with it (RFC 1662)
+
 # Address families: IPv4, which has the same number on all systems; IPv6 on NetBSD and OpenBSD, FreeBSD,
 # macOS, and Linux.
 _FAMILIES = (2, 24, 28, 30, 10)
@@ -58,6 +60,13 @@ def _cisco(data: bytes) -> int | str:
     return _typed(data, 2, 4)
 
 
+def _ppp(data: bytes) -> int | str:
+    if data.startswith(_FRAMING):
+        return rare.find_ip_with_dpkt(rare.PPP, data)
+    found = rare.find_ip_with_dpkt(rare.PPP, _FRAMING + data)
+    return found if isinstance(found, str) else found - len(_FRAMING)
+
+
 def _raw(data: bytes) -> int | str:
     return 0
 
@@ -83,7 +92,9 @@ def _typed(data: bytes, type_at: int, ip_at: int, linktype: int | None = None) -
     if number in _IP:
         return ip_at
     if linktype is not None and (number in _RARE or number < _FIRST_ETHERTYPE):
-        return rare.find_ip_with_dpkt(linktype, data)
+        tags = ip_at - 2 - type_at  # left out, because dpkt misreads several
+        found = rare.find_ip_with_dpkt(linktype, data[:type_at] + data[type_at + tags :])
+        return found if isinstance(found, str) else found + tags
     return _NAMES.get(number, f"ethertype 0x{number:04x}")
 
 
@@ -99,7 +110,7 @@ class _Link(NamedTuple):
 _LINKS = {
     0: _Link("NULL", _loopback),
     ETHERNET: _Link("ETHERNET", _ethernet),
-    rare.PPP: _Link("PPP", partial(rare.find_ip_with_dpkt, rare.PPP)),
+    rare.PPP: _Link("PPP", _ppp),
     12: _Link("RAW", _raw),
     14: _Link("RAW", _raw),
     rare.PPP_SERIAL: _Link("PPP_HDLC", partial(rare.find_ip_with_dpkt, rare.PPP_SERIAL)),

@@ -18,6 +18,8 @@ from tests.support.pcapwriter import ETHERNET, ip, tcp
 from tests.support.tcp_conversation import ACK
 
 MACS = bytes.fromhex("020000000002 020000000001")
+QINQ = bytes.fromhex("88a80005 81000006")
+SNAP = b"\xaa\xaa\x03\0\0\0"
 BODY = tcp((1, 2), 3, 4, ACK, b"PING")
 FOUR = ip("10.0.0.1", "10.0.0.2", BODY)
 SIX = ip("fd00::1", "fd00::2", BODY)
@@ -28,23 +30,31 @@ SIX = ip("fd00::1", "fd00::2", BODY)
     [
         (9, b"\xff\x03\x00\x21", FOUR),
         (9, b"\xff\x03\x21", FOUR),
+        (9, b"\x00\x57", SIX),
         (50, b"\xff\x03\x00\x57", SIX),
         (51, b"\x11\x00\x00\x01\x00\x00\x00\x21", FOUR),
         (104, b"\x0f\x00\x08\x00", FOUR),
         (ETHERNET, MACS + b"\x88\x64\x11\x00\x00\x01\x00\x00\x00\x21", FOUR),
         (ETHERNET, MACS + b"\x81\x00\x00\x05\x88\x64\x11\x00\x00\x01\x00\x00\x00\x57", SIX),
+        (ETHERNET, MACS + QINQ + b"\x88\x64\x11\x00\x00\x01\x00\x00\x00\x57", SIX),
+        (ETHERNET, MACS + QINQ + b"\x88\x47" + struct.pack("!I", 6 << 12 | 0x100), FOUR),
+        (ETHERNET, MACS + QINQ + struct.pack("!H", 8 + len(FOUR)) + SNAP + b"\x08\x00", FOUR),
         (ETHERNET, MACS + b"\x88\x47" + struct.pack("!II", 5 << 12, 6 << 12 | 0x100), FOUR),
         (ETHERNET, MACS + b"\x88\x47" + struct.pack("!I", 6 << 12 | 0x100), SIX),
-        (ETHERNET, MACS + struct.pack("!H", 8 + len(FOUR)) + b"\xaa\xaa\x03\0\0\0\x08\x00", FOUR),
+        (ETHERNET, MACS + struct.pack("!H", 8 + len(FOUR)) + SNAP + b"\x08\x00", FOUR),
     ],
     ids=[
         "ppp",
         "ppp short",
+        "ppp without framing",
         "ppp ipv6",
         "pppoe alone",
         "cisco hdlc",
         "pppoe",
         "pppoe vlan",
+        "pppoe qinq",
+        "mpls qinq",
+        "snap qinq",
         "mpls",
         "mpls ipv6",
         "snap",
