@@ -3,7 +3,8 @@
 A pull asks for a batch. Its messages arrive under their own subjects at the subscription on its inbox;
 statuses arrive on the inbox itself (ADR-13, ADR-37; server/consumer.go). A full batch ends without a status,
 unless the pull has `max_bytes`. Servers serve the pulls of a consumer in order, so if several share an inbox,
-messages and statuses belong to the oldest open one.
+messages and statuses belong to the oldest open one; but a pull is refused at once, so a refusal belongs to
+the latest one.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ _SIDS = 65_536
 _INBOXES = 64  # open inboxes of a consumer that are compared with a wildcard subscription
 _IDLE_HEARTBEAT = 100
 _MOST_DIGITS = 9
+# Statuses with which a server refuses a pull at once (server/consumer.go: processNextMsgRequest).
+_REFUSALS = (400, 412)
+_REFUSAL_TEXTS = ("Requests Pending", "Exceeded ", "Consumer is push based", "Nats-Pin-Id mismatch")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -168,7 +172,8 @@ class Pulls:
         key = self._consumers.get(inbox)
         if key is None or frame.status is None:
             return
-        row = self._inboxes[key][inbox][0]
+        refuses = frame.status in _REFUSALS or (frame.status_text or "").startswith(_REFUSAL_TEXTS)
+        row = self._inboxes[key][inbox][-1 if refuses else 0]
         if frame.status == _IDLE_HEARTBEAT:
             row.heartbeats += 1
             return
@@ -176,7 +181,7 @@ class Pulls:
         row.end_text = frame.status_text
         row.pending_messages = decimal(header(frame, "Nats-Pending-Messages"))
         row.pending_bytes = decimal(header(frame, "Nats-Pending-Bytes"))
-        yield self._close(key, inbox)
+        yield self._close(key, inbox, refuses)
 
     def finish(self) -> Iterator[Record]:
         """Ends the session; yields the open pulls."""
@@ -207,10 +212,10 @@ class Pulls:
                 return inbox
         return None
 
-    def _close(self, key: _Key, inbox: str) -> PullRecord:
-        """Ends the oldest open pull of an inbox."""
+    def _close(self, key: _Key, inbox: str, latest: bool = False) -> PullRecord:
+        """Ends the oldest or the latest open pull of an inbox."""
         rows = self._inboxes[key][inbox]
-        row = rows.popleft()
+        row = rows.pop() if latest else rows.popleft()
         del self._open[row.number]
         if not rows:
             del self._inboxes[key][inbox]

@@ -56,6 +56,30 @@ def test_a_body_that_cannot_be_read() -> None:
     assert values(pulled(session), "batch", "anomalies") == [(1, [Anomaly.BAD_JSON.value])]
 
 
+@pytest.mark.parametrize(
+    "code, text, ended",
+    [
+        (409, "Exceeded MaxWaiting", "latest"),
+        (409, "Exceeded MaxRequestBatch of 5", "latest"),
+        (408, "Requests Pending", "latest"),
+        (400, "Bad Request - heartbeat value too large", "latest"),
+        (408, "Request Timeout", "oldest"),
+        (409, "Message Size Exceeds MaxBytes", "oldest"),
+        (409, "Leadership Change", "oldest"),
+    ],
+)
+def test_a_refusal_ends_the_pull_that_was_sent_last(code: int, text: str, ended: str) -> None:
+    session = ScriptedSession(JetStream())
+    session.sub("_INBOX.p")
+    session.pub(NEXT, {"batch": 5}, "_INBOX.p")
+    session.pub(NEXT, {"batch": 9}, "_INBOX.p")
+    session.msg("_INBOX.p", status=code, text=text)
+    session.msg("orders", b"", reply(1))
+    ends = [(str(code), 0), ("open", 1)]
+    ends = ends if ended == "oldest" else ends[::-1]
+    assert values(pulled(session), "end", "delivered") == ends
+
+
 def test_statuses() -> None:
     session = ScriptedSession(JetStream())
     session.sub("_INBOX.p")
