@@ -98,6 +98,7 @@ class _Transfer:
 
     row: ObjectRecord
     digest: _Digest
+    first_seq: int = 0
     last_seq: int = 0
 
     def add(self, frame: LayerFrame) -> None:
@@ -124,7 +125,8 @@ class Objects:
     """The object stores of one session."""
 
     def __init__(self) -> None:
-        self._transfers: dict[tuple[str, str, str], _Transfer] = {}  # op, bucket, nuid
+        # By op, bucket, nuid and, of a get, consumer.
+        self._transfers: dict[tuple[str, str, str, str], _Transfer] = {}
         self._metas: dict[tuple[str, str], Object] = {}  # bucket, nuid
         self._watches: dict[tuple[str, str], ObjectRecord] = {}  # stream, consumer
         self._early: dict[tuple[str, str], int] = {}
@@ -133,7 +135,7 @@ class Objects:
         """Adds a publication to a store; returns the row that its ack completes, and rows that end early."""
         bucket, part, rest = _parts(frame.subject or "")
         if part == "C" and rest:
-            transfer, given_up = self._transfer("put", bucket, rest, frame)
+            transfer, given_up = self._transfer("put", bucket, rest, "", frame)
             transfer.add(frame)
             return None, given_up
         return (self._meta(frame, bucket, rest), []) if part == "M" else (None, [])
@@ -153,15 +155,19 @@ class Objects:
             return
         if part != "C":
             return
-        transfer, given_up = self._transfer("get", bucket, rest, frame)
+        place = "get", bucket, rest, made.consumer
+        if place not in self._transfers:
+            self._continue(place, made.stream_seq)
+        transfer, given_up = self._transfer(*place, frame)
         yield from given_up
         if made.stream_seq <= transfer.last_seq:
             return  # the ordered consumer starts again
+        transfer.first_seq = transfer.first_seq or made.stream_seq
         transfer.last_seq = made.stream_seq
         transfer.add(frame)
         meta = self._metas.get((bucket, rest))
         if made.pending == 0 or (meta and transfer.row.chunks == number(meta, "chunks")):
-            del self._transfers["get", bucket, rest]
+            del self._transfers[place]
             if meta:
                 transfer.check(meta)
             yield transfer.row
@@ -183,7 +189,7 @@ class Objects:
 
     def finish(self) -> Iterator[Record]:
         """Ends the session; yields the incomplete rows."""
-        for (_, bucket, nuid), transfer in self._transfers.items():
+        for (_, bucket, nuid, _), transfer in self._transfers.items():
             meta = self._metas.get((bucket, nuid))
             if meta:
                 transfer.check(meta)
@@ -191,11 +197,19 @@ class Objects:
             yield transfer.row
         yield from self._watches.values()
 
+    def _continue(self, place: tuple[str, str, str, str], seq: int) -> None:
+        """Gives a consumer the transfer that it continues: an ordered consumer that starts again gets another
+        name. A consumer that begins with the first chunk belongs to another reader."""
+        for other, transfer in self._transfers.items():
+            if other[:3] == place[:3] and transfer.first_seq < seq:
+                self._transfers[place] = self._transfers.pop(other)
+                return
+
     def _transfer(
-        self, op: str, bucket: str, nuid: str, frame: LayerFrame
+        self, op: str, bucket: str, nuid: str, consumer: str, frame: LayerFrame
     ) -> tuple[_Transfer, list[Record]]:
         """The transfer of a chunk, and the row of the transfer that ends early to make room for it."""
-        key, given_up = (op, bucket, nuid), []
+        key, given_up = (op, bucket, nuid, consumer), []
         found = self._transfers.get(key)
         if found is None:
             if len(self._transfers) >= _TRANSFERS:
@@ -224,10 +238,10 @@ class Objects:
         elif link:
             row.op = "link"
             row.link = "/".join(filter(None, (text(link, "bucket"), text(link, "name"))))
-        elif is_known and ("put", bucket, nuid) not in self._transfers:
+        elif is_known and ("put", bucket, nuid, "") not in self._transfers:
             row.op, row.digest = "update", text(meta, "digest") or None
         else:
-            transfer = self._transfers.pop(("put", bucket, nuid), None)
+            transfer = self._transfers.pop(("put", bucket, nuid, ""), None)
             transfer = transfer or _Transfer(row, _Digest())
             transfer.check(meta)
             row = transfer.row

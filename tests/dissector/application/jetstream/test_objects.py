@@ -119,6 +119,21 @@ def test_a_get() -> None:
     ]
 
 
+def test_readers_at_the_same_time_get_rows_of_their_own() -> None:
+    """Between servers, many clients may read an object at once. The consumer Z goes on for Y."""
+    session = ScriptedSession(JetStream())
+    session.pub("$O.b.M.cGxhbg==", meta(b"abcdef", 3))
+    chunks = {7: b"ab", 8: b"cd", 9: b"ef"}
+    places = (("X", 7), ("Y", 7), ("X", 8), ("Y", 8), ("X", 9), ("Z", 8), ("Z", 9))
+    for consumer, seq in places:
+        session.msg("$O.b.C.N", chunks[seq], f"$JS.ACK.OBJ_b.{consumer}.1.{seq}.1.1.{9 - seq}")
+    names = ("op", "number", "chunks", "complete", "digest_ok")
+    assert values(operations(session), *names)[1:] == [
+        ("get", 2, 3, True, True),
+        ("get", 3, 3, True, True),
+    ]
+
+
 def test_a_get_whose_meta_message_was_not_captured() -> None:
     session = ScriptedSession(JetStream())
     session.msg("$O.b.C.N", b"abc", "$JS.ACK.OBJ_b.X.1.1.1.1.0")
