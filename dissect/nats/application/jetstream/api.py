@@ -90,7 +90,7 @@ class Call:
             number=frame.number,
             ts_ns=frame.ts_ns,
             kind=frame.kind,
-            account=frame.account,
+            account=_account(frame, asked.api),
             api=asked.api,
             domain=asked.domain or None,
             stream=asked.stream or None,
@@ -168,6 +168,15 @@ class Call:
         row.code, row.err_code, row.error = error_of(read)
         if row.stream is None:
             row.stream = text(read, "stream_name") or None
+
+
+def _account(frame: LayerFrame, api: str) -> str | None:
+    """The account whose streams a call concerns. Accounts import the API, except for direct gets, from the
+    system account, which frames between servers name; a header has the account that imports it, or `svc` if
+    that account exports it to the one that asks (nats-server: server/events.go, serviceAccount)."""
+    info = header(frame, "Nats-Request-Info") if frame.account and api != _DIRECT else None
+    read = read_object(info.encode("utf-8", "replace")) if info else None
+    return (read and (text(read, "svc") or text(read, "acc"))) or frame.account
 
 
 def _message_facts(frame: LayerFrame) -> Object:

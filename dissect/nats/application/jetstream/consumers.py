@@ -117,12 +117,16 @@ class _Consumer:
     last_seq: int | None = None
 
 
+_Key = tuple[str | None, str, str]  # account, stream and consumer
+
+
 class Consumers:
     """The consumers of one session."""
 
     def __init__(self) -> None:
-        self._consumers: dict[tuple[str, str], _Consumer] = {}
-        self._by_subject: dict[str, tuple[str, str]] = {}  # of push consumers: where they deliver
+        self._consumers: dict[_Key, _Consumer] = {}
+        # Push consumers by account and the subject to which they deliver.
+        self._by_subject: dict[tuple[str | None, str], _Key] = {}
 
     def call(self, call: Call, ts_ns: int) -> None:
         """Takes facts from a finished API call."""
@@ -194,18 +198,17 @@ class Consumers:
         if is_final and made.ack_latency_ns is not None:
             found.latencies.add(made.ack_latency_ns)
 
-    def heartbeat(self, subject: str) -> None:
+    def heartbeat(self, account: str | None, subject: str) -> None:
         """Counts an idle heartbeat or flow control request; `subject` is the consumer's deliver subject."""
-        key = self._by_subject.get(subject)
+        key = self._by_subject.get((account, subject))
         if key:
             self._consumers[key].row.heartbeats += 1
 
-    def flow_control(self, subject: str) -> None:
+    def flow_control(self, account: str | None, subject: str) -> None:
         """Counts an answer to a flow control request: `$JS.FC.STREAM.CONSUMER.ID`."""
         tokens = subject.split(".")
-        found = self._consumers.get((tokens[-3], tokens[-2])) if len(tokens) in (5, 7) else None
-        if found:
-            found.row.flow_controls += 1
+        if len(tokens) in (5, 7) and (account, tokens[-3], tokens[-2]) in self._consumers:
+            self._consumers[account, tokens[-3], tokens[-2]].row.flow_controls += 1
 
     def finish(self) -> Iterator[Record]:
         """The rows."""
@@ -226,7 +229,8 @@ class Consumers:
                 self._describe(found.row, item)
 
     def _consumer(self, made: Named, stream: str, name: str, ts_ns: int) -> _Consumer | None:
-        found = self._consumers.get((stream, name))
+        key = made.account, stream, name
+        found = self._consumers.get(key)
         if found is None:
             if len(self._consumers) >= _CONSUMERS:
                 return None
@@ -240,7 +244,7 @@ class Consumers:
                 stream=stream,
                 consumer=name,
             )
-            found = self._consumers[stream, name] = _Consumer(row)
+            found = self._consumers[key] = _Consumer(row)
         row = found.row
         if made.number < row.number:
             row.number, row.ts_ns = made.number, made.ts_ns
@@ -270,4 +274,5 @@ class Consumers:
         if (paused := flag(info, "paused")) or row.paused is not None:
             row.paused = bool(paused)
         if row.deliver_subject:
-            self._by_subject[row.deliver_subject] = row.stream, row.consumer
+            place = row.account, row.deliver_subject
+            self._by_subject[place] = row.account, row.stream, row.consumer

@@ -96,7 +96,7 @@ class JetStream:
             return self._close(answered, frame.ts_ns)
         if frame.status is not None:
             if frame.status == _HEARTBEAT:
-                self._consumers.heartbeat(subject)
+                self._consumers.heartbeat(frame.account, subject)
             return self._pulls.status(frame)
         if subject.startswith(ADVISORY):
             return (advisory(frame)[0],)
@@ -108,7 +108,7 @@ class JetStream:
         if subject.startswith(ACK):
             return self._acknowledged(frame)
         if subject.startswith(_FLOW_CONTROL):
-            self._consumers.flow_control(subject)
+            self._consumers.flow_control(frame.account, subject)
             return ()
         asked = api_subject(subject)
         if asked and asked.api == NEXT:

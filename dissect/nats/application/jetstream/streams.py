@@ -85,7 +85,7 @@ class Streams:
     """The streams of one session."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, StreamRecord] = {}
+        self._rows: dict[tuple[str | None, str], StreamRecord] = {}  # by account and name
 
     def call(self, call: Call, ts_ns: int) -> None:
         """Takes facts from a finished API call."""
@@ -156,11 +156,12 @@ class Streams:
                 _describe(row, item)
 
     def _row(self, made: Named, stream: str, ts_ns: int) -> StreamRecord | None:
-        row = self._rows.get(stream)
+        key = made.account, stream
+        row = self._rows.get(key)
         if row is None:
             if len(self._rows) >= _STREAMS:
                 return None
-            row = self._rows[stream] = StreamRecord(
+            row = self._rows[key] = StreamRecord(
                 session=made.session,
                 number=made.number,
                 ts_ns=made.ts_ns,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from dissect.nats.application.jetstream.api import ApiRecord
 from dissect.nats.application.jetstream.layer import JetStream
 from dissect.nats.schema.anomalies import Anomaly
@@ -93,6 +95,32 @@ def test_between_servers_a_call_goes_either_way() -> None:
     session.link("originator", "_R_.x.y", {"type": f"{TYPE}account_info_response"})
     (row,) = calls(session)
     assert values([row], "api", "account", "kind", "latency_ns") == [("INFO", "A", "route", MS)]
+
+
+@pytest.mark.parametrize(
+    "info, account",
+    [
+        ('{"acc":"A","rtt":1,"server":"n1"}', "A"),
+        ('{"acc":"A","svc":"B"}', "B"),
+        ('{"acc":7}', "$SYS"),
+        ("{", "$SYS"),
+        (None, "$SYS"),
+    ],
+)
+def test_between_servers_a_call_concerns_the_account_that_asks(
+    info: str | None, account: str
+) -> None:
+    session = ScriptedSession(JetStream(), "route")
+    headers = {"Nats_Request_Info": info} if info else {}
+    for api in ("STREAM.INFO", "DIRECT.GET"):
+        reply = f"_R_.{api}"
+        frame = session.frame("originator", "RMSG", f"$JS.API.{api}.S", b"{}", reply, headers)
+        frame.account = "$SYS"
+        session.say(frame)
+    assert values(calls(session), "api", "account") == [
+        ("STREAM.INFO", account),
+        ("DIRECT.GET", "$SYS"),
+    ]
 
 
 def test_the_reason_in_an_advisory_shows_no_password() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dissect.nats.application.jetstream import streams
+from dissect.nats.application.jetstream.consumers import ConsumerRecord
 from dissect.nats.application.jetstream.layer import JetStream
 from dissect.nats.application.jetstream.streams import StreamRecord
 from dissect.nats.schema.records import Record
@@ -96,3 +97,22 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         call(session, f"STREAM.INFO.S{number}", {"config": {"subjects": ["x"] * 1000}})
     rows = rows_of(session)
     assert len(rows) == 2 and len(getattr(rows[0], "subjects")) == 256
+
+
+def test_accounts_between_servers_have_streams_and_consumers_of_their_own() -> None:
+    session = ScriptedSession(JetStream(), "route")
+    for account, number in (("A", 1), ("B", 2)):
+        reply, ack = f"_INBOX.{account}", {"stream": "S", "seq": number}
+        frames = [
+            session.frame("originator", "RMSG", "orders", b"abc", reply, {}),
+            session.frame("responder", "RMSG", reply, ack, None, {}),
+            session.frame("responder", "RMSG", "_INBOX.p", b"", "$JS.ACK.S.C.1.1.1.0.7", {}),
+            session.frame("originator", "RMSG", "$JS.FC.S.C.abcd", b"", None, {}),
+        ]
+        for frame in frames:
+            frame.account = account
+            session.say(frame)
+    names = ("account", "stream", "publishes", "last_seq", "deliveries")
+    assert values(rows_of(session), *names) == [("A", "S", 1, 1, 1), ("B", "S", 1, 2, 1)]
+    names = ("account", "consumer", "deliveries", "flow_controls")
+    assert values(session.of(ConsumerRecord), *names) == [("A", "C", 1, 1), ("B", "C", 1, 1)]
