@@ -99,6 +99,7 @@ class _Instance:
     """An instance of a service."""
 
     service: str
+    account: str | None = None
     version: str = ""
     endpoints: dict[str, _Endpoint] = field(default_factory=dict)
 
@@ -161,7 +162,8 @@ class Services:
         self._own: dict[str, None] = {}  # ids of instances on this connection
         self._sids: dict[str, _Traffic] = {}  # of their endpoints, by sid
         self._served: dict[tuple[str, str], _Traffic] = {}
-        self._asked: OrderedDict[str, _Traffic] = OrderedDict()  # most recently used last
+        # By account and subject, the most recently used last.
+        self._asked: OrderedDict[tuple[str | None, str], _Traffic] = OrderedDict()
         self._has_forgotten = False
         # By requesting side and reply subject: a client may call a service on its own connection.
         self._open: dict[str, OrderedDict[str, _Open]] = {side: OrderedDict() for side in OTHER}
@@ -190,8 +192,8 @@ class Services:
             self._describe(traffic.row)
             yield self._done(traffic)
         described = _Described(self._instances)
-        for subject, traffic in self._asked.items():
-            known = described.by(subject)
+        for (account, subject), traffic in self._asked.items():
+            known = [each for each in described.by(subject) if each.instance.account == account]
             if known or traffic.row.last_error or traffic.row.last_error_code:
                 yield self._done(self._named(traffic, known))
 
@@ -238,13 +240,14 @@ class Services:
     def _traffic(self, frame: LayerFrame) -> _Traffic:
         """The traffic on a subject to which this connection sends requests."""
         subject = frame.subject or ""
-        found = self._asked.get(subject)
+        key = frame.account, subject
+        found = self._asked.get(key)
         if found is None:
-            if not self._has_room(self._asked, subject, _SUBJECTS):
+            if not self._has_room(self._asked, key, _SUBJECTS):
                 self._asked.popitem(last=False)
-            found = self._asked[subject] = _Traffic(self._row(frame, subject, "client"))
+            found = self._asked[key] = _Traffic(self._row(frame, subject, "client"))
         else:
-            self._asked.move_to_end(subject)
+            self._asked.move_to_end(key)
         return found
 
     def _has_room(self, kept: Mapping[_Key, object], key: _Key, limit: int) -> bool:
@@ -281,7 +284,7 @@ class Services:
         name, key = text(read, "name"), text(read, "id")
         if not name or not self._has_room(self._instances, key, _INSTANCES):
             return
-        instance = self._instances.setdefault(key, _Instance(name))
+        instance = self._instances.setdefault(key, _Instance(name, frame.account))
         instance.service = name
         instance.version = text(read, "version") or instance.version
         listed = read.get("endpoints")

@@ -127,6 +127,25 @@ def test_services_that_disagree_and_errors_without_a_description() -> None:
     ]
 
 
+def test_accounts_between_servers_have_services_of_their_own() -> None:
+    session = ScriptedSession(Services(), "route")
+    for account, asked, answer in (
+        ("A", "$SRV.INFO", info("ID", "add")),
+        ("A", "add", {"sum": 3}),
+        ("B", "add", {"sum": 4}),
+        ("B", "$SRV.INFO", info("OTHER", "add", name="billing")),
+    ):
+        question = session.frame("originator", "RMSG", asked, b"12", "_INBOX.a", {})
+        reply = session.frame("responder", "RMSG", "_INBOX.a", answer, None, {})
+        for frame in (question, reply):
+            frame.account = account
+            session.say(frame)
+    assert values(rows_of(session), "account", "service", "requests", "instances") == [
+        ("A", "calc", 1, 1),
+        ("B", "billing", 1, 1),
+    ]
+
+
 def test_a_subscription_that_ends_serves_no_more() -> None:
     session = ScriptedSession(Services())
     served(session, "add")
