@@ -16,6 +16,7 @@ from ...schema.declaration import LayerFrame
 from ..jetstream.subjects import AckSubject, ack_subject
 
 _CHANGED = frozenset({"Nats-Trace-Hop", "Nats-Request-Info", "Nats-Trace-Dest"})
+_KEPT = _CHANGED | {"Nats-Msg-Id"}
 _GATEWAY = "_GR_."
 _GATEWAY_LENGTH = 19
 _DIGEST = 16
@@ -27,7 +28,9 @@ Line = tuple[str, str, str]
 class Hop(NamedTuple):
     """One frame that carries a message. `content` is the digest of headers and payload or, without both, of
     the subject; `size` counts the bytes of headers and payload. `reply` is None for a delivery of JetStream,
-    which `place` (stream, sequence) identifies instead. `tap` is the capture that has the frame."""
+    which `place` (stream, sequence) identifies instead. `tap` is the capture that has the frame. `is_changed`
+    is true if JetStream may show other contents for the message: a part was not captured, or headers ask for
+    changes."""
 
     ts_ns: int
     session: str
@@ -44,6 +47,7 @@ class Hop(NamedTuple):
     place: tuple[str, int] | None
     attempt: int
     tap: str
+    is_changed: bool = False
 
     @property
     def side(self) -> Side:
@@ -86,7 +90,14 @@ def hop_of(frame: LayerFrame) -> Hop:
         (ack_reply.stream, ack_reply.stream_seq) if ack_reply else None,
         ack_reply.delivered if ack_reply else 1,
         frame.capture,
+        frame.captured_bytes is not None or _changes(frame),
     )
+
+
+def _changes(frame: LayerFrame) -> bool:
+    """Whether headers tell a stream what to do with a message, or tell what it has done. It may then store or
+    deliver other headers (`Nats-TTL`) or contents (`Nats-Incr`, `Nats-Msg-Size`)."""
+    return any(name.startswith("Nats-") and name not in _KEPT for name in frame.headers or ())
 
 
 def _content(frame: LayerFrame, subject: str) -> tuple[int, bytes]:

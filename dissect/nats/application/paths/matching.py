@@ -71,7 +71,8 @@ def match_asks(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
 
 def match_stored(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
     """PLACES: matches deliveries to the one publication that was stored there. Several accounts or systems
-    may have a stream of that name: then the place is ambiguous, and content has to decide."""
+    may have a stream of that name: then the place is ambiguous, and content has to decide; so it has if the
+    only publication that was captured has other contents."""
     evidence = Evidence(facts)
     for group in groups:
         items, is_all = first_items(group)
@@ -81,7 +82,7 @@ def match_stored(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
         for hop in chain(hops, map(hop_in, group)):
             if hop.is_publication:
                 continue
-            if len(claims) == 1 and is_all and _may_be(claims[0], hop):
+            if len(claims) == 1 and is_all and _may_be(claims[0], hop) and _agree(claims[0], hop):
                 matches.append(Match(hop, "unique"))
             elif hop.attempt == 1:
                 yield hop_item(CONTENTS, hop.content, hop)
@@ -94,6 +95,13 @@ def match_stored(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
 def _may_be(publication: Hop, hop: Hop) -> bool:
     """Whether time allows the hop: by the clock of one capture, no hop comes before its publication."""
     return publication.tap != hop.tap or hop.ts_ns >= publication.ts_ns
+
+
+def _agree(publication: Hop, hop: Hop) -> bool:
+    """Whether a delivery of JetStream may have the contents of a publication."""
+    if publication.is_changed or hop.is_changed or not (publication.size or hop.size):
+        return True
+    return publication.content == hop.content
 
 
 @dataclass(slots=True)

@@ -41,6 +41,15 @@ def test_a_payload_that_is_cut_equals_nothing() -> None:
     assert hop_of(cut).content != hop_of(session.msg("a", b"x\0")).content
 
 
+def test_contents_that_jetstream_may_change() -> None:
+    session = ScriptedSession(Nothing())
+    cut = session.frame("responder", "MSG", "a", b"x\0", None, {})
+    cut.captured_bytes = 1
+    changed = [cut, session.pub("a", b"x", Nats_TTL="5s"), session.msg("a", Nats_Msg_Size="1")]
+    kept = [session.pub("a", b"x", X="1"), session.pub("a", b"x", Nats_Msg_Id="1")]
+    assert [hop_of(frame).is_changed for frame in (*changed, *kept)] == [True] * 3 + [False] * 2
+
+
 def test_without_payload_and_headers_the_subject_is_the_content() -> None:
     session = ScriptedSession(Nothing())
     here, there = hop_of(session.pub("a")), hop_of(session.link("originator", "a"))

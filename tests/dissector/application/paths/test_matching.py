@@ -96,6 +96,15 @@ def test_accounts_are_not_mixed() -> None:
     assert matched([hop(1, "p"), hop(2, "p")], hops) == {1: [], 2: []}
 
 
+def test_another_tenants_stream_of_the_same_name_stores_other_messages() -> None:
+    """The publication of what is delivered was not captured, and another account has a stream S, too."""
+    (ours,) = [hop(1, "p", "ours")]
+    theirs = hop(5, "r", "theirs", place=("S", 1))
+    assert matched([ours], [theirs], {("S", 1): ours}) == {1: []}
+    changed = theirs._replace(is_changed=True)  # as by a consumer that delivers only headers
+    assert matched([ours], [changed], {("S", 1): ours}) == {1: [(5, "unique")]}
+
+
 def test_a_stored_message_is_known_by_its_place() -> None:
     ours = [hop(1, "p", reply="_INBOX.1"), hop(2, "p", reply="_INBOX.2")]
     hops = [hop(5, "r", place=("S", 2)), hop(6, "r", place=("S", 2), attempt=2)]
