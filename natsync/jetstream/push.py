@@ -125,6 +125,7 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
         except Outage as outage:
             self._away = outage.error is not None
             self._silence = Silence()
+            self._answered = ""  # the answer may be lost with the connection
             if outage.error:
                 report(outage.error, self._on_error)
             return None

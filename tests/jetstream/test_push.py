@@ -200,3 +200,26 @@ def test_consumers_that_cannot_be(js: JetStream, stream_name: str) -> None:
         js.push_consumer(stream_name, "pull")
     with pytest.raises(OptionError, match="flow control"):
         pushed(js, stream_name, deliver_group="workers", idle_heartbeat=1.0)
+
+
+def test_a_flow_control_answer_that_is_lost_is_sent_again(
+    js: JetStream, js_server: NatsServer, stream_name: str
+) -> None:
+    """The server repeats its request until it is answered, also on another connection."""
+    filled(js, stream_name, 0)
+    for _ in range(64):
+        js.api.core.publish(f"{stream_name}.0", bytes(100_000))
+    js.api.core.flush()
+    pushed(js, stream_name, flow_control=True, idle_heartbeat=0.1, ack_policy="none")
+    with Proxy(js_server.host, js_server.port) as proxy, natsync.connect(proxy.url) as nc:
+        with nc.jetstream().push_consumer(stream_name, "c").messages(on_error=Errors()) as messages:
+            found = [messages.next(TIMEOUT)]
+            proxy.link(0).to_server.swallow()
+            with pytest.raises(NextMsgTimeoutError):
+                while True:
+                    found.append(messages.next(0.5))
+            assert len(found) < 64
+            proxy.cut()
+            while len(found) < 64:
+                found.append(messages.next(TIMEOUT))
+    assert [msg.metadata.stream_seq for msg in found] == list(range(1, 65))
