@@ -19,7 +19,7 @@ from types import TracebackType
 from .._checks import check_call, check_text
 from .._engine.waiter import Event
 from ..core import Core
-from ..errors import DrainTimeoutError, Error, PermissionsViolationError
+from ..errors import DrainTimeoutError, Error, MaxControlLineError, ServerError
 from ..message import Msg
 from ..options import PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT, wait_time
 from ..subscription import Subscription
@@ -293,7 +293,7 @@ class Service(Group):
         look complete with an endpoint missing."""
         if self._stopping:
             return
-        if isinstance(error, PermissionsViolationError):
+        if isinstance(error, (ServerError, MaxControlLineError)):
             # Not on the callback thread, for which a handler may be waiting.
             self._executor.submit(self.stop, error)
         elif self._begin_to_stop():

@@ -297,6 +297,22 @@ def test_it_stops_when_the_server_refuses_to_let_it_be_discovered(
         assert service.wait(5)
 
 
+def test_it_stops_when_an_endpoint_is_one_subscription_too_many(start_server: StartServer) -> None:
+    """Whole: the endpoints within the limit do not go on without it."""
+    server = start_server("max_subscriptions: 10")  # nine of them on $SRV
+    ended: SimpleQueue[natsync.Error | None] = SimpleQueue()
+    with natsync.connect(server.url) as nc, natsync.connect(server.url) as other:
+        service = add_service(nc, "half", "1.0.0", on_stop=ended.put)
+        service.add_endpoint("fine", echo)
+        refused = service.add_endpoint("excess", echo)
+        error = ended.get(timeout=5)
+        assert isinstance(error, natsync.ServerError) and "subscriptions exceeded" in error.text
+        assert refused.stats().last_error == str(error) and service.stopped
+        with pytest.raises(natsync.NoRespondersError):
+            other.request("fine", timeout=5)
+        assert ServiceClient(other).ping() == []
+
+
 def test_several_services_share_a_connection_and_survive_a_reconnect(nc: natsync.Client) -> None:
     one, two = add_service(nc, "one", "1.0.0"), add_service(nc, "two", "2.0.0")
     one.add_endpoint("a", echo)
