@@ -314,7 +314,7 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
         self._expected = 1
         self._open.forget()
         self._inbox = PullInbox(made.source, shared=False)
-        if self._stopping.is_set:  # another thread has stopped the reader meanwhile
+        if self._stopping.is_set or self._draining:  # by another thread, meanwhile
             self._close()
             return
         self._ask()

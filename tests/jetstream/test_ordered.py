@@ -236,3 +236,14 @@ def test_a_gap_while_it_is_drained_ends_it(js: JetStream, stream_name: str) -> N
         messages.drain()
         messages.restart()
         assert numbers(messages) == []
+
+
+def test_a_drain_between_two_consumers_ends_it(js: JetStream, stream_name: str) -> None:
+    filled(js, stream_name, 3)
+    with js.ordered_consumer(stream_name).messages() as messages:
+        assert numbers(messages, 1) == [0]
+        for _ in range(3):  # the pause before the next consumer grows to half a second
+            messages.restart()
+        reading = Background(lambda: numbers(messages))
+        with later(0.1, messages.drain):
+            assert reading.result() == []
