@@ -64,7 +64,8 @@ class Liveness:
                 msg = self._inbox.next_msg(max(0.0, due - monotonic()) if pings else None)
                 lost = self._receive(msg)
             except NextMsgTimeoutError:
-                due += subjects.ping_interval
+                # From now: a process that was suspended must not send all missed pings at once.
+                due = monotonic() + subjects.ping_interval
                 lost = self._ping(subjects.ping_requests, ping, subjects.ping_max_out)
             except Error as error:  # closed by `close` or with the NATS connection, or refused
                 lost = str(error)

@@ -13,6 +13,7 @@ import pytest
 import natsync
 from natsync import streaming
 from natsync.protocol import streaming as stan
+from natsync.streaming import liveness
 
 from tests.support.fake_streaming import SUBJECTS, FakeStreaming
 from tests.support.servers import NatsServer
@@ -109,3 +110,17 @@ def test_closing_waits_for_the_callback_up_to_its_timeout(
     assert monotonic() - started < 5
     go.set()
     sc.close()
+
+
+def test_a_process_that_was_suspended_gives_its_pings_time(
+    fake: FakeStreaming, server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not make up for those that it has missed."""
+    suspended = 0.0
+    monkeypatch.setattr(liveness, "monotonic", lambda: monotonic() + suspended)
+    lost: SimpleQueue[streaming.ConnectionLostError] = SimpleQueue()
+    with streaming.connect("fake", "me", servers=server.url, on_connection_lost=lost.put) as sc:
+        suspended = 60.0
+        fake.wait_request("fake.ping")
+        fake.wait_request("fake.ping")
+        assert not sc.closed and lost.empty()
