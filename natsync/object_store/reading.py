@@ -74,13 +74,18 @@ class ObjectReader(io.RawIOBase):
         return b"".join([rest, *self.chunks()])
 
     def _next_chunk(self) -> bytes:
-        """The next chunk; empty at the end of the content."""
+        """The next chunk that is not empty; empty at the end of the content."""
         if self.closed:
             raise ValueError("read of a closed object")
         if self._failure:  # so that a later read does not report the end either
             raise fresh(self._failure)
-        if self._done:
-            return b""
+        chunk = b""
+        while not (chunk or self._done):
+            chunk = self._take_chunk()
+        return chunk
+
+    def _take_chunk(self) -> bytes:
+        """The next chunk, which may be empty, also before the end of the content."""
         info = self.info
         if self._messages is None or self._chunks == 0 and self._messages.num_pending == 0:
             self._finish()

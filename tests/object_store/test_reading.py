@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from dataclasses import replace
+from hashlib import sha256
 
 import pytest
 
@@ -19,6 +20,7 @@ from natsync.object_store import (
     ObjectStore,
     TruncatedObjectError,
 )
+from natsync.object_store.info import digest_of
 from natsync.object_store.naming import chunk_subject, meta_subject
 
 from tests.jetstream.streams import until_no_consumer
@@ -152,6 +154,17 @@ def test_a_wrong_description_is_reported(
 def test_without_a_digest_the_size_is_checked(js: JetStream, filled: ObjectStore) -> None:
     describe(js, filled, digest="")
     assert filled.get_bytes("o") == DATA
+
+
+def test_an_empty_chunk_is_not_the_end(js: JetStream, filled: ObjectStore) -> None:
+    for chunk in (b"", b"tail"):
+        js.publish(chunk_subject(filled.store, filled.info("o").nuid), chunk)
+    whole = DATA + b"tail"
+    digest = digest_of(sha256(whole).digest())
+    describe(js, filled, chunks=13, size=len(whole), digest=digest)
+    assert filled.get_bytes("o") == whole
+    with filled.get("o") as reader:
+        assert b"".join(iter(lambda: reader.read(900), b"")) == whole
 
 
 def test_closing_in_the_middle_leaves_no_consumer(js: JetStream, filled: ObjectStore) -> None:
