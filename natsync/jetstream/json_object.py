@@ -22,6 +22,8 @@ __all__ = ["JSONObject", "check_time", "format_time", "parse_time", "since"]
 _T = TypeVar("_T")
 _O = TypeVar("_O", bound="JSONObject")
 _NANOSECONDS = 10**9
+_LONGEST = 2**63 - 1
+"""The longest time of a server, in nanoseconds: that until any time more than 292 years ahead."""
 
 
 def since(version: str, default: _T) -> _T:
@@ -196,20 +198,20 @@ def _check_seconds(name: str, value: object) -> object:
         raise TypeError(f"{name} must be a number of seconds: use timedelta.total_seconds()")
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
-    if not abs(value) < 2**63 / _NANOSECONDS:  # also refuses NaN
+    if not abs(value) <= _LONGEST / _NANOSECONDS:  # also refuses NaN
         raise ValueError(f"{name} must be a number of seconds below 292 years, not {value}")
     return float(value)
 
 
 def _seconds(value: object, subject: str) -> float:
-    if not isinstance(value, int) or isinstance(value, bool):
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _LONGEST:
         raise ValueError
     return value / _NANOSECONDS
 
 
 def _to_nanoseconds(value: object, complete: bool) -> int:
     assert isinstance(value, float)
-    return round(value * _NANOSECONDS)
+    return max(-_LONGEST, min(round(value * _NANOSECONDS), _LONGEST))
 
 
 def check_time(name: str, value: object) -> datetime:

@@ -73,6 +73,15 @@ def test_a_consumer_is_paused_and_resumed(stream: Stream) -> None:
         stream.pause_consumer("c", datetime.now())
 
 
+def test_a_consumer_is_paused_for_ever(stream: Stream) -> None:
+    consumer = stream.create_consumer(ConsumerConfig(durable_name="c"))
+    until = datetime.max.replace(tzinfo=timezone.utc)
+    paused = stream.pause_consumer("c", until)
+    assert paused.paused and paused.pause_until == until and paused.pause_remaining > 9e9
+    assert paused.to_json()["pause_remaining"] == 2**63 - 1
+    assert consumer.info().pause_remaining > 9e9
+
+
 def test_a_consumer_is_reset(stream: Stream, js_client: natsync.Client) -> None:
     for number in range(5):
         js_client.request(f"{stream.name}.{number}")
