@@ -86,11 +86,16 @@ class Watch(BlockingIterator[_T | None]):
         Raises NextMsgTimeoutError; MessagesClosedError after `stop`; ConnectionClosedError;
         StreamNotFoundError if the watched bucket or store is deleted.
         """
+        until = monotonic() + wait_time(timeout)
         while self._marked or self._initial > 0:
-            if self._marked:
-                msg: JetStreamMsg | None = self._messages.next(timeout)
-            else:
-                msg = next_if_any(self._api, self._stream, self._messages, timeout)
+            left = max(0.0, until - monotonic())  # less after messages that were skipped
+            try:
+                if self._marked:
+                    msg: JetStreamMsg | None = self._messages.next(left)
+                else:
+                    msg = next_if_any(self._api, self._stream, self._messages, left)
+            except NextMsgTimeoutError:
+                raise NextMsgTimeoutError(self._stream, timeout or 0.0) from None
             if msg is None:
                 break
             origin = msg.metadata

@@ -77,10 +77,12 @@ class Sent:
     def __init__(self, *sent: tuple[int, int]) -> None:
         self._sent = list(sent)
         self.consumer_seq = 0
+        self.timeouts: list[float] = []
 
-    def next(self, timeout: float | None) -> JetStreamMsg:
+    def next(self, timeout: float) -> JetStreamMsg:
+        self.timeouts.append(timeout)
         if not self._sent:
-            raise natsync.NextMsgTimeoutError("c", timeout or 0.0)
+            raise natsync.NextMsgTimeoutError("c", timeout)
         sequence, pending = self._sent.pop(0)
         self.consumer_seq += 1
         reply = f"$JS.ACK.S.c.1.{sequence}.{self.consumer_seq}.1700000000123456789.{pending}"
@@ -104,3 +106,13 @@ def test_those_that_replace_others_while_it_reads_belong_to_the_beginning(
     monkeypatch.setattr("natsync.jetstream.watching.consumer_info", info)
     texts = Texts(js.api, "S", cast(OrderedMessages, Sent(*sent)), updates_only=False)
     assert list(texts.initial(5)) == ["1 x", "5 x", "6 x"]
+
+
+def test_a_timeout_includes_the_messages_that_are_skipped(js: JetStream) -> None:
+    sent = Sent((1, 0), (1, 0), (1, 0))
+    texts = Texts(js.api, "S", cast(OrderedMessages, sent), updates_only=True)
+    assert [texts.next(5), texts.next(5)] == [None, "1 x"]
+    with pytest.raises(natsync.NextMsgTimeoutError, match="within 5 s"):
+        texts.next(5)
+    _, first, second, third = sent.timeouts
+    assert 5 >= first > second > third
