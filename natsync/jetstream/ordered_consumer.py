@@ -14,7 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, TypedDict
 
 from .._checks import check_call, check_count, check_options, check_seconds
-from ..errors import NextMsgTimeoutError, OptionError, PermissionsViolationError
+from ..errors import Error, NextMsgTimeoutError, OptionError, PermissionsViolationError
 from .api import API, TIMEOUT, Timeout
 from .configs import ConsumerConfig, DeliverPolicy
 from .consumer import pull_source
@@ -131,7 +131,8 @@ class OrderedConsumer:
     def fetch(self, batch: int = 1, *, timeout: Timeout = TIMEOUT) -> MessageBatch:
         """Returns up to `batch` messages: at once when it has them, else those that arrive within
         `timeout` seconds, which may be none. A timeout of None waits until there is at least one
-        message."""
+        message. An error that ends it early is raised if there are none; otherwise it is the
+        `error` of the result."""
         check_count(batch=batch)
         if batch < 1:
             raise OptionError("batch", "must be at least 1")
@@ -145,6 +146,10 @@ class OrderedConsumer:
                 found.append(reader.next(max(0.0, until - monotonic())))
         except NextMsgTimeoutError:
             pass
+        except Error as error:
+            if not found:
+                raise
+            found.error = error  # the messages were taken, and no reader gets them again
         return found
 
     def next(self, timeout: Timeout = TIMEOUT) -> JetStreamMsg:

@@ -18,6 +18,7 @@ from natsync.jetstream import (
     OrderedConsumer,
     OrderedMessages,
     StreamConfig,
+    StreamNotFoundError,
     StreamReplacedError,
 )
 from natsync.jetstream.configs import DeliverPolicy
@@ -31,9 +32,11 @@ from tests.jetstream.streams import (
     publish,
     until_no_consumer,
 )
+from tests.support.fake_server import Background
 from tests.support.jetstream import JETSTREAM
 from tests.support.proxy import Proxy
 from tests.support.servers import NatsServer, StartServer
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 
@@ -62,6 +65,20 @@ def test_fetch_takes_what_comes_in_time(js: JetStream, stream_name: str) -> None
             assert numbers(ordered.fetch(5, timeout=None)) == [2]
         with pytest.raises(OptionError):
             ordered.fetch(0)
+
+
+def test_a_fetch_keeps_what_it_has_taken(js: JetStream, stream_name: str) -> None:
+    """No reader gets these messages again."""
+    filled(js, stream_name, 3)
+    with js.ordered_consumer(stream_name) as ordered:
+        reader = ordered.messages(on_error=lambda error: None)
+        fetching = Background(lambda: ordered.fetch(5, timeout=TIMEOUT))
+        eventually(lambda: reader.last_seq == 3)
+        js.delete_stream(stream_name)
+        found = fetching.result()
+        assert numbers(found) == [0, 1, 2] and isinstance(found.error, StreamNotFoundError)
+        with pytest.raises(StreamNotFoundError):
+            ordered.fetch(5)
 
 
 @pytest.mark.parametrize(
