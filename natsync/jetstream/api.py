@@ -131,7 +131,7 @@ class API:
             for item in page:
                 yield read(item, self.subject(call))
             missing = response.get("missing")  # streams and consumers without a leader
-            step = len(page) + (len(missing) if isinstance(missing, list) else 0)
+            step = len(page) + (_count_unlisted(missing, page) if isinstance(missing, list) else 0)
             offset += step
             total = response.get("total")
             if not step or not isinstance(total, int) or offset >= total:
@@ -198,6 +198,19 @@ def wait_time(timeout: float | None) -> float:
         return MAX_WAIT
     check_seconds(timeout=timeout)
     return min(timeout, MAX_WAIT)
+
+
+def _count_unlisted(missing: list[object], page: list[object]) -> int:
+    """Returns how many of the names `missing` are not those of items in `page`. A cluster lists a
+    stream or consumer in both if all servers that hold it are offline."""
+    configs = [item["config"] for item in page if isinstance(item, dict) and "config" in item]
+    listed = [
+        config.get(key)
+        for config in configs
+        if isinstance(config, dict)
+        for key in ("name", "durable_name")
+    ]
+    return sum(name not in listed for name in missing)
 
 
 def _prefix(domain: str | None, prefix: str | None) -> str:

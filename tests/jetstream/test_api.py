@@ -78,6 +78,13 @@ def test_pages_end_where_the_list_does(api: API) -> None:
         api, json.dumps(last).encode()
     ):  # asks for no other page, which would have c again
         assert list(api.pages("LIST", "names", lambda item, subject: item)) == ["b", "c"]
+    offline = [  # a cluster names it twice if all its servers are offline
+        {"total": 3, "names": [{"config": {"name": "a"}}, {"config": {"name": "b"}}]},
+        {"total": 3, "names": [{"config": {"name": "c"}}]},
+    ]
+    offline[0]["missing"] = ["b"]
+    with answering(api, *(json.dumps(page).encode() for page in offline)):
+        assert len(list(api.pages("LIST", "names", lambda item, subject: item))) == 3
     with answering(api, b'{"names": 7}'):
         with pytest.raises(InvalidResponseError, match="names is not a list"):
             list(api.pages("LIST", "names", lambda item, subject: item))
