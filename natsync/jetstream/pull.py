@@ -87,10 +87,11 @@ class PullStatus:
 
 
 def may_be_status(frame: Delivered) -> bool:
-    """Returns whether `frame`, which has no payload, may be a status: it has headers, and their
-    first line holds more than NATS/1.0. A quick test for messages of a `headers_only` consumer,
-    which have no payload either."""
-    return isinstance(frame, HMsg) and frame.headers[8:10] != b"\r\n"
+    """Returns whether `frame`, which has no payload, may be a status: it has headers, their first
+    line holds more than NATS/1.0, and there is no reply subject, which every message of a stream
+    has, also one that was published with a status. A quick test for messages of a `headers_only`
+    consumer, which have no payload either."""
+    return isinstance(frame, HMsg) and not frame.reply and frame.headers[8:10] != b"\r\n"
 
 
 def read_status(msg: Msg, stream: str, consumer: str) -> PullStatus | None:

@@ -144,7 +144,8 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
     def _read(self, frame: Delivered) -> JetStreamMsg | None:
         """Returns the message in `frame`, or None for a status. Handles statuses and gaps."""
         msg = self._make(frame, self._respond, self._core)
-        if not frame.payload and self._is_status(msg):
+        # A message of a stream may have a status, too, with which it was published.
+        if not frame.payload and origin_of(msg.reply) == NO_ORIGIN and self._is_status(msg):
             return None
         if not self._is_shared:
             last, parts = self._last, frame.reply.rsplit(b".", 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -18,7 +19,9 @@ from natsync.jetstream import (
     StreamConfig,
 )
 
+from tests.support.servers import NatsServer
 from tests.support.waiting import eventually
+from tests.support.wire import Wire
 
 TIMEOUT = 10.0
 
@@ -38,6 +41,17 @@ def publish(js: JetStream, name: str, numbers: Iterable[int]) -> None:
         js.api.core.publish(f"{name}.{number % 3}", str(number).encode())
     for last in all_numbers[-1:]:  # stored after all that were published before it
         js.publish(f"{name}.{last % 3}", str(last).encode())
+
+
+def publish_status(server: NatsServer, subject: str, line: str) -> None:
+    """Publishes an empty message with a status, as a program does that passes on one that it got."""
+    block = f"NATS/1.0 {line}\r\n\r\n".encode()
+    with socket.create_connection((server.host, server.port)) as connection:
+        wire = Wire(connection)
+        wire.connect()
+        size = len(block)
+        connection.sendall(b"HPUB %s %d %d\r\n%s\r\n" % (subject.encode(), size, size, block))
+        wire.flush()
 
 
 def durable(stream: Stream, name: str = "c", **options: object) -> Consumer:

@@ -97,6 +97,7 @@ def test_what_is_no_status() -> None:
         (HMsg(b"a", b"1", b"", b"NATS/1.0\r\nNats-Msg-Size: 7\r\n\r\n"), False),
         (HMsg(b"a", b"1", b"", b"NATS/1.0\r\n\r\n"), False),
         (HMsg(b"a", b"1", b"", b"NATS/1.0 404 No Messages\r\n\r\n"), True),
+        (HMsg(b"a", b"1", b"r", b"NATS/1.0 404 No Messages\r\n\r\n"), False),
         (HMsg(b"a", b"1", b"", b"NATS/1.0"), True),  # broken: a closer look says so
     ],
 )

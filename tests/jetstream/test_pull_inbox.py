@@ -13,7 +13,14 @@ from natsync.jetstream.message import AckNoneMsg
 from natsync.jetstream.pull import Meaning, PullRequest, PullStatus
 from natsync.jetstream.pull_inbox import PullInbox
 
-from tests.jetstream.streams import TIMEOUT, durable, filled, publish, until_sent
+from tests.jetstream.streams import (
+    TIMEOUT,
+    durable,
+    filled,
+    publish,
+    publish_status,
+    until_sent,
+)
 from tests.support.proxy import Admission, Proxy
 from tests.support.servers import NatsServer
 from tests.support.waiting import eventually
@@ -52,6 +59,19 @@ def test_a_message_without_payload(js: JetStream, stream_name: str) -> None:
     assert (msg.data, msg.headers["Nats-Msg-Size"]) == (b"", "1")
     until_sent(js, js.consumer(stream_name, "c"), 3)
     assert inbox.end() == 2
+
+
+@pytest.mark.parametrize("line", ["409 Consumer Deleted", "100 Idle Heartbeat", "503"])
+def test_a_message_that_was_published_with_a_status(
+    old_js: JetStream, old_js_server: NatsServer, stream_name: str, line: str
+) -> None:
+    """A server before 2.14 keeps the status, which would end readers, or let none of them past it."""
+    consumer = durable(filled(old_js, stream_name, 0))
+    publish_status(old_js_server, f"{stream_name}.0", line)
+    publish(old_js, stream_name, [1])
+    assert [msg.data for msg in consumer.fetch(2, timeout=2)] == [b"", b"1"]
+    with old_js.ordered_consumer(stream_name).messages(on_error=print) as messages:
+        assert [messages.next(2).data for _ in range(2)] == [b"", b"1"]
 
 
 def test_outages(js: JetStream, js_server: NatsServer, stream_name: str) -> None:

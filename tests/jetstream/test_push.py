@@ -29,6 +29,7 @@ from tests.jetstream.streams import (
     later,
     numbers,
     publish,
+    publish_status,
     until_sent,
 )
 from tests.support.proxy import Proxy
@@ -176,6 +177,20 @@ def test_stop_says_what_one_worker_has_left(js: JetStream, stream_name: str) -> 
     with later(0.1, go_on.set):
         assert consuming.stop() == 9
     assert not consuming.running
+
+
+@pytest.mark.parametrize("line", ["100 Idle Heartbeat", "100 FlowControl Request"])
+def test_a_message_that_was_published_with_a_status(
+    old_js: JetStream, old_js_server: NatsServer, stream_name: str, line: str
+) -> None:
+    """A server before 2.14 keeps the status; the message must not be acknowledged unread."""
+    filled(old_js, stream_name, 0)
+    publish_status(old_js_server, f"{stream_name}.0", line)
+    with pushed(old_js, stream_name, idle_heartbeat=0.1).messages() as messages:
+        assert messages.next(TIMEOUT).data == b""
+        with pytest.raises(NextMsgTimeoutError):
+            messages.next(0.5)  # heartbeats are none
+    assert old_js.consumer(stream_name, "c").cached_info.num_ack_pending == 1
 
 
 def test_drain(js: JetStream, stream_name: str) -> None:
