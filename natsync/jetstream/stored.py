@@ -131,7 +131,7 @@ def read_stored(msg: Msg, wire: str) -> StoredMsg:
     plain = PLAIN.fullmatch(msg.header_block)
     if plain:
         return _plain(msg.data, plain, wire)
-    if msg.status:
+    if _status(msg):
         raise _refusal(msg)
     return _stored(msg, wire)
 
@@ -179,9 +179,10 @@ def direct_get_batch(api: API, stream: str, request: Mapping[str, object]) -> It
                 raise RequestTimeoutError(wire, api.timeout)
             if is_no_responders(msg):
                 raise NoDirectGetError(stream)
-            if msg.status == EOB:
+            status = _status(msg)
+            if status == EOB:
                 return
-            if msg.status:
+            if status:
                 raise _refusal(msg)
             if "Nats-Num-Pending" not in msg.headers:
                 raise UnsupportedError("getting messages in a batch", "2.11", "")
@@ -218,6 +219,12 @@ def _stored(msg: Msg, wire: str) -> StoredMsg:
         )
     except ValueError as error:
         raise InvalidResponseError(wire, "a message without its sequence and time") from error
+
+
+def _status(msg: Msg) -> int:
+    """The status of a response that is not a stored message, or 0. Servers before 2.14 keep the
+    status with which a message was published."""
+    return 0 if "Nats-Sequence" in msg.headers else msg.status
 
 
 def _refusal(msg: Msg) -> APIError:

@@ -21,6 +21,9 @@ from natsync.jetstream.api import API
 from natsync.jetstream.stored import direct_get, direct_get_batch, get_msg
 from natsync.message import Msg
 
+from tests.jetstream.streams import filled, publish_status
+from tests.support.servers import NatsServer
+
 pytestmark = pytest.mark.server
 
 
@@ -48,6 +51,16 @@ def test_a_message_by_sequence_and_by_subject(stream: Stream, direct: bool) -> N
         stream.get_msg(99, direct=direct)
     with pytest.raises(MessageNotFoundError):
         stream.get_last_msg(f"{stream.name}.9", direct=direct)
+
+
+def test_a_message_that_was_published_with_a_status(
+    old_js: JetStream, old_js_server: NatsServer, stream_name: str
+) -> None:
+    """A server before 2.14 keeps the status; that does not make the message an answer without one."""
+    filled(old_js, stream_name, 0, allow_direct=True)
+    publish_status(old_js_server, f"{stream_name}.0", "404 Not Found")
+    msg = old_js.stream(stream_name).get_last_msg(f"{stream_name}.0", direct=True)
+    assert (msg.seq, msg.data, len(msg.headers)) == (1, b"", 0)
 
 
 def test_the_last_message_of_a_pattern(stream: Stream) -> None:
