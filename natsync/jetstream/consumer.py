@@ -21,7 +21,7 @@ from .api import API, TIMEOUT, Timeout
 from .configs import ConsumerConfig
 from .consume_errors import ConsumerDeletedError, NotPullConsumerError
 from .consumers import consumer_info
-from .consuming import ConsumeContext, JetStreamHandler, check_handler
+from .consuming import ConsumeContext, JetStreamHandler, check_handler, guarded
 from .errors import (
     APIError,
     ConsumerNotFoundError,
@@ -199,6 +199,7 @@ class Consumer:
         delivered again after `ack_wait`. For the other arguments see `messages`.
         """
         check_handler(handler, workers)
+        on_error = guarded(on_error)
         messages = self._messages("consume", on_error, options, shared=workers > 1)
         name = f"{self.stream_name}.{self.name}"
         return ConsumeContext(self._api.core, messages, handler, workers, on_error, name)

@@ -7,6 +7,7 @@ after `ack_wait`.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from time import monotonic
@@ -27,7 +28,7 @@ from .consume_errors import MessagesClosedError
 from .message import JetStreamMsg
 from .messages import OnError, report
 
-__all__ = ["ConsumeContext", "JetStreamHandler", "Reader", "check_handler"]
+__all__ = ["ConsumeContext", "JetStreamHandler", "Reader", "check_handler", "guarded"]
 
 JetStreamHandler = Callable[[JetStreamMsg], object]
 """Called with each message; its result is ignored."""
@@ -49,6 +50,22 @@ def check_handler(handler: object, workers: int = 1) -> None:
     check_count(workers=workers)
     if workers < 1:
         raise OptionError("workers", "must be at least 1")
+
+
+def guarded(on_error: OnError | None) -> OnError | None:
+    """Returns `on_error` for the threads of `consume`: they log an exception of it, and go on."""
+    check_call(on_error=on_error)
+    if on_error is None:
+        return None
+    call = on_error
+
+    def report_or_log(error: Error) -> None:
+        try:
+            call(error)
+        except PROGRAM_ERRORS:  # the boundary to user code
+            logging.getLogger("natsync").exception("a callback failed")
+
+    return report_or_log
 
 
 class ConsumeContext:

@@ -19,7 +19,7 @@ from .api import API, TIMEOUT, Timeout
 from .configs import ConsumerConfig, DeliverPolicy
 from .consumer import pull_source
 from .consumers import create_consumer
-from .consuming import ConsumeContext, JetStreamHandler, check_handler
+from .consuming import ConsumeContext, JetStreamHandler, check_handler, guarded
 from .errors import JetStreamNotEnabledError
 from .fetch import MessageBatch
 from .infos import StreamInfo
@@ -125,6 +125,7 @@ class OrderedConsumer:
         """
         check_handler(handler)
         check_options("consume", options, OrderedOptions.__optional_keys__)
+        on_error = guarded(on_error)
         messages = self.messages(on_error=on_error, **options)
         return ConsumeContext(self._api.core, messages, handler, 1, on_error, self.stream_name)
 

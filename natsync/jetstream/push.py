@@ -27,7 +27,7 @@ from .consume_errors import (
     SequenceGapError,
 )
 from .consumer import pull_source
-from .consuming import ConsumeContext, JetStreamHandler, check_handler
+from .consuming import ConsumeContext, JetStreamHandler, check_handler, guarded
 from .infos import ConsumerInfo
 from .message import NO_ORIGIN, AckNoneMsg, JetStreamMsg, origin_of, parse_sequences
 from .messages import ALARM, LOOK, OnError, report
@@ -270,7 +270,7 @@ class PushConsumer:
         """Calls `handler` with each message, on `workers` threads, as `Consumer.consume` does."""
         check_handler(handler, workers)
         name = f"{self._info.stream_name}.{self._info.name}"
-        check_call(on_error=on_error)
+        on_error = guarded(on_error)
         messages = PushMessages(self._source, self._info, on_error, single=workers == 1)
         return ConsumeContext(self._source.core, messages, handler, workers, on_error, name)
 

@@ -8,7 +8,7 @@ import pytest
 
 import natsync
 from natsync import Client
-from natsync.errors import DrainTimeoutError, HandlerError, OptionError
+from natsync.errors import DrainTimeoutError, Error, HandlerError, OptionError
 from natsync.jetstream import (
     ConsumerConfig,
     ConsumerDeletedError,
@@ -197,6 +197,31 @@ def test_a_handler_that_raises(js: JetStream, stream_name: str) -> None:
         assert gathered.wait(3) == [1, 2, 0]
     assert isinstance(errors.all[0], HandlerError)
     assert isinstance(errors.all[0].__cause__, SystemExit)
+
+
+def test_an_error_callback_that_fails_ends_nothing(
+    js: JetStream, stream_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def act(msg: JetStreamMsg) -> None:
+        if msg.data == b"0":
+            raise ValueError("no such order")
+
+    def fail(error: Error) -> None:
+        raise KeyError("no such error")
+
+    stream = filled(js, stream_name, 3)
+    push = ConsumerConfig(durable_name="p", deliver_subject=f"to.{stream_name}")
+    stream.create_consumer(push)
+    for consumer in (
+        durable(stream),
+        js.ordered_consumer(stream_name),
+        js.push_consumer(stream_name, "p"),
+    ):
+        gathered = Gathered(act)
+        with consumer.consume(gathered, on_error=fail) as consuming:
+            assert gathered.wait(2) == [1, 2] and consuming.running
+        assert "no such error" in caplog.text
+        caplog.clear()
 
 
 def test_a_consumer_that_is_deleted(js: JetStream, stream_name: str) -> None:
