@@ -31,7 +31,7 @@ from .fetch import Fetch, FetchPlan, MessageBatch
 from .infos import ConsumerInfo
 from .message import JetStreamMsg
 from .messages import Messages, OnError
-from .pull import GroupOptions, PullOptions, PullPlan
+from .pull import MANY, GroupOptions, PullOptions, PullPlan
 from .pull_inbox import Pin, PullInbox, PullSource
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ _PULL = PullOptions.__optional_keys__
 _Options = TypeVar("_Options", GroupOptions, PullOptions)
 
 _FOREVER = float("inf")
-_MANY = 1_000_000  # the most messages of a fetch that is limited by bytes (ADR-37)
 
 
 def pull_source(api: API, info: ConsumerInfo) -> PullSource:
@@ -144,13 +143,14 @@ class Consumer:
         **options: Unpack[GroupOptions],
     ) -> MessageBatch:
         """Fetches as `fetch` does, but as many messages as fit into `max_bytes` bytes with their
-        subjects, reply subjects and headers. Raises PullRefusedError if the next message alone is
-        larger."""
+        subjects, reply subjects and headers, and not more than the consumer's `max_batch`. Raises
+        PullRefusedError if the next message alone is larger."""
         check_count(max_bytes=max_bytes)
         if max_bytes < 1:
             raise OptionError("max_bytes", "must be at least 1")
         grouped = self._grouped("fetch_bytes", options)
-        return self._fetch(FetchPlan(_MANY, max_bytes, heartbeat=heartbeat, **grouped), timeout)
+        plan = FetchPlan(self._most, max_bytes, heartbeat=heartbeat, **grouped)
+        return self._fetch(plan, timeout)
 
     def fetch_no_wait(
         self, batch: int, *, timeout: Timeout = TIMEOUT, **options: Unpack[GroupOptions]
@@ -209,7 +209,7 @@ class Consumer:
     ) -> Messages:
         check_call(on_error=on_error)
         self._need_pull()
-        plan = PullPlan(**self._grouped(call, self._limited(options), _PULL))
+        plan = PullPlan(**self._grouped(call, self._limited(options), _PULL), most=self._most)
         return Messages(self._source, plan, on_error, shared)
 
     def _grouped(
@@ -234,6 +234,12 @@ class Consumer:
             options.setdefault("expires", min(30.0, config.max_expires))
         return options
 
+    @property
+    def _most(self) -> int:
+        """The most messages of a request that is limited by bytes."""
+        allowed = self._info.config.max_batch
+        return min(allowed, MANY) if allowed > 0 else MANY
+
     def _need_pull(self) -> None:
         if self._info.config.deliver_subject:
             raise NotPullConsumerError(self.stream_name, self.name)
@@ -243,7 +249,7 @@ class Consumer:
         seconds = self._api.seconds(timeout)
         until = _FOREVER if timeout is None else monotonic() + seconds
         inbox = self._idle_inbox() or PullInbox(self._source)
-        fetch = Fetch(self._source, inbox, plan, until)
+        fetch = Fetch(self._source, inbox, plan, until, self._info.config.max_expires)
         reusable = False
         try:
             found = fetch.run()

@@ -71,12 +71,14 @@ class FetchPlan:
 
 @dataclass(slots=True)
 class Fetch:
-    """One fetch. No other reader uses its inbox meanwhile."""
+    """One fetch. No other reader uses its inbox meanwhile. `max_expires` is the longest time of a
+    request that the consumer allows, 0 for any."""
 
     source: PullSource
     inbox: PullInbox
     plan: FetchPlan
     until: float
+    max_expires: float
     clean: bool = True
     """Whether nothing more can arrive on the inbox after the fetch."""
 
@@ -84,6 +86,7 @@ class Fetch:
     _size: int = 0
     _request: PullRequest | None = None
     _received_at: float = 0.0
+    _expiring_at: float = _NEVER  # from when on the end of the request is that of its time alone
     _over: bool = False
     _error: Error | None = None
     _backoff: Backoff = field(default_factory=Backoff)
@@ -123,7 +126,9 @@ class Fetch:
             self._error = ConnectionReconnectingError()
             return
         plan = self.plan
-        expires = min(self.until - now, _LONGEST) if self.until == _NEVER else self.until - now
+        left = self.until - now
+        expires = min(left, self.max_expires or (_LONGEST if left == _NEVER else left))
+        self._expiring_at = now + expires / 2 if expires < left else _NEVER
         self._request = plan.request(
             plan.batch - len(self._got),
             plan.max_bytes and plan.max_bytes - self._size,
@@ -182,8 +187,8 @@ class Fetch:
                 pass
             case Meaning.RECONNECTED:
                 self._backoff.worked()
-            case Meaning.END if self.until == _NEVER and not self._got:
-                self._backoff.failed(now, True)
+            case Meaning.END if self._is_to_go_on(now):
+                self._backoff.worked()
             case Meaning.TOO_LARGE if self._got:
                 self._error = None
                 self._over = True
@@ -195,6 +200,11 @@ class Fetch:
                 self._backoff.failed(now, is_soon(status))
                 if status.meaning is Meaning.UNREACHABLE:
                     self._check()
+
+    def _is_to_go_on(self, now: float) -> bool:
+        """Returns whether the request that ended was shorter than the fetch, which is not over."""
+        is_enough = bool(self._got) and self.until == _NEVER
+        return self._expiring_at <= now < self.until and not (is_enough or self.plan.no_wait)
 
     def _check(self) -> None:
         try:

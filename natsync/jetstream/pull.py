@@ -28,6 +28,7 @@ from .consume_errors import (
 )
 
 __all__ = [
+    "MANY",
     "GroupOptions",
     "Meaning",
     "OpenPulls",
@@ -39,7 +40,7 @@ __all__ = [
     "read_status",
 ]
 
-_MANY = 1_000_000  # messages to request if bytes are the limit (ADR-37)
+MANY = 1_000_000  # messages to request if bytes are the limit (ADR-37)
 _NS = 1_000_000_000
 
 
@@ -236,6 +237,8 @@ class PullPlan:
     min_pending: int = 0
     min_ack_pending: int = 0
     priority: int = 0
+    most: int = MANY
+    """The most messages of a request if bytes are the limit."""
 
     def __post_init__(self) -> None:
         check_text(group=self.group)
@@ -263,7 +266,7 @@ class PullPlan:
     def request(self, msgs: int, size: int, pin_id: str) -> PullRequest:
         """Returns a request for this many more messages, or bytes."""
         return PullRequest(
-            _MANY if self.max_bytes else msgs,
+            self.most if self.max_bytes else msgs,
             self.expires,
             self.beat,
             size if self.max_bytes else 0,

@@ -144,6 +144,31 @@ def test_limits_of_the_consumer(js: JetStream, stream_name: str) -> None:
     assert numbers(consumer.fetch(5, timeout=0.1)) == [0, 1]
 
 
+def test_waits_that_are_longer_than_the_consumer_allows(js: JetStream, stream_name: str) -> None:
+    """They take several requests."""
+    consumer = durable(filled(js, stream_name, 0), max_expires=0.2)
+    with later(0.5, lambda: publish(js, stream_name, [7])):
+        assert numbers(consumer.fetch(1, timeout=None)) == [7]
+    with later(0.5, lambda: publish(js, stream_name, [8])):
+        assert numbers([consumer.next()]) == [8]
+    with later(0.5, lambda: publish(js, stream_name, [9])):
+        assert numbers(consumer.fetch(2, timeout=1.0)) == [9]
+    begun = monotonic()
+    assert consumer.fetch(1, timeout=0.5) == [] and 0.4 < monotonic() - begun < 1.4
+
+
+def test_limits_in_bytes_stay_within_those_of_the_consumer(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 25), max_batch=5)
+    assert numbers(consumer.fetch_bytes(100_000, timeout=TIMEOUT)) == [0, 1, 2, 3, 4]
+    with consumer.messages(max_bytes=100_000) as messages:
+        assert numbers(messages, 20) == list(range(5, 25))
+
+
+def test_no_wait_does_not_wait_without_a_timeout(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 0))
+    assert Background(lambda: consumer.fetch_no_wait(1, timeout=None)).result() == []
+
+
 def test_a_push_consumer(js: JetStream, stream_name: str) -> None:
     consumer = durable(filled(js, stream_name, 0), deliver_subject="elsewhere." + stream_name)
     for call in (consumer.fetch, consumer.next, consumer.messages, lambda: consumer.consume(print)):
