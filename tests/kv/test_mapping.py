@@ -6,7 +6,12 @@ from collections.abc import MutableMapping
 
 import pytest
 
+import natsync
 from natsync.kv import BucketMapping, InvalidKeyError, KeyValue
+
+from tests.support.fake_server import Background
+from tests.support.proxy import Proxy
+from tests.support.servers import NatsServer
 
 pytestmark = pytest.mark.server
 
@@ -32,3 +37,17 @@ def test_it_behaves_as_a_dict_does(kv: KeyValue) -> None:
     with pytest.raises(InvalidKeyError):
         values["not a key"] = b""
     assert repr(values) == f"BucketMapping({kv.bucket!r})"
+
+
+def test_a_server_that_falls_silent_is_a_timeout(js_server: NatsServer, kv: KeyValue) -> None:
+    with Proxy(js_server.host, js_server.port) as proxy, natsync.connect(proxy.url) as nc:
+        for number in range(600):  # a watch asks for 500 at a time
+            nc.publish(f"$KV.{kv.bucket}.{number}", b"x")
+        nc.flush()
+        items = iter(BucketMapping(nc.jetstream(timeout=0.5).key_value(kv.bucket)).items())
+        next(items)
+        proxy.link().to_client.swallow()
+        reading = Background(lambda: sum(1 for _ in items))
+        with pytest.raises(natsync.NextMsgTimeoutError):
+            reading.result()
+        proxy.cut()
