@@ -9,11 +9,20 @@ when everything before it has been taken, so the server sends no faster than mes
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from time import monotonic
 
 from .._checks import check_call
 from .._finalizers import before_exit
-from ..errors import BadSubscriptionError, Error, NextMsgTimeoutError, OptionError, fresh
+from ..errors import (
+    BadSubscriptionError,
+    ConnectionReconnectingError,
+    Error,
+    NextMsgTimeoutError,
+    OptionError,
+    OutboundBufferLimitError,
+    fresh,
+)
 from ..message import Delivered, Msg
 from ..options import DRAIN_TIMEOUT, wait_time
 from ..protocol import ProtocolError
@@ -180,8 +189,10 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
         """Allows the server to send more. Each heartbeat repeats the flow control request until it
         is answered."""
         if subject != self._answered:
-            self._answered = subject
-            self._core.publish(subject)
+            # Where nothing can be published now, a later heartbeat is answered.
+            with suppress(ConnectionReconnectingError, OutboundBufferLimitError):
+                self._core.publish(subject)
+                self._answered = subject
 
     def _follow(self, sequence: int) -> None:
         """Records the sequence of a delivery, and reports a gap before it."""

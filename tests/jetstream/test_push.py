@@ -32,8 +32,9 @@ from tests.jetstream.streams import (
     publish_status,
     until_sent,
 )
-from tests.support.proxy import Proxy
+from tests.support.proxy import Admission, Proxy
 from tests.support.servers import NatsServer
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 
@@ -238,3 +239,38 @@ def test_a_flow_control_answer_that_is_lost_is_sent_again(
             while len(found) < 64:
                 found.append(messages.next(TIMEOUT))
     assert [msg.metadata.stream_seq for msg in found] == list(range(1, 65))
+
+
+def test_flow_control_during_an_outage_does_not_end_it(
+    js: JetStream, js_server: NatsServer, stream_name: str
+) -> None:
+    """Where nothing can be published meanwhile, the request is answered later."""
+    filled(js, stream_name, 0)
+    for _ in range(64):
+        js.api.core.publish(f"{stream_name}.0", bytes(100_000))
+    js.api.core.flush()
+    pushed(js, stream_name, flow_control=True, idle_heartbeat=0.1, ack_policy="none")
+    with (
+        Proxy(js_server.host, js_server.port) as proxy,
+        natsync.connect(proxy.url, reconnect_buffer=0) as nc,
+    ):
+        before = nc.stats.in_msgs
+        gathered: list[int] = []
+        over = threading.Event()
+
+        def handle(msg: JetStreamMsg) -> None:
+            eventually(lambda: over.is_set() or nc.stats.in_msgs > before + 15)
+            if not over.is_set():  # with the first request in what has arrived
+                proxy.admit(Admission.REFUSE)
+                proxy.cut()
+                eventually(lambda: nc.status is natsync.Status.RECONNECTING)
+                over.set()
+            gathered.append(msg.metadata.stream_seq)
+
+        consumer = nc.jetstream().push_consumer(stream_name, "c")
+        with consumer.consume(handle, on_error=Errors()) as consuming:
+            assert over.wait(TIMEOUT)
+            eventually(lambda: len(gathered) > 12 or not consuming.running)
+            proxy.admit(Admission.FORWARD)
+            eventually(lambda: gathered[-1] == 64 or not consuming.running)
+            assert consuming.running and consuming.error is None
