@@ -18,9 +18,11 @@ from .._checks import check_count, check_seconds
 from ..errors import (
     BadSubscriptionError,
     ConnectionClosedError,
+    ConnectionReconnectingError,
     Error,
     NextMsgTimeoutError,
     OptionError,
+    OutboundBufferLimitError,
     SyncSubRequiredError,
     fresh,
 )
@@ -333,9 +335,11 @@ class Subscription:
 
     def _acknowledge(self, msg: Msg) -> None:
         """Acknowledges a message that needs no manual ack, unless the subscription has ended: the
-        server would ignore it."""
+        server would ignore it. If nothing can be published now, the server sends the message
+        again."""
         if not self._options.manual_acks and self._end is None:
-            self._send_ack(msg)
+            with suppress(ConnectionReconnectingError, OutboundBufferLimitError):
+                self._send_ack(msg)
 
     def _send_ack(self, msg: Msg) -> None:
         self._session.nc.publish(self._ack_inbox, Ack(msg.channel, msg.sequence).to_bytes())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from itertools import islice
 from queue import SimpleQueue
 from signal import SIGKILL
 
@@ -11,10 +12,14 @@ import pytest
 
 import natsync
 from natsync import streaming
+from natsync.protocol import streaming as stan
 from natsync.streaming import Msg, StartPosition
 
+from tests.support.fake_streaming import FakeStreaming
+from tests.support.proxy import Admission, Proxy
 from tests.support.servers import NatsServer
 from tests.support.streaming_servers import CLUSTER, StartStreamingServer, StreamingServer
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 
@@ -146,3 +151,25 @@ def wait_leader(cluster: list[StreamingServer]) -> StreamingServer:
                 return each
         time.sleep(0.05)
     raise AssertionError("no leader:\n" + "\n".join(each.log() for each in cluster))
+
+
+def test_an_outage_in_which_nothing_can_be_acknowledged_ends_no_loop(server: NatsServer) -> None:
+    """The server sends again what it takes for unread."""
+    with (
+        FakeStreaming(server.url) as fake,
+        Proxy(server.host, server.port) as proxy,
+        natsync.connect(proxy.url, reconnect_buffer=0) as nc,
+        streaming.connect("fake", "me", nc=nc) as sc,
+    ):
+        sub = sc.subscribe("a")
+        inbox = stan.SubscriptionRequest.parse(fake.wait_request("fake.sub")).inbox
+        for number in (1, 2, 3):
+            fake.nc.publish(inbox, stan.MsgProto(number, "a", "", b"x", 5).to_bytes())
+        eventually(lambda: sub.pending_msgs == 3)
+        proxy.admit(Admission.REFUSE)
+        proxy.cut()
+        eventually(lambda: nc.status is natsync.Status.RECONNECTING)
+        assert sub.next_msg(10).sequence == 1
+        assert [msg.sequence for msg in islice(sub, 2)] == [2, 3]
+        proxy.admit(Admission.FORWARD)
+        assert nc.wait_connected(10)
