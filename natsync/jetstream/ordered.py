@@ -117,7 +117,8 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
         self._begin(patience)
 
     def next(self, timeout: float | None = None) -> JetStreamMsg:
-        """Returns the next message; waits up to `timeout` seconds for it, or for ever.
+        """Returns the next message; waits up to `timeout` seconds for it, or for ever; up to three
+        seconds longer where another consumer could not be created in that time.
 
         Raises NextMsgTimeoutError; StreamNotFoundError, and other errors of a consumer that cannot
         be created; MessagesClosedError after `stop`; ConcurrentReadError while another thread
@@ -155,7 +156,9 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
             raise MessagesClosedError(self._stream, "")
         if inbox is None:
             if self._wait_for_turn(until):
-                self._begin(min(_CREATING, max(0.1, until - monotonic())))
+                # Longer after failures: over a slow network, polls could leave it too little time.
+                least = 0.1 * 2 ** min(self._backoff.failures, 5)
+                self._begin(min(_CREATING, max(least, until - monotonic())))
             return None
         silence = ALARM * self._plan.beat
         now = monotonic()

@@ -32,6 +32,7 @@ from tests.support.fake_server import Background
 from tests.support.jetstream import JETSTREAM
 from tests.support.proxy import Proxy
 from tests.support.servers import NatsServer, StartServer
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 
@@ -247,3 +248,23 @@ def test_a_drain_between_two_consumers_ends_it(js: JetStream, stream_name: str) 
         reading = Background(lambda: numbers(messages))
         with later(0.1, messages.drain):
             assert reading.result() == []
+
+
+def test_polls_over_a_slow_network_get_another_consumer(
+    js: JetStream, js_server: NatsServer, stream_name: str
+) -> None:
+    """Even if its creation takes longer than each of them."""
+    filled(js, stream_name, 2)
+    with Proxy(js_server.host, js_server.port) as proxy, natsync.connect(proxy.url) as nc:
+        with nc.jetstream().ordered_consumer(stream_name).messages(on_error=Errors()) as messages:
+
+            def poll() -> bytes | None:
+                try:
+                    return messages.next(0.05).data
+                except NextMsgTimeoutError:
+                    return None
+
+            assert poll() == b"0"
+            proxy.link().to_client.delay(0.3)
+            messages.restart()
+            assert eventually(poll) == b"1"
