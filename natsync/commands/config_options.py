@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import sys
 from collections.abc import Callable
@@ -110,10 +111,19 @@ def _name(check: Callable[[str], str], text: str) -> str:
 
 def duration(text: str) -> float:
     """Seconds, or numbers with units as in Go: 1h30m."""
+    seconds = _seconds(text)
+    if not seconds < 2**63 / 1e9:
+        raise argparse.ArgumentTypeError(f"longer than 292 years: {text}")
+    return seconds
+
+
+def _seconds(text: str) -> float:
     try:
         return float(int(text))
     except ValueError:
         pass
+    except OverflowError:
+        return math.inf
     parts = re.findall(r"(\d+(?:\.\d+)?)(ns|us|ms|s|m|h|d)", text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise argparse.ArgumentTypeError(f"not a duration: {text}")

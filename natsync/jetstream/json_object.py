@@ -65,7 +65,7 @@ class JSONObject:
             elif raw is not None:
                 try:
                     known[key] = codec.decode(raw, subject)
-                except (ValueError, OverflowError):
+                except ValueError:
                     extra[key] = raw
                 else:
                     if codec.is_lossy and codec.encode(known[key], False) != raw:
@@ -234,7 +234,10 @@ def parse_time(text: str) -> datetime:
         raise ValueError(f"not a time of RFC 3339: {text!r:.40}")
     day, time, fraction, offset = found.groups()
     whole = f"{day}T{time}.{(fraction or '').ljust(6, '0')[:6]}{offset or '+00:00'}"
-    return datetime.fromisoformat(whole).astimezone(timezone.utc)
+    try:
+        return datetime.fromisoformat(whole).astimezone(timezone.utc)
+    except OverflowError:
+        raise ValueError(f"not a time from year 1 to 9999 in UTC: {text!r:.40}") from None
 
 
 def format_time(time: datetime) -> str:

@@ -82,7 +82,10 @@ def test_bad_values_are_refused() -> None:
     for read, text in (
         (duration, "soon"),
         (duration, "5 m"),
+        (duration, "400000d"),
+        (duration, "9" * 400),
         (time, "noon"),
+        (time, "0001-01-01T00:00:00+10:00"),
         (stream_name, "a.b"),
         (consumer_name, "a b"),
     ):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from natsync.jetstream import (
@@ -133,6 +133,8 @@ def test_times_of_rfc_3339(text: str, time: datetime) -> None:
 
 
 @given(st.text(max_size=40))
+@example("0001-01-01T00:00:00+10:00")
+@example("9999-12-31T23:59:59-10:00")
 def test_other_text_is_no_time(text: str) -> None:
     with pytest.raises(ValueError):
         parse_time(text)

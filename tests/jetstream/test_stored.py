@@ -137,6 +137,7 @@ def api(js_client: natsync.Client) -> API:
         b"{}",
         b'{"message":{}}',
         b'{"message":{"subject":"a","seq":1,"time":"now"}}',
+        b'{"message":{"subject":"a","seq":1,"time":"0001-01-01T00:00:00+10:00"}}',
         b'{"message":{"subject":"a","seq":1,"time":"2026-01-01T00:00:00Z","data":"#"}}',
         b'{"message":{"subject":"a","seq":1,"time":"2026-01-01T00:00:00Z","hdrs":"eA=="}}',
         b'{"message":{"subject":1,"seq":1,"time":"2026-01-01T00:00:00Z"}}',
