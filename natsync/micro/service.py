@@ -7,6 +7,7 @@ two threads of the service, which start with the first of these requests. A serv
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -16,7 +17,7 @@ from functools import partial
 from time import monotonic
 from types import TracebackType
 
-from .._checks import check_call, check_text
+from .._checks import PROGRAM_ERRORS, check_call, check_text
 from .._engine.waiter import Event
 from ..core import Core
 from ..errors import DrainTimeoutError, Error, MaxControlLineError, ServerError
@@ -295,9 +296,16 @@ class Service(Group):
             return
         if isinstance(error, (ServerError, MaxControlLineError)):
             # Not on the callback thread, for which a handler may be waiting.
-            self._executor.submit(self.stop, error)
+            self._executor.submit(self._stop_or_log, error)
         elif self._begin_to_stop():
             self._end(error)
+
+    def _stop_or_log(self, error: Error) -> None:
+        """Stops the service where nobody waits for the result: logs what `stop` raises."""
+        try:
+            self.stop(error)
+        except PROGRAM_ERRORS:  # `on_stop` is code of the program
+            logging.getLogger("natsync").exception("stopping service %s failed", self.name)
 
     def _answer(self, answer: Callable[[], Iterator[bytes]], msg: Msg) -> None:
         """Answers a request on `$SRV`. A request without a reply subject is ignored."""

@@ -26,6 +26,7 @@ from natsync.micro import (
 
 from tests.support.interrupts import entered_at
 from tests.support.servers import NatsServer, StartServer
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 
@@ -311,6 +312,20 @@ def test_it_stops_when_an_endpoint_is_one_subscription_too_many(start_server: St
         with pytest.raises(natsync.NoRespondersError):
             other.request("fine", timeout=5)
         assert ServiceClient(other).ping() == []
+
+
+def test_what_goes_wrong_when_the_server_stops_it_is_logged(
+    start_server: StartServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(error: natsync.Error | None) -> None:
+        raise ValueError("no such service")
+
+    server = start_server(PERMISSIONS)
+    with natsync.connect(server.url, user="service", password="pw") as nc:
+        service = add_service(nc, "half", "1.0.0", on_stop=fail)
+        service.add_endpoint("forbidden", echo)
+        assert service.wait(5)
+        eventually(lambda: "no such service" in caplog.text)
 
 
 def test_several_services_share_a_connection_and_survive_a_reconnect(nc: natsync.Client) -> None:
