@@ -95,7 +95,9 @@ class Fetch:
         """Returns the messages; raises the error that ended the fetch if there are none."""
         for msg in self.inbox.refresh():
             self._take(msg)
-        while not self._over and len(self._got) < self.plan.batch:
+        most = self.plan.max_bytes or _NEVER
+        # A request for what is missing would be one without a limit if no bytes are.
+        while not self._over and len(self._got) < self.plan.batch and self._size < most:
             now = monotonic()
             if self._request is None and now < self.until and self._backoff.until <= now:
                 self._pull(now)

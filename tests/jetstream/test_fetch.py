@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from time import monotonic
+from typing import cast
 
 import pytest
 
@@ -12,11 +13,15 @@ from natsync.errors import ConnectionReconnectingError, NextMsgTimeoutError, Opt
 from natsync.jetstream import (
     ConsumerDeletedError,
     JetStream,
+    JetStreamMsg,
     NotPullConsumerError,
     PullRefusedError,
 )
-from natsync.jetstream.fetch import FetchPlan
+from natsync.jetstream.fetch import Fetch, FetchPlan
+from natsync.jetstream.pull import MANY, Meaning, PullRequest, PullStatus
+from natsync.jetstream.pull_inbox import PullInbox, PullSource
 
+from tests.jetstream.made import Sent, delivered
 from tests.jetstream.streams import TIMEOUT, durable, filled, later, numbers, publish
 from tests.support.fake_server import Background
 from tests.support.proxy import Admission, Proxy
@@ -236,3 +241,37 @@ def test_heartbeats_are_asked_for_where_it_is_worth_it() -> None:
     assert plan.request(1, 0, 2.0, "").heartbeat == 0
     assert plan.request(1, 0, 30.0, "").heartbeat == 5
     assert FetchPlan(1, heartbeat=20.0).request(1, 0, 30.0, "").heartbeat == 15
+
+
+class Script:
+    """An inbox on which `items` arrive one after the other."""
+
+    connected = True
+
+    def __init__(self, *items: JetStreamMsg | PullStatus) -> None:
+        self.requests: list[PullRequest] = []
+        self._items = list(items)
+
+    def refresh(self) -> list[JetStreamMsg]:
+        return []
+
+    def pull(self, request: PullRequest) -> None:
+        self.requests.append(request)
+
+    def receive(self, timeout: float) -> JetStreamMsg | PullStatus | None:
+        return self._items.pop(0) if self._items else None
+
+
+def test_a_fetch_that_has_all_its_bytes_does_not_ask_again() -> None:
+    """After an outage: what is missing is nothing, and a request for no bytes has no limit."""
+    msg = delivered(Sent())
+    inbox = Script(
+        msg,
+        PullStatus(Meaning.AWAY, ConnectionReconnectingError()),
+        PullStatus(Meaning.RECONNECTED),
+    )
+    plan = FetchPlan(MANY, msg.wire_size)
+    until = monotonic() + 0.1
+    fetch = Fetch(cast(PullSource, None), cast(PullInbox, inbox), plan, until, 0.0)
+    assert fetch.run() == [msg]
+    assert [request.max_bytes for request in inbox.requests] == [msg.wire_size]
