@@ -19,7 +19,7 @@ from dissect.nats.errors import CaptureError, DissectError, SparkError
 from dissect.nats.options import Options, Payload
 from dissect.nats.schema.records import Record, SessionRecord
 from dissect.nats.spark import api
-from dissect.nats.spark.api import Summary, dissect, plan, read
+from dissect.nats.spark.api import Plan, Summary, dissect, plan, read
 from dissect.nats.spark.options.job_options import JobOptions
 from dissect.nats.spark.progress import Stages
 from dissect.nats.spark.tasks import task_runner
@@ -319,17 +319,29 @@ def test_a_plan_gives_several_tables_and_surveys_once(
         assert made.table(table).columns
     assert stages == ["walk", "survey", "stitch"]
     assert set(made.summary.seconds) == set(stages)
+    stored = spark.sparkContext._jsc.getPersistentRDDs().size()
+    frames = made.table("frames")
     made.close()
+    assert spark.sparkContext._jsc.getPersistentRDDs().size() < stored
+    assert frames.count() == len(in_one([SMALL[0]], ["frames"])), "it is surveyed again"
 
 
 def test_reading_again_uses_the_same_plan(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    plans: list[object] = []
+    plans: list[Plan] = []
+    closed: list[int] = []
 
-    def counted(*values: object, **options: object) -> object:
-        plans.append(values)
-        return plan(*values, **options)  # type: ignore[arg-type]  # handed on as they come
+    class Counted(Plan):
+        def close(self) -> None:
+            closed.append(plans.index(self))
+            super().close()
+
+    def counted(*values: object, **options: object) -> Plan:
+        made = plan(*values, **options)  # type: ignore[arg-type]  # handed on as they come
+        made.__class__ = Counted
+        plans.append(made)
+        return made
 
     monkeypatch.setattr(api, "plan", counted)
     path = tmp_path / "a.pcap"
@@ -338,7 +350,8 @@ def test_reading_again_uses_the_same_plan(
     assert frames.count() > sessions.count() > 0
     assert len(plans) == 1
     read(spark, str(path), "frames", redact=False)
-    assert len(plans) == 2
+    assert (len(plans), closed) == (2, [0])
+    assert frames.count() > sessions.count() > 0, "of a plan that is closed"
     path.write_bytes(Path(SMALL[1]).read_bytes())
     assert read(spark, str(path), "sessions", redact=False).count() > 0
-    assert len(plans) == 3
+    assert (len(plans), closed) == (3, [0, 1])

@@ -214,11 +214,14 @@ class Plan:
             layer_job = self._layer_jobs.setdefault((number, name), made)
             frames, make = _prepared(layer_job, [name])
             return frames.mapInArrow(application.layer_rows(name, make), schema)
-        spec = replace(job.spec, tables=job.spec.tables | {name})
+        # The states of flows are for the tables of the job; without states, one table takes less time.
+        tables = frozenset([name]) if job.has_whole_flows else job.spec.tables
+        spec = replace(job.spec, tables=tables)
         return job.decoded(lambda inputs: tasks.reading(spec, inputs, name), schema)
 
     def close(self) -> None:
-        """Frees the plan's data on Spark's local disks. Its DataFrames cannot be used afterwards."""
+        """Frees the plan's data on Spark's local disks. Its DataFrames can still be used, but each action
+        then surveys the captures again."""
         self._runner.close()
 
 
@@ -256,15 +259,18 @@ def read(
 ) -> DataFrame:
     """A table of captures as a DataFrame: one row for each record that `nats-dissect TABLE` prints,
     unordered. The same as `plan(spark, paths, **options).table(table)`, but the session's latest plan is
-    reused while captures and options are the same. Raises DissectError."""
+    reused while captures and options are the same, and closed when another takes its place. Raises
+    DissectError."""
     _check_table(table)
     names = [paths] if isinstance(paths, str) else paths
     files = [(path, *size_and_mtime(path)) for path in captures(names, CaptureReport())]
     key = files, read_options(options)
     known, made = _latest.get(spark, (None, None))
     if made is None or known != key:
-        made = plan(spark, names, **options)
+        before, made = made, plan(spark, names, **options)
         _latest[spark] = key, made
+        if before:
+            before.close()
     return made.table(table)
 
 
