@@ -6,13 +6,15 @@ It reads an ordered consumer, so that no entry is lost or delivered twice.
 
 from __future__ import annotations
 
+import logging
 import re
 
-from ..errors import OptionError
+from ..errors import OptionError, ProtocolError
 from ..jetstream import ConsumerConfig, JetStreamMsg, MsgMetadata, OrderedMessages
 from ..jetstream.api import API
 from ..jetstream.configs import DeliverPolicy
 from ..jetstream.watching import Watch
+from ..message import Headers
 from .entry import Entry, Operation, operation_of
 from .naming import stream_name
 
@@ -81,7 +83,7 @@ class Watcher(Watch[Entry]):
         if alone:
             size = int(alone[1])
         elif block:
-            headers = msg.headers
+            headers = self._headers_of(msg, origin)
             operation = operation_of(headers)
             if self._ignore_deletes and operation is not Operation.PUT:
                 return None
@@ -97,6 +99,21 @@ class Watcher(Watch[Entry]):
             size,
             origin.timestamp_ns,
         )
+
+    def _headers_of(self, msg: JetStreamMsg, origin: MsgMetadata) -> Headers:
+        """The headers of an entry; none, with a warning, if they cannot be read: the entry is then a value,
+        as for nats.go. One such message must not end every watch of the bucket."""
+        try:
+            return msg.headers
+        except ProtocolError as error:
+            logging.getLogger("natsync").warning(
+                "entry %r of bucket %s, revision %d, has headers that cannot be read: %s",
+                msg.subject[len(self._prefix) :],
+                self._bucket,
+                origin.stream_seq,
+                error,
+            )
+            return Headers()
 
     def __repr__(self) -> str:
         return f"Watcher(bucket {self._bucket!r})"

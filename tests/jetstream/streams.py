@@ -45,7 +45,11 @@ def publish(js: JetStream, name: str, numbers: Iterable[int]) -> None:
 
 def publish_status(server: NatsServer, subject: str, line: str) -> None:
     """Publishes an empty message with a status, as a program does that passes on one that it got."""
-    block = f"NATS/1.0 {line}\r\n\r\n".encode()
+    publish_block(server, subject, f"NATS/1.0 {line}\r\n\r\n".encode())
+
+
+def publish_block(server: NatsServer, subject: str, block: bytes) -> None:
+    """Publishes an empty message with this header block, which may be one that cannot be read."""
     with socket.create_connection((server.host, server.port)) as connection:
         wire = Wire(connection)
         wire.connect()

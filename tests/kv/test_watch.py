@@ -8,6 +8,7 @@ import natsync
 from natsync.jetstream import JetStream, MessagesClosedError
 from natsync.kv import Entry, InvalidKeyError, KeyValue, KeyValueConfig, Operation, Watcher
 
+from tests.jetstream.streams import publish_block
 from tests.support.servers import NatsServer
 from tests.support.waiting import eventually
 
@@ -264,3 +265,19 @@ def test_a_bucket_that_is_created_again(js: JetStream, kv: KeyValue) -> None:
         kv.put("b", b"newer")
         entry = watcher.next(5)
         assert entry and (entry.key, entry.revision) == ("b", 2)
+
+
+def test_headers_that_cannot_be_read(
+    kv: KeyValue, js_server: NatsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such an entry is a value, as for nats.go, and the bucket stays readable."""
+    kv.put("a", b"1")
+    kv.put("c", b"3")
+    kv.delete("c")
+    publish_block(js_server, f"$KV.{kv.bucket}.b", b"NATS/1.0\r\nno colon\r\n\r\n")
+    with kv.watch() as watcher:
+        assert take(watcher, 4) == [("a", b"1", PUT), ("c", b"", DELETE), ("b", b"", PUT), None]
+    assert [*kv.keys()] == ["a", "b"]
+    assert kv.purge_deletes(older_than=-1) == 1
+    first = caplog.records[0].getMessage()
+    assert f"entry 'b' of bucket {kv.bucket}, revision 4" in first and "without a colon" in first
