@@ -170,7 +170,7 @@ class Fetch:
     def _take(self, msg: JetStreamMsg) -> None:
         self._error = None
         if self.plan.group:
-            self.source.pin.id = msg.headers.get("Nats-Pin-Id") or self.source.pin.id
+            self.source.pin.learn(msg)
         if self.plan.max_bytes:
             self._size += msg.wire_size
         self._got.append(msg)

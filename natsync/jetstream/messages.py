@@ -185,7 +185,7 @@ class Messages(BlockingIterator[JetStreamMsg]):
     def _count(self, msg: JetStreamMsg) -> None:
         plan = self._plan
         if plan.group:
-            self._source.pin.id = msg.headers.get("Nats-Pin-Id") or self._source.pin.id
+            self._source.pin.learn(msg)
         with self._lock:
             self._taken += 1
             self._backoff.failures = 0

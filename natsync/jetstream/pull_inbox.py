@@ -7,17 +7,19 @@ it; `receive` reports this in order with the messages.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from ..core import Core
 from ..errors import Error
-from ..message import Delivered, ReceivedMsg
+from ..message import Delivered, Msg, ReceivedMsg, to_text
 from .message import AckNoneMsg, JetStreamMsg
 from .pull import Meaning, PullRequest, PullStatus, may_be_status, read_status
 
 __all__ = ["Outage", "Pin", "PullInbox", "PullSource", "tell_outage"]
 
+_PIN_ID = re.compile(rb"\nNats-Pin-Id: ([^\r\n]+)")
 _RECONNECTED = PullStatus(Meaning.RECONNECTED)
 
 
@@ -29,6 +31,12 @@ class Pin:
 
     def __init__(self) -> None:
         self.id = ""
+
+    def learn(self, msg: Msg) -> None:
+        """Keeps the id in the headers of a message, if there is one. The server adds it after the
+        published headers, which may be invalid, or have an id that was copied."""
+        found = _PIN_ID.findall(msg.header_block)
+        self.id = to_text(found[-1]) if found else self.id
 
 
 class PullSource(NamedTuple):

@@ -6,7 +6,7 @@ import pytest
 
 import natsync
 from natsync.errors import ConnectionReconnectingError
-from natsync.jetstream import JetStream, JetStreamMsg
+from natsync.jetstream import ConsumerConfig, JetStream, JetStreamMsg
 from natsync.jetstream.configs import AckPolicy
 from natsync.jetstream.consumer import pull_source
 from natsync.jetstream.message import AckNoneMsg
@@ -18,6 +18,7 @@ from tests.jetstream.streams import (
     durable,
     filled,
     publish,
+    publish_block,
     publish_status,
     until_sent,
 )
@@ -149,3 +150,25 @@ def test_what_is_left(js: JetStream, stream_name: str) -> None:
     assert inbox.drain(TIMEOUT) == 4
     assert [type(inbox.receive(0.0)) for _ in range(4)] == [*[JetStreamMsg] * 3, PullStatus]
     assert inbox.end() == 0
+
+
+@pytest.mark.parametrize("line", [b"no colon", b"Nats-Pin-Id: old"])
+def test_the_pin_in_headers_that_are_invalid_or_have_another_one(
+    js: JetStream, js_server: NatsServer, stream_name: str, line: bytes
+) -> None:
+    """The message is delivered, and the pin is found: the server adds it to what was published."""
+    stream = filled(js, stream_name, 0)
+    config = ConsumerConfig(
+        durable_name="c", priority_groups=["A"], priority_policy="pinned_client"
+    )
+    consumer = stream.create_consumer(config)
+    publish_block(js_server, f"{stream_name}.0", b"NATS/1.0\r\n%s\r\n\r\n" % line)
+    publish(js, stream_name, [1, 2])
+    (first,) = consumer.fetch(1, timeout=TIMEOUT)
+    assert [msg.data for msg in consumer.fetch(1, timeout=TIMEOUT)] == [b"1"]
+    first.nak()
+    found: list[bytes] = []
+    with consumer.consume(lambda msg: found.append(msg.data)) as consuming:
+        eventually(lambda: len(found) == 2 or not consuming.running)
+        assert consuming.error is None
+    assert sorted(found) == [b"", b"2"]
