@@ -27,6 +27,7 @@ from ..jetstream import (
     WrongLastSequenceError,
 )
 from ..jetstream.configs import DeliverPolicy
+from ..jetstream.messages import report
 from ..jetstream.publishing import raise_if_gone
 from ..jetstream.stored import direct_get, get_msg
 from .errors import (
@@ -182,6 +183,8 @@ class ObjectStore:
         old = self._latest(name)
         if old.deleted:
             raise UpdateMetaDeletedError(self.store, name)
+        if not (old.nuid or old.link):
+            raise BadObjectMetaError(self.store, name, "nuid is wrong")
         new = replace(
             old,
             name=meta.name,
@@ -227,7 +230,8 @@ class ObjectStore:
         return self._add_link(name, ObjectLink(target.store))
 
     def list(self, *, show_deleted: bool = False) -> Iterator[ObjectInfo]:
-        """Iterates over the objects and links; with `show_deleted`, over deleted ones, too."""
+        """Iterates over the objects and links; with `show_deleted`, over deleted ones, too. A message that
+        describes no object is left out and logged; `delete` removes it."""
         return _list(self.watch(ignore_deletes=not show_deleted), self._js.api.timeout)
 
     def watch(
@@ -300,7 +304,9 @@ class ObjectStore:
             raise StoreNotFoundError(self.store) from error
 
     def _last(self, name: str, *, latest: bool = False) -> ObjectInfo | None:
-        """The description of an object, deleted or not; with `latest`, the leader is asked."""
+        """The description of an object, deleted or not. With `latest`, before a change, the leader is asked,
+        and a message that describes no object is logged and counts as an object without content, which can be
+        replaced and deleted."""
         subject = meta_subject(self.store, name)
         api = self._js.api
         try:
@@ -314,7 +320,13 @@ class ObjectStore:
             return None
         except StreamNotFoundError as error:
             raise StoreNotFoundError(self.store) from error
-        return read_info(self.store, subject, found.data, found.time, found.seq)
+        try:
+            return read_info(self.store, subject, found.data, found.time, found.seq)
+        except BadObjectMetaError as error:
+            if not latest:
+                raise
+            report(error, None)
+            return ObjectInfo(name, self.store, "", revision=found.seq)
 
     def _replace(self, info: ObjectInfo) -> tuple[ObjectInfo, ObjectInfo | None]:
         """Stores a description in place of the last one; returns both. The client that replaces a
@@ -371,4 +383,9 @@ def open_store(js: JetStream, store: str) -> ObjectStore:
 
 def _list(watcher: ObjectWatcher, timeout: float) -> Iterator[ObjectInfo]:
     with watcher:
-        yield from watcher.initial(timeout)
+        while True:
+            try:
+                yield from watcher.initial(timeout)
+                return
+            except BadObjectMetaError as error:  # it must not hide the other objects
+                report(error, None)

@@ -6,7 +6,13 @@ import pytest
 
 import natsync
 from natsync.jetstream import JetStream
-from natsync.object_store import BadObjectMetaError, ObjectStore, StoreNotFoundError
+from natsync.object_store import (
+    BadObjectMetaError,
+    ObjectExistsError,
+    ObjectMeta,
+    ObjectStore,
+    StoreNotFoundError,
+)
 from natsync.object_store.naming import meta_subject
 
 pytestmark = pytest.mark.server
@@ -69,3 +75,27 @@ def test_a_store_that_is_gone(js: JetStream, store: ObjectStore) -> None:
     js.delete_object_store(store.store)
     with pytest.raises(StoreNotFoundError):
         store.watch()
+
+
+def test_a_list_leaves_out_what_describes_no_object_and_a_store_is_repaired(
+    js: JetStream, store: ObjectStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    stored = store.put("a", b"1")
+    for name in ("b", "c", "d", "e"):
+        js.publish(meta_subject(store.store, name), b"no JSON")
+    assert [info.name for info in store.list()] == ["a"]
+    assert "object 'b'" in caplog.records[0].getMessage()
+    with pytest.raises(BadObjectMetaError, match="object 'b'"):
+        store.get("b")
+    with pytest.raises(BadObjectMetaError, match="object 'b'"):
+        store.update_meta("b", ObjectMeta("b"))
+    assert store.delete("b").deleted
+    store.put("c", b"2")
+    assert store.get_bytes("c") == b"2"
+    store.delete("d")
+    store.add_link("d", stored)
+    assert store.get_bytes("d") == b"1"
+    with pytest.raises(ObjectExistsError):
+        store.add_link("e", stored)
+    store.delete("e")
+    assert [info.name for info in store.list()] == ["a", "c", "d"]
