@@ -267,10 +267,10 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
 
     def _reset(self, error: Error | None) -> None:
         """Abandons the consumer. The next one delivers the messages again that were not taken."""
-        if error:
-            report(error, self._on_error)
         self._close()
         self._backoff.failed(monotonic(), True)
+        if error:  # last, since `on_error` may raise
+            report(error, self._on_error)
 
     def _close(self) -> None:
         inbox, self._inbox = self._inbox, None
@@ -305,8 +305,8 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
         except _RETRIED as error:
             if self._first:
                 raise
-            report(error, self._on_error)
             self._backoff.failed(monotonic(), False)
+            report(error, self._on_error)
             return
         if self._first:
             self.num_pending = made.num_pending

@@ -161,7 +161,12 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
             if last is not None and parts[0] == self._origin and parts[2] == b"%d" % (last + 1):
                 self._last = last + 1
             else:
-                self._follow(parse_sequences(msg.reply)[1])
+                sequence = parse_sequences(msg.reply)[1]
+                try:
+                    self._follow(sequence, sequence)
+                except BaseException:  # from `on_error`: the next call returns the message
+                    self._at_hand.appendleft(frame)
+                    raise
                 self._origin = origin_of(msg.reply)
         return msg
 
@@ -181,8 +186,7 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
         # has started again.
         if last.isascii() and last.isdigit() and len(last) <= 20 and self._last is not None:
             if int(last) > self._last and not self._is_shared:
-                self._follow(int(last) + 1)
-                self._last = int(last)
+                self._follow(int(last) + 1, int(last))
         return True
 
     def _answer(self, subject: str) -> None:
@@ -194,9 +198,9 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
                 self._core.publish(subject)
                 self._answered = subject
 
-    def _follow(self, sequence: int) -> None:
-        """Records the sequence of a delivery, and reports a gap before it."""
-        before, self._last = self._last, sequence
+    def _follow(self, sequence: int, last: int) -> None:
+        """Records the sequence of the last delivery, and reports a gap before `sequence`."""
+        before, self._last = self._last, last
         if before is not None and sequence > before + 1:
             source = self._source
             gap = SequenceGapError(source.stream, source.consumer, before + 1, sequence)

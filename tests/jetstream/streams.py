@@ -135,6 +135,11 @@ class Errors:
             return found()[count - 1]
 
 
+def raise_it(error: Error) -> None:
+    """An `on_error` that raises the errors that it gets."""
+    raise error
+
+
 class Gathered:
     """Messages that handlers got; `want` says after how many `wait` returns."""
 

@@ -25,6 +25,7 @@ from tests.jetstream.streams import (
     later,
     numbers,
     publish,
+    raise_it,
     until_no_consumer,
     until_sent,
 )
@@ -95,6 +96,21 @@ def test_a_message_that_is_lost_on_the_way(js: JetStream, stream_name: str) -> N
     (error,) = errors.all
     assert isinstance(error, SequenceGapError)
     assert error.found == error.expected + 1
+
+
+def test_an_on_error_that_raises_does_not_keep_it_at_a_gap(js: JetStream, stream_name: str) -> None:
+    filled(js, stream_name, 10)
+    with js.ordered_consumer(stream_name).messages(max_msgs=1, on_error=raise_it) as messages:
+        assert numbers(messages, 4) == [0, 1, 2, 3]
+        js.api.core.flush()
+        js.consumer(stream_name, only_consumer(js, stream_name)).fetch(1)
+        found: list[int] = []
+        with pytest.raises(SequenceGapError):
+            while True:
+                found.append(int(messages.next(TIMEOUT).data))
+        while len(found) < 6:
+            found.append(int(messages.next(TIMEOUT).data))
+        assert found == list(range(4, 10))
 
 
 def test_the_last_message_is_lost_on_the_way(js: JetStream, stream_name: str) -> None:

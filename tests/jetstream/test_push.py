@@ -30,6 +30,7 @@ from tests.jetstream.streams import (
     numbers,
     publish,
     publish_status,
+    raise_it,
     until_sent,
 )
 from tests.support.proxy import Admission, Proxy
@@ -159,6 +160,18 @@ def test_a_gap_is_reported(js: JetStream, js_server: NatsServer, stream_name: st
     gap = errors.wait_for(SequenceGapError)
     assert isinstance(gap, SequenceGapError)
     assert (gap.expected, gap.found) == (2, 4)
+
+
+def test_an_on_error_that_raises_loses_no_message(js: JetStream, stream_name: str) -> None:
+    filled(js, stream_name, 0)
+    with pushed(js, stream_name, ack_policy="none").messages(on_error=raise_it) as messages:
+        for seq in (1, 3, 4):
+            reply = f"imported.$JS.ACK.{stream_name}.c.1.{seq}.{seq}.1.0"
+            js.api.core.publish(f"to.{stream_name}", b"%d" % seq, reply=reply)
+        assert messages.next(TIMEOUT).data == b"1"
+        with pytest.raises(SequenceGapError):
+            messages.next(TIMEOUT)
+        assert [messages.next(TIMEOUT).data for _ in range(2)] == [b"3", b"4"]
 
 
 def test_stop_says_what_one_worker_has_left(js: JetStream, stream_name: str) -> None:
