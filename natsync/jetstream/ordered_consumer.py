@@ -8,13 +8,21 @@ Its consumers on the server live in memory, have one replica, and are removed wh
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from time import monotonic
 from typing import TYPE_CHECKING, TypedDict
 
 from .._checks import check_call, check_count, check_options, check_seconds
-from ..errors import Error, NextMsgTimeoutError, OptionError, PermissionsViolationError
+from ..errors import (
+    ConnectionReconnectingError,
+    Error,
+    NextMsgTimeoutError,
+    OptionError,
+    PermissionsViolationError,
+    RequestTimeoutError,
+)
 from .api import API, TIMEOUT, Timeout
 from .configs import ConsumerConfig, DeliverPolicy
 from .consumer import pull_source
@@ -201,7 +209,12 @@ class _Maker:
         self._made += 1
         config = replace(config, name=f"{self._prefix}_{self._made}")
         left = max(0.1, until - monotonic()) if start_seq is not None else timeout
-        info = create_consumer(self._api, self._stream, config, timeout=left)
+        try:
+            info = create_consumer(self._api, self._stream, config, timeout=left)
+        except (RequestTimeoutError, ConnectionReconnectingError):  # it may exist nevertheless
+            with suppress(Error):
+                self.delete(config.name)
+            raise
         self._since = self._since or info.created
         start = info.delivered.stream_seq
         # With `last_per_subject`, the first message does not tell where the others are; but if none

@@ -244,3 +244,17 @@ def test_a_forked_child_reads_for_itself_and_leaves_the_parents_consumer(
     messages.restart()
     assert all_of(messages, 2) == [b"1", b"2"]
     messages.stop()
+
+
+def test_a_consumer_whose_creation_was_not_confirmed_is_deleted(
+    js: JetStream, js_server: NatsServer, stream_name: str
+) -> None:
+    """Otherwise the server would keep it for five minutes."""
+    stream = filled(js, stream_name, 1)
+    with Proxy(js_server.host, js_server.port) as proxy, natsync.connect(proxy.url) as nc:
+        other = nc.jetstream(timeout=0.3)
+        proxy.link(0).to_client.stall()
+        with pytest.raises(RequestTimeoutError):
+            other.ordered_consumer(stream_name).messages()
+        proxy.link(0).to_client.resume()
+        until_no_consumer(stream)
