@@ -72,7 +72,7 @@ class Client(Requests):
             connection.lock,
             connection.ask,
             connection.unsubscribe,
-            connection.drain_subscription,
+            connection.drain_subscriptions,
             connection.resume,
         )
         return connection

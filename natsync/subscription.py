@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from time import monotonic
 from typing import NamedTuple, NoReturn
@@ -21,7 +21,7 @@ from .errors import (
 from .message import Delivered, Msg, ReceivedMsg, is_no_responders
 from .options import DRAIN_TIMEOUT, check_max_msgs, wait_time
 
-__all__ = ["Replies", "State", "SubStats", "Subscription", "check_limits"]
+__all__ = ["Replies", "State", "SubStats", "Subscription", "check_limits", "drain_all"]
 
 
 class State(Enum):
@@ -43,6 +43,18 @@ class SubStats(NamedTuple):
     dropped: int
     pending_msgs: int
     pending_bytes: int
+
+
+def drain_all(subs: Sequence[Subscription], timeout: float | None) -> None:
+    """Drains subscriptions of one connection together: they share the `timeout` of `Subscription.drain`."""
+    seconds = wait_time(timeout)
+    sinks = [sub._sink for sub in subs]
+    for sink in sinks:
+        if isinstance(sink.pending.end, ForkedError):  # there is no connection to drain it
+            raise ForkedError()
+        sink.draining = True
+    if sinks:
+        sinks[0].host.drain(sinks, seconds)
 
 
 def check_limits(msgs: int, size: int) -> None:
@@ -202,11 +214,7 @@ class Subscription:
         it. Without a handler, pending messages can still be taken, and iteration ends after them.
         Raises ForkedError for a subscription of the parent process.
         """
-        seconds = wait_time(timeout)
-        if isinstance(self._sink.pending.end, ForkedError):  # there is no connection to drain it
-            raise ForkedError()
-        self._sink.draining = True
-        self._sink.host.drain(self._sink, seconds)
+        drain_all([self], timeout)
 
     def __enter__(self) -> Subscription:
         return self

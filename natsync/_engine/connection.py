@@ -103,7 +103,7 @@ class Connection:
             self._supervisor, self.dispatcher, self.table, self.flush, self.close, self.resume
         )
         self.drain = self._drainer.drain
-        self.drain_subscription = self._drainer.drain_subscription
+        self.drain_subscriptions = self._drainer.drain_subscriptions
 
     def open(self) -> None:
         """Connects: returns when a server has completed the handshake or, with `retry_on_failed_connect`,

@@ -46,11 +46,11 @@ class Drainer:
         self._resume = resume
         self.until = 0.0
 
-    def drain_subscription(self, sub: SubscriptionSink, timeout: float) -> None:
-        """Ends `sub`, and waits until its handler, if any, has handled all messages that have arrived."""
+    def drain_subscriptions(self, subs: list[SubscriptionSink], timeout: float) -> None:
+        """Ends `subs`, and waits until their handlers, if any, have handled what has arrived."""
         self._supervisor.seat.prepare_to_block()
-        awaited = [sub] if sub.has_handler else []
-        left = self._drain([sub], awaited, monotonic() + min(timeout, MAX_WAIT))
+        awaited = [sub for sub in subs if sub.has_handler]
+        left = self._drain(subs, awaited, monotonic() + min(timeout, MAX_WAIT))
         if left:
             raise DrainTimeoutError(timeout, left)
 

@@ -63,7 +63,7 @@ class SubscriptionHost(NamedTuple):
     lock: threading.RLock
     ask: Callable[[SubscriptionSink, str, bytes], None]
     unsubscribe: Callable[[SubscriptionSink, int | None], None]
-    drain: Callable[[SubscriptionSink, float], None]
+    drain: Callable[[list[SubscriptionSink], float], None]
     resume: Callable[[], None]
 
 

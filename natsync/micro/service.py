@@ -14,7 +14,6 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
-from time import monotonic
 from types import TracebackType
 
 from .._checks import PROGRAM_ERRORS, check_call, check_text
@@ -23,7 +22,7 @@ from ..core import Core
 from ..errors import DrainTimeoutError, Error, MaxControlLineError, ServerError
 from ..message import Msg
 from ..options import PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT, wait_time
-from ..subscription import Subscription
+from ..subscription import Subscription, drain_all
 from .endpoint import Endpoint, RequestHandler
 from .errors import ServiceStoppedError
 from .naming import (
@@ -240,19 +239,17 @@ class Service(Group):
         seconds = wait_time(timeout)
         if not self._begin_to_stop():
             return
-        until = monotonic() + seconds
-        left: dict[str, int] = {}
+        late: DrainTimeoutError | None = None
         endpoints = [endpoint.subscription for endpoint in self._endpoints]
-        for sub in filter(None, [*endpoints, *self._control]):
-            try:
-                sub.drain(max(0.0, until - monotonic()))
-            except DrainTimeoutError as late:
-                left.update(late.left)
-            except Error as ended:  # the connection is closed: nothing is left to drain
-                error = error or ended
+        try:
+            drain_all([*filter(None, endpoints), *self._control], seconds)
+        except DrainTimeoutError as failure:
+            late = failure
+        except Error as ended:  # the connection is closed: nothing is left to drain
+            error = error or ended
         self._end(error)
-        if left:
-            raise DrainTimeoutError(seconds, left)
+        if late:
+            raise late
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits up to `timeout` seconds until it has stopped; returns whether it has. For a main

@@ -233,6 +233,34 @@ def test_stop_says_what_was_not_handled_in_time(nc: natsync.Client) -> None:
     go_on.set()
 
 
+def test_a_stuck_handler_does_not_keep_other_endpoints_open(nc: natsync.Client) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def stuck(request: Request) -> None:
+        entered.set()
+        go_on.wait(30)
+
+    def is_closed() -> bool:
+        try:
+            nc.request("other", timeout=5)
+        except natsync.NoRespondersError:
+            return True
+        return False
+
+    service = add_service(nc, "stuck", "1.0.0")
+    service.add_endpoint("stuck", stuck)
+    service.add_endpoint("other", echo)
+    nc.publish("stuck")
+    assert entered.wait(5)
+    with ThreadPoolExecutor() as pool:
+        stopping = pool.submit(service.stop, timeout=20)
+        try:
+            eventually(is_closed)
+        finally:
+            go_on.set()
+        stopping.result(5)
+
+
 def test_a_handler_may_stop_its_service(nc: natsync.Client) -> None:
     service = add_service(nc, "once", "1.0.0")
     service.add_endpoint("once", lambda request: (service.stop(), request.respond(b"bye")))

@@ -30,7 +30,7 @@ def host(ended: list[int | None] | None = None) -> SubscriptionHost:
         if ended is not None:
             ended.append(max_msgs)
 
-    def drain(sub: SubscriptionSink, timeout: float) -> None:
+    def drain(subs: list[SubscriptionSink], timeout: float) -> None:
         pass
 
     def ask(sub: SubscriptionSink, subject: str, data: bytes) -> None:
