@@ -100,6 +100,7 @@ class Request:
             every[name] = value
         every.update(error)
         self._failed(f"{code}:{error[ERROR_HEADER]}")
+        self.answered_error = not self.reply  # nobody wants another response either
         self.respond(data, headers=every)
         self.answered_error = True
 

@@ -93,6 +93,17 @@ def test_a_request_without_a_reply_subject_is_handled(
     assert reports.empty()
 
 
+def test_an_error_response_that_nobody_wants_is_one_error(
+    nc: natsync.Client, reports: SimpleQueue[natsync.Error]
+) -> None:
+    with add_service(nc, "math", "1.0.0") as service:
+        divide = service.add_endpoint("divide", lambda request: request.respond_error(400, "no"))
+        nc.publish("divide")
+        nc.flush()
+    assert (divide.stats().num_errors, divide.stats().last_error) == (1, "400:no")
+    assert isinstance(reports.get(timeout=5).__cause__, natsync.MsgNoReplyError)
+
+
 def test_an_error_that_cannot_be_sent_is_answered_with_500(
     nc: natsync.Client, reports: SimpleQueue[natsync.Error]
 ) -> None:
