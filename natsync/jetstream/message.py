@@ -17,6 +17,7 @@ from typing import NamedTuple, NoReturn
 
 from .._checks import check_seconds, check_text
 from ..core import Core
+from ..errors import OptionError
 from ..message import Delivered, Msg, Respond, to_wire
 from ..options import DEFAULT, Default
 from ..protocol import HMsg
@@ -220,6 +221,8 @@ class JetStreamMsg(Msg):
             self._send(b"-NAK")
         else:
             check_seconds(delay=delay)
+            if abs(delay) >= 1 << 33:  # in nanoseconds, beyond an int64 of the server
+                raise OptionError("delay", "must be less than 272 years")
             self._send(b'-NAK {"delay": %d}' % round(delay * 1e9))
 
     def term(self, reason: str = "") -> None:

@@ -56,6 +56,8 @@ class Schedule:
         check_seconds(when=self.when)
         if self.when < 1:
             raise OptionError("when", "must be at least 1 second")
+        if self.when >= 1 << 33:
+            raise OptionError("when", "must be less than 272 years")
         return f"@every {round(self.when * 1000)}ms"
 
 

@@ -227,10 +227,13 @@ class KeyValue:
         disconnected now still see it; a negative number removes them, too.
         """
         check_seconds(older_than=older_than)
+        try:
+            limit = datetime.now(timezone.utc) - timedelta(seconds=older_than)
+        except OverflowError:
+            raise OptionError("older_than", "is out of the range of dates") from None
         with self.watch(meta_only=True) as watcher:
             entries = watcher.initial(self._js.api.timeout)
             gone = [entry for entry in entries if entry.operation is not _PUT]
-        limit = datetime.now(timezone.utc) - timedelta(seconds=older_than)
         stream = self._js.stream(self._stream)
         for entry in gone:
             keep = older_than >= 0 and entry.created > limit

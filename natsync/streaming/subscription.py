@@ -87,7 +87,7 @@ class Start:
             return cls._before_now(time_delta // timedelta(microseconds=1) * 1000)
         if time_delta is not None:
             check_seconds(start_time_delta=time_delta)
-            return cls._before_now(int(time_delta * 1e9))
+            return cls._before_now(time_delta * 1e9)
         try:
             position = StartPosition.NEW_ONLY if position is None else StartPosition(position)
         except ValueError:
@@ -97,10 +97,10 @@ class Start:
         return cls(position)
 
     @classmethod
-    def _before_now(cls, delta_ns: int) -> Start:
+    def _before_now(cls, delta_ns: float) -> Start:
         if not -(2**63) <= delta_ns < 2**63:
             raise OptionError("start", "is more than 292 years from now")
-        return cls(StartPosition.TIME_DELTA_START, 0, delta_ns)
+        return cls(StartPosition.TIME_DELTA_START, 0, int(delta_ns))
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,6 +173,9 @@ def test_arguments_that_make_no_sense() -> None:
     msg = delivered(Sent())
     with pytest.raises(OptionError, match="NaN"):
         msg.nak(float("nan"))
+    for delay in (1e10, float("inf")):
+        with pytest.raises(OptionError, match="less than 272 years"):
+            msg.nak(delay)
     with pytest.raises(TypeError, match="delay"):
         msg.nak("5s")  # type: ignore[arg-type]  # what is refused
     with pytest.raises(TypeError, match="reason"):

@@ -45,6 +45,8 @@ def test_times_that_cannot_be() -> None:
         Schedule(datetime(2026, 1, 1), "t").headers()
     with pytest.raises(OptionError, match="at least 1 second"):
         Schedule(0.5, "t").headers()
+    with pytest.raises(OptionError, match="less than 272 years"):
+        Schedule(float("inf"), "t").headers()
     with pytest.raises(TypeError, match="target must be str"):
         Schedule(NOON, b"t").headers()  # type: ignore[arg-type]  # on purpose
     for ttl in (0, 0.99, 1 << 40):

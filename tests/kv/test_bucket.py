@@ -149,6 +149,8 @@ def test_purge_deletes_removes_what_is_left_of_deleted_keys(js: JetStream, kv: K
             kv.history(key)
     assert len(kv.history("c")) == 2
     assert kv.purge_deletes(older_than=0) == 0
+    with pytest.raises(natsync.OptionError, match="older_than"):
+        kv.purge_deletes(older_than=float("inf"))
 
 
 @pytest.mark.parametrize("older_than", [-1, 60])

@@ -98,6 +98,7 @@ def test_the_time_of_a_message_is_where_it_begins(sc: streaming.StreamingConnect
         ({"start_time": 5}, TypeError),
         ({"start_time_delta": "1"}, TypeError),
         ({"start_time_delta": 1e10}, natsync.OptionError),
+        ({"start_time_delta": float("inf")}, natsync.OptionError),
         ({"max_in_flight": 0}, natsync.OptionError),
         ({"max_in_flight": 2**31}, natsync.OptionError),
         ({"ack_wait": 0.5}, natsync.OptionError),
