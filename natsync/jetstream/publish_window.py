@@ -39,6 +39,7 @@ from .publishing import (
     lists_none,
     message_headers,
     names_request,
+    names_time,
     read_ack,
 )
 
@@ -225,7 +226,7 @@ class PublishWindow:
         call, data = names_request(self._api, message.subject)
         self._asking[future] = None
         try:
-            answer = self._api.core.request_async(call, data, timeout=RETRY_WAIT)
+            answer = self._api.core.request_async(call, data, timeout=names_time(message.asked))
             answer.add_done_callback(answered)
         except Exception as error:  # also if the system cannot start another thread
             self._asking.pop(future, None)
@@ -241,7 +242,8 @@ class PublishWindow:
                 self._keep_or_fail(future, message, error)
 
         plain = self._plain or self._open_plain()
-        left = max(0.0, min(message.patience, message.until - monotonic()))
+        message.asked = monotonic()
+        left = max(0.0, min(message.patience, message.until - message.asked))
         try:
             attempt = plain.request(
                 message.subject, message.data, timeout=left, headers=message.headers
@@ -261,7 +263,17 @@ class _Identified:
     """A message with an id, to be published until it is acknowledged or refused, or its timeout is
     over."""
 
-    __slots__ = ("subject", "data", "headers", "seconds", "until", "patience", "unheard", "unsure")
+    __slots__ = (
+        "subject",
+        "data",
+        "headers",
+        "seconds",
+        "asked",
+        "until",
+        "patience",
+        "unheard",
+        "unsure",
+    )
 
     def __init__(
         self, subject: str, data: Data, headers: HeadersLike | None, seconds: float
@@ -270,7 +282,8 @@ class _Identified:
         self.data = data
         self.headers = headers
         self.seconds = seconds
-        self.until = monotonic() + seconds
+        self.asked = monotonic()
+        self.until = self.asked + seconds
         self.patience = ATTEMPT
         self.unheard = 0
         self.unsure: Exception | None = (

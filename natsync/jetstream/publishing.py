@@ -47,6 +47,7 @@ __all__ = [
     "lists_none",
     "message_headers",
     "names_request",
+    "names_time",
     "publish",
     "raise_if_gone",
     "read_ack",
@@ -147,7 +148,8 @@ def publish(
     sent = message_headers("publish", api, headers, options) if options else headers
     has_id = "msg_id" in options
     seconds = api.seconds(timeout)
-    until = monotonic() + seconds
+    asked = monotonic()
+    until = asked + seconds
     attempts, patience = 0, ATTEMPT if has_id else seconds
     left = patience if patience < seconds else seconds
     unsure: Error | None = None  # the error of an attempt that may have stored the message
@@ -181,16 +183,17 @@ def publish(
                     raise RequestTimeoutError(subject, seconds) from error
                 raise NoStreamResponseError(subject) from error
             if nobody and attempts > RETRIES and not unsure:
-                if not (has_id and _may_have_stream(api, subject)):
+                if not (has_id and _may_have_stream(api, subject, names_time(asked))):
                     raise NoStreamResponseError(subject) from error
         api.pause(RETRY_WAIT)
-        left = max(0.0, min(patience, until - monotonic()))
+        asked = monotonic()
+        left = max(0.0, min(patience, until - asked))
 
 
-def _may_have_stream(api: API, subject: str) -> bool:
+def _may_have_stream(api: API, subject: str, timeout: float) -> bool:
     try:
         call, data = names_request(api, subject)
-        return not lists_none(api.core.request(call, data, timeout=RETRY_WAIT))
+        return not lists_none(api.core.request(call, data, timeout=timeout))
     except Error:  # the server does not say at the moment
         return True
 
@@ -199,6 +202,13 @@ def names_request(api: API, subject: str) -> tuple[str, bytes]:
     """Returns subject and payload of the request that lists the streams with `subject`. The
     cluster's leader answers it, even for streams without a leader."""
     return api.subject("STREAM.NAMES"), api.encode({"subject": subject})
+
+
+def names_time(asked: float) -> float:
+    """Returns the seconds to wait for the answer to that request, now that nobody has answered a
+    publish of the time `asked`: long enough for the round trip, but without a leader of the cluster
+    no answer comes, and the message waits."""
+    return RETRY_WAIT + 2 * (monotonic() - asked)
 
 
 def lists_none(answer: Msg) -> bool:

@@ -31,7 +31,7 @@ from natsync.jetstream import (
 from natsync.jetstream.publishing import _heads, read_ack
 from natsync.message import Msg
 
-from tests.jetstream.streams import LeaderlessStream
+from tests.jetstream.streams import TIMEOUT, LeaderlessStream
 from tests.support.jetstream import JETSTREAM
 from tests.support.proxy import Proxy
 from tests.support.servers import NatsServer, StartServer
@@ -130,6 +130,21 @@ def test_with_an_id_it_is_tried_until_the_server_says_that_there_is_no_stream(
     with LeaderlessStream(js_client) as stream:
         assert stream.js.publish(stream.subject, msg_id="1", timeout=60).seq == 9
         assert stream.listed >= 2
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_slow_network_does_not_hide_that_there_is_no_stream(
+    js_server: NatsServer, stream_name: str, is_async: bool
+) -> None:
+    """Its round trip takes longer than the pause between attempts."""
+    with Proxy(js_server.host, js_server.port) as proxy, natsync.connect(proxy.url) as nc:
+        js = nc.jetstream()
+        proxy.link().to_client.delay(0.3)
+        with pytest.raises(NoStreamResponseError):
+            if is_async:
+                js.publish_async(stream_name, msg_id="1", timeout=1000).result(TIMEOUT)
+            else:
+                js.publish(stream_name, msg_id="1", timeout=1000)
 
 
 def test_a_full_stream_says_so(js: JetStream, stream_name: str) -> None:
