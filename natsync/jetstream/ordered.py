@@ -113,6 +113,9 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
         self.replaced = 0
         """How often the stream turned out to be a new one, or shorter than the reader had seen
         it."""
+        self.create_until = 0.0
+        """The time until which a call may create another consumer, even if its timeout ends earlier:
+        for a caller that waits longer, but polls."""
 
         self._begin(patience)
 
@@ -158,7 +161,8 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
             if self._wait_for_turn(until):
                 # Longer after failures: over a slow network, polls could leave it too little time.
                 least = 0.1 * 2 ** min(self._backoff.failures, 5)
-                self._begin(min(_CREATING, max(least, until - monotonic())))
+                left = max(until, self.create_until) - monotonic()
+                self._begin(min(_CREATING, max(least, left)))
             return None
         silence = ALARM * self._plan.beat
         now = monotonic()

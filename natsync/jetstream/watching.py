@@ -32,12 +32,14 @@ def next_if_any(
 ) -> JetStreamMsg | None:
     """Returns the next message; None if none is left at the moment, because it was purged or
     expired before it was read. Raises as `OrderedMessages.next`."""
-    until = monotonic() + wait_time(timeout)
+    messages.create_until = until = monotonic() + wait_time(timeout)
     while True:
+        consumer = messages.consumer
         try:
             return messages.next(max(0.0, min(_SILENCE, until - monotonic())))
         except NextMsgTimeoutError:
-            if _nothing_left(api, stream, messages):
+            # A new consumer may not have got the request for its first messages yet.
+            if consumer == messages.consumer and _nothing_left(api, stream, messages):
                 return None
             if monotonic() >= until:
                 raise NextMsgTimeoutError(stream, timeout or 0.0) from None

@@ -9,6 +9,8 @@ from natsync.jetstream import JetStream, MessagesClosedError
 from natsync.kv import Entry, InvalidKeyError, KeyValue, KeyValueConfig, Operation, Watcher
 
 from tests.jetstream.streams import publish_block
+from tests.support.faults import Link
+from tests.support.proxy import Proxy
 from tests.support.servers import NatsServer
 from tests.support.waiting import eventually
 
@@ -250,6 +252,25 @@ def test_changes_during_an_outage_all_come_after_an_empty_beginning(
             assert entry
             found.append(entry.value)
         assert found == [b"1", b"2", b"3"]
+
+
+def test_keys_over_a_slow_network_that_is_cut(
+    js: JetStream, js_server: NatsServer, kv: KeyValue
+) -> None:
+    """The next consumer gets the time of the call, not that of a poll within it."""
+    for number in range(600):
+        js.api.core.publish(f"$KV.{kv.bucket}.k{number}", b"")
+    js.api.core.flush()
+
+    def slow(link: Link) -> None:
+        link.to_client.delay(0.5)
+
+    with Proxy(js_server.host, js_server.port, slow) as proxy, natsync.connect(proxy.url) as nc:
+        keys = nc.jetstream().key_value(kv.bucket).keys()
+        found = [next(keys)]
+        proxy.cut()
+        found += keys
+    assert sorted(found) == sorted(f"k{number}" for number in range(600))
 
 
 def test_a_bucket_that_is_created_again(js: JetStream, kv: KeyValue) -> None:
