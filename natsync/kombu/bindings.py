@@ -8,6 +8,7 @@ binding matches a message, the process first waits for the changes that are alre
 from __future__ import annotations
 
 import json
+import logging
 from contextlib import suppress
 from time import monotonic
 from typing import NamedTuple
@@ -18,6 +19,8 @@ from ..kv import Entry, KeyValue, KeyValueConfig, Operation, Watcher
 from .naming import Names, encode
 
 __all__ = ["Binding", "Bindings"]
+
+_log = logging.getLogger("natsync.kombu")
 
 _LONGEST = 1.0  # the most seconds that `refresh` waits for changes in the bucket
 _KEPT = 3600.0  # seconds that the bucket keeps the marker of a removed binding
@@ -123,10 +126,24 @@ class Bindings:
         if entry.revision <= awaited:  # already in the table, or removed again meanwhile
             return
         rows = self._table.setdefault(entry.key.partition(".")[0], {})
-        if entry.operation is Operation.PUT:
-            rows[entry.key] = Binding(*json.loads(entry.value))
+        binding = _read(entry) if entry.operation is Operation.PUT else None
+        if binding:
+            rows[entry.key] = binding
         else:
             rows.pop(entry.key, None)
+
+
+def _read(entry: Entry) -> Binding | None:
+    """Returns the binding in an entry. Logs an entry that is none: every process would fail on it."""
+    try:
+        routing_key, pattern, queue = json.loads(entry.value)
+        texts = (routing_key, queue) if pattern is None else (routing_key, queue, pattern)
+        if all(isinstance(text, str) for text in texts):
+            return Binding(routing_key, pattern, queue)
+    except (ValueError, TypeError, RecursionError):
+        pass
+    _log.error("the entry %r of bucket %s is no binding of kombu", entry.key, entry.bucket)
+    return None
 
 
 def _key(exchange: str, binding: Binding) -> str:

@@ -47,3 +47,20 @@ def test_a_queue_loses_all_its_bindings(js: JetStream, names: Names) -> None:
     assert one.of("x") == one.of("y") == [ANY]
     one.close()
     other.close()
+
+
+def test_entries_that_are_no_bindings_are_left_out(
+    js: JetStream, names: Names, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Otherwise no process could begin."""
+    one, other = Bindings(js, names, 1), Bindings(js, names, 1)
+    one.add("x", RED)
+    for number, entry in enumerate((b"", b"no JSON", b"5", b'["red"]', b'["red", null, 5]')):
+        js.publish(f"$KV.{names.bucket}.x.bad.{number}", entry)
+    one.add("x", ANY)
+    assert sorted(other.of("x")) == sorted([RED, ANY])
+    assert "x.bad.0" in caplog.text and "x.bad.4" in caplog.text
+    other.remove_queue("paint")
+    assert other.of("x") == [ANY]
+    one.close()
+    other.close()
