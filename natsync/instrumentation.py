@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Protocol
 
+from ._checks import check_call
 from .headers import HeadersLike, to_text
 from .message import Data, Handler, Msg, message_parts, wire_reply
 from .subscription import Replies
@@ -78,7 +79,8 @@ def instrument(client: Client, hook: Instrumentation) -> None:
     def subscribe_observed(
         subject: str, *, handler: Handler | None = None, queue: str = "", **options: object
     ) -> object:
-        if callable(handler):
+        check_call(handler=handler)  # not possible once it is wrapped
+        if handler is not None:
             handler = _observed(client, hook, handler, subject, queue)
         call: Callable[..., object] = subscribe
         return call(subject, handler=handler, queue=queue, **options)

@@ -117,5 +117,10 @@ def test_the_base_class_changes_nothing_and_other_things_are_refused() -> None:
         assert peer.expect(Pub) == Pub(b"a", b"", b"x")
         nc.subscribe("a", handler=lambda msg: None)
         peer.send(Msg(b"a", peer.subscribed()))
+
+        async def handle(msg: natsync.Msg) -> None: ...
+
+        with pytest.raises(TypeError, match="not an async one"):
+            nc.subscribe("a", handler=handle)
     with pytest.raises(TypeError, match="instrumentation must be an Instrumentation, not int"):
         natsync.connect("nats://127.0.0.1:1", instrumentation=1)  # type: ignore[arg-type]  # the point
