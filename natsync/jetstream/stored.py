@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ _T = TypeVar("_T", int, str)
 _NO_HEADERS = Headers()
 
 EOB = 204
+_FIRST_ADDED = b"\r\nNats-Stream: "
 _ADDED = ("Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp")
 PLAIN = re.compile(
     rb"NATS/1\.0\r\nNats-Stream: ([^\r\n]+)\r\nNats-Subject: ([^\r\n]+)\r\n"
@@ -60,9 +62,10 @@ _ADDED_TO_BATCH = (*_ADDED, "Nats-Num-Pending", "Nats-Last-Sequence", "Nats-UpTo
 
 @dataclass(frozen=True, slots=True)
 class StoredMsg:
-    """A message as its stream holds it. `time` is when it was stored, to the microsecond. `stream`
-    is the stream that answered, which may be a mirror. `pending` is the number of messages of the
-    same batch request that are still to come."""
+    """A message as its stream holds it. If its headers cannot be read, there are none, and a warning
+    is logged. `time` is when it was stored, to the microsecond. `stream` is the stream that answered,
+    which may be a mirror. `pending` is the number of messages of the same batch request that are still
+    to come."""
 
     subject: str
     seq: int
@@ -81,15 +84,21 @@ def get_msg(api: API, stream: str, request: Mapping[str, object]) -> StoredMsg:
         raise InvalidResponseError(api.subject(call), "no message")
     try:
         block = base64.b64decode(message.get("hdrs") or "", validate=True)
+        subject, seq = _of(str, message["subject"]), _of(int, message["seq"])
+        try:
+            headers = _headers(block)
+        except ProtocolError as error:
+            headers = Headers()
+            _warn(subject, str(seq), error)
         return StoredMsg(
-            subject=_of(str, message["subject"]),
-            seq=_of(int, message["seq"]),
+            subject=subject,
+            seq=seq,
             data=base64.b64decode(message.get("data") or "", validate=True),
-            headers=_headers(block),
+            headers=headers,
             time=parse_time(_of(str, message["time"])),
             stream=stream,
         )
-    except (KeyError, TypeError, ValueError, binascii.Error, ProtocolError) as error:
+    except (KeyError, TypeError, ValueError, binascii.Error) as error:
         reason = f"a message that cannot be read: {type(error).__name__}"
         raise InvalidResponseError(api.subject(call), reason) from error
 
@@ -184,7 +193,7 @@ def direct_get_batch(api: API, stream: str, request: Mapping[str, object]) -> It
                 return
             if status:
                 raise _refusal(msg)
-            if "Nats-Num-Pending" not in msg.headers:
+            if "Nats-Num-Pending" not in _headers_in(msg):
                 raise UnsupportedError("getting messages in a batch", "2.11", "")
             yield _stored(msg, wire)
 
@@ -200,7 +209,12 @@ def _plain(data: bytes, plain: re.Match[bytes], wire: str) -> StoredMsg:
 
 def _stored(msg: Msg, wire: str) -> StoredMsg:
     facts = dict.fromkeys(_ADDED_TO_BATCH, "")
-    fields = list(msg.headers.fields)
+    try:
+        fields = list(msg.headers.fields)
+    except ProtocolError as error:
+        headers = _headers_in(msg)
+        fields = list(headers.fields)
+        _warn(headers.get("Nats-Subject", ""), headers.get("Nats-Sequence", ""), error)
     # The server appends its headers: a republished message may already have older ones.
     for at in range(len(fields) - 1, -1, -1):
         name, value = fields[at]
@@ -224,7 +238,7 @@ def _stored(msg: Msg, wire: str) -> StoredMsg:
 def _status(msg: Msg) -> int:
     """The status of a response that is not a stored message, or 0. Servers before 2.14 keep the
     status with which a message was published."""
-    return 0 if "Nats-Sequence" in msg.headers else msg.status
+    return 0 if "Nats-Sequence" in _headers_in(msg) else msg.status
 
 
 def _refusal(msg: Msg) -> APIError:
@@ -234,6 +248,22 @@ def _refusal(msg: Msg) -> APIError:
         429: TooManyRequestsError,
     }.get(msg.status, APIError)
     return kind(msg.status, 10037 if msg.status == 404 else 0, msg.description or "no message")
+
+
+def _headers_in(msg: Msg) -> Headers:
+    """The headers of the response to a direct get. If those of the stored message cannot be read, these
+    are the ones that the server has added after them."""
+    try:
+        return msg.headers
+    except ProtocolError:
+        _, name, added = msg.header_block.rpartition(_FIRST_ADDED)
+        return _headers(b"NATS/1.0" + name + added) if name else Headers()
+
+
+def _warn(subject: str, seq: str, error: ProtocolError) -> None:
+    logging.getLogger("natsync").warning(
+        "message %s on %s has headers that cannot be read: %s", seq, subject, error
+    )
 
 
 def _headers(block: bytes) -> Headers:

@@ -54,8 +54,10 @@ def publish_block(server: NatsServer, subject: str, block: bytes) -> None:
         wire = Wire(connection)
         wire.connect()
         size = len(block)
-        connection.sendall(b"HPUB %s %d %d\r\n%s\r\n" % (subject.encode(), size, size, block))
-        wire.flush()
+        wire.sub("stored")
+        head = b"HPUB %s stored %d %d\r\n" % (subject.encode(), size, size)
+        connection.sendall(head + block + b"\r\n")
+        wire.expect("MSG", "stored")  # a flush alone says nothing of the stream
 
 
 def durable(stream: Stream, name: str = "c", **options: object) -> Consumer:

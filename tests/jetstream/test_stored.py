@@ -21,7 +21,7 @@ from natsync.jetstream.api import API
 from natsync.jetstream.stored import direct_get, direct_get_batch, get_msg
 from natsync.message import Msg
 
-from tests.jetstream.streams import filled, publish_status
+from tests.jetstream.streams import filled, publish_block, publish_status
 from tests.support.servers import NatsServer
 
 pytestmark = pytest.mark.server
@@ -61,6 +61,25 @@ def test_a_message_that_was_published_with_a_status(
     publish_status(old_js_server, f"{stream_name}.0", "404 Not Found")
     msg = old_js.stream(stream_name).get_last_msg(f"{stream_name}.0", direct=True)
     assert (msg.seq, msg.data, len(msg.headers)) == (1, b"", 0)
+
+
+@pytest.mark.parametrize("line", [b"no colon", b"no colon\r\nNats-Stream: other"])
+def test_headers_that_cannot_be_read(
+    js: JetStream,
+    js_server: NatsServer,
+    stream: Stream,
+    line: bytes,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The message is there without them, and a batch goes on after it."""
+    publish_block(js_server, f"{stream.name}.2", b"NATS/1.0\r\n%s\r\n\r\n" % line)
+    for direct in (False, True):
+        msg = stream.get_last_msg(f"{stream.name}.2", direct=direct)
+        assert (msg.subject, msg.seq, len(msg.headers)) == (f"{stream.name}.2", 6, 0)
+        assert msg.stream == stream.name
+    js.publish(f"{stream.name}.3")
+    assert [(msg.seq, msg.pending) for msg in stream.get_msgs(seq=5)] == [(5, 2), (6, 1), (7, 0)]
+    assert caplog.text.count(f"message 6 on {stream.name}.2 has headers that cannot be read") == 3
 
 
 def test_the_last_message_of_a_pattern(stream: Stream) -> None:
@@ -139,7 +158,7 @@ def api(js_client: natsync.Client) -> API:
         b'{"message":{"subject":"a","seq":1,"time":"now"}}',
         b'{"message":{"subject":"a","seq":1,"time":"0001-01-01T00:00:00+10:00"}}',
         b'{"message":{"subject":"a","seq":1,"time":"2026-01-01T00:00:00Z","data":"#"}}',
-        b'{"message":{"subject":"a","seq":1,"time":"2026-01-01T00:00:00Z","hdrs":"eA=="}}',
+        b'{"message":{"subject":"a","seq":1,"time":"2026-01-01T00:00:00Z","hdrs":"#"}}',
         b'{"message":{"subject":1,"seq":1,"time":"2026-01-01T00:00:00Z"}}',
     ],
 )

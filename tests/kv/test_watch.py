@@ -299,6 +299,7 @@ def test_headers_that_cannot_be_read(
     with kv.watch() as watcher:
         assert take(watcher, 4) == [("a", b"1", PUT), ("c", b"", DELETE), ("b", b"", PUT), None]
     assert [*kv.keys()] == ["a", "b"]
+    assert kv.get("b").revision == 4
     assert kv.purge_deletes(older_than=-1) == 1
     first = caplog.records[0].getMessage()
     assert f"entry 'b' of bucket {kv.bucket}, revision 4" in first and "without a colon" in first

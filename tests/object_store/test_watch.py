@@ -15,6 +15,9 @@ from natsync.object_store import (
 )
 from natsync.object_store.naming import meta_subject
 
+from tests.jetstream.streams import publish_block
+from tests.support.servers import NatsServer
+
 pytestmark = pytest.mark.server
 
 
@@ -78,7 +81,7 @@ def test_a_store_that_is_gone(js: JetStream, store: ObjectStore) -> None:
 
 
 def test_a_list_leaves_out_what_describes_no_object_and_a_store_is_repaired(
-    js: JetStream, store: ObjectStore, caplog: pytest.LogCaptureFixture
+    js: JetStream, js_server: NatsServer, store: ObjectStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     stored = store.put("a", b"1")
     for name in ("b", "c", "d", "e"):
@@ -90,6 +93,8 @@ def test_a_list_leaves_out_what_describes_no_object_and_a_store_is_repaired(
     with pytest.raises(BadObjectMetaError, match="object 'b'"):
         store.update_meta("b", ObjectMeta("b"))
     assert store.delete("b").deleted
+    bad = b"NATS/1.0\r\nno colon\r\n\r\n"
+    publish_block(js_server, meta_subject(store.store, "c"), bad)
     store.put("c", b"2")
     assert store.get_bytes("c") == b"2"
     store.delete("d")
