@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from .._checks import check_text
 from ..core import Core
-from ..errors import NoRespondersError
+from ..errors import NoRespondersError, ProtocolError
 from ..message import Msg
 from .errors import InvalidResponseError, ServiceError
 from .naming import PREFIX, Verb, control_subject
@@ -95,5 +95,5 @@ class ServiceClient:
 def _read(subject: str, msg: Msg, read: Callable[[str, bytes], _R]) -> _R:
     try:
         return read(subject, raise_for_error(msg).data)
-    except ServiceError as error:
+    except (ServiceError, ProtocolError) as error:  # ProtocolError: headers that cannot be read
         raise InvalidResponseError(subject, str(error)) from error

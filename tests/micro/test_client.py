@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 import natsync
 from natsync.micro import InvalidResponseError, ServiceClient, ServicePing, add_service
+
+from tests.support.servers import NatsServer
+from tests.support.wire import Wire
 
 pytestmark = pytest.mark.server
 
@@ -40,6 +45,24 @@ def test_a_wrong_response_is_reported_with_the_others(nc: natsync.Client) -> Non
         client.ping()
     assert caught.value.others == (ServicePing("one", service.id, "1.0.0"),)
     assert [ping.id for ping in client.ping("one")] == [service.id]
+
+
+def test_headers_that_cannot_be_read_are_a_wrong_response(
+    nc: natsync.Client, server: NatsServer
+) -> None:
+    service = add_service(nc, "one", "1.0.0")
+    block = b"NATS/1.0\r\nno colon\r\n\r\n"
+    with socket.create_connection((server.host, server.port)) as connection:
+        Wire(connection).connect()
+
+        def respond(msg: natsync.Msg) -> None:
+            head = f"HPUB {msg.reply} {len(block)} {len(block)}\r\n".encode()
+            connection.sendall(head + block + b"\r\n")
+
+        nc.subscribe("$SRV.PING", handler=respond)
+        with pytest.raises(InvalidResponseError, match="without a colon") as caught:
+            ServiceClient(nc).ping()
+    assert caught.value.others == (ServicePing("one", service.id, "1.0.0"),)
 
 
 def test_an_error_is_no_response(nc: natsync.Client) -> None:
