@@ -266,7 +266,7 @@ def test_keys_over_a_slow_network_that_is_cut(
         link.to_client.delay(0.5)
 
     with Proxy(js_server.host, js_server.port, slow) as proxy, natsync.connect(proxy.url) as nc:
-        keys = nc.jetstream().key_value(kv.bucket).keys()
+        keys = nc.jetstream(timeout=7).key_value(kv.bucket).keys()
         found = [next(keys)]
         proxy.cut()
         found += keys
