@@ -51,7 +51,7 @@ class Aggregate:
         self.odd: Largest[AnomalyRecord] = Largest(_ROWS)
         self.services: Largest[ServiceRecord] = Largest(_ROWS)
         self.servers: Largest[ServerRecord] = Largest(_ROWS)
-        self.stores: Counter[tuple[str, str, str]] = Counter()
+        self.stores: Counter[tuple[str, str, str, str]] = Counter()
         self.streaming: Counter[str] = Counter()
         self.first_ns: int | None = None
         self.last_ns: int | None = None
@@ -104,15 +104,16 @@ class Aggregate:
         elif isinstance(row, ServerRecord):
             self.servers.add((row.connections, row.server_name or "", row.server_id or ""), row)
         elif isinstance(row, KvRecord):
-            self._count_store("key-value bucket", row.bucket, row.op, row.error)
+            self._count_store("key-value bucket", row)
         elif isinstance(row, ObjectRecord):
-            self._count_store("object store", row.bucket, row.op, row.error)
+            self._count_store("object store", row)
         elif isinstance(row, StreamingRecord):
             self.streaming[row.op] += 1
 
-    def _count_store(self, kind: str, bucket: str, op: str, error: str | None) -> None:
-        key = kind, bucket, f"{op}, failed" if error else op
+    def _count_store(self, kind: str, row: KvRecord | ObjectRecord) -> None:
+        op = f"{row.op}, failed" if row.error else row.op
+        key = kind, row.bucket, row.account or "", op
         if key in self.stores or len(self.stores) < _ROWS:
             self.stores[key] += 1
         else:
-            self.stores[kind, "(others)", op] += 1
+            self.stores[kind, "(others)", "", op] += 1

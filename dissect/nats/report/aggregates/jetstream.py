@@ -21,10 +21,11 @@ NAMED = 300
 DRAWN = 8
 """The number of consumers whose lag is drawn."""
 
-OTHERS = ("", "(others)", "")
+OTHERS = ("", "", "(others)", "")
 
-Name = tuple[str, str, str]
-"""Domain, stream and consumer; the consumer is empty for a stream."""
+Name = tuple[str, str, str, str]
+"""Account, domain, stream and consumer; the consumer is empty for a stream, and the account is known only on
+connections between servers."""
 
 
 def others(key: Name) -> Name:
@@ -172,7 +173,7 @@ class JetStream:
             _count(self.errors, f"{call}: {row.code} {row.error or ''}{number}")
 
     def _add_delivery(self, row: DeliveryRecord) -> None:
-        name = row.domain or "", row.stream or "", row.consumer or ""
+        name = _name(row, row.consumer)
         if row.pending is not None:
             self._drawn.setdefault(name if len(self._drawn) < DRAWN else OTHERS)
             self.lag.add(row.ts_ns, name if name in self._drawn else OTHERS, row.pending)
@@ -188,7 +189,7 @@ class JetStream:
             row.consumer_count,
             row.last_ns,
         )
-        self.streams[row.domain or "", row.stream, ""].merge(seen)
+        self.streams[_name(row)].merge(seen)
 
     def _add_consumer(self, row: ConsumerRecord) -> None:
         seen = Consumer(**{name: getattr(row, name) or 0 for name in _CONSUMER_SUMS})
@@ -196,9 +197,13 @@ class JetStream:
             setattr(seen, name, getattr(row, name) or 0)
         seen.pending = row.last_pending if row.last_pending is not None else row.num_pending
         seen.ack_pending, seen.updated_ns = row.num_ack_pending, row.last_ns
-        self.consumers[row.domain or "", row.stream, row.consumer].merge(seen)
+        self.consumers[_name(row, row.consumer)].merge(seen)
+
+
+def _name(row: StreamRecord | ConsumerRecord | DeliveryRecord, consumer: str = "") -> Name:
+    return row.account or "", row.domain or "", row.stream, consumer
 
 
 def _count(counts: Counter[str], name: str) -> None:
     """Counts one more of this name, or of the others if there are too many names."""
-    counts[name if name in counts or len(counts) < NAMED else OTHERS[1]] += 1
+    counts[name if name in counts or len(counts) < NAMED else OTHERS[2]] += 1

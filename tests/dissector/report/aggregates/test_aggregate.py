@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from dissect.nats.application.jetstream.kv import KvRecord
 from dissect.nats.report.aggregates.aggregate import TABLES, Aggregate
 from dissect.nats.tables import TABLE_OF
 from dissect.nats.tables import TABLES as DECLARED
@@ -24,6 +25,33 @@ def test_every_row_of_every_table_counts() -> None:
     assert len(found.services) == found.rows["services"] > 0
     times = [row.ts_ns for row in every if hasattr(row, "op") and hasattr(row, "packet")]
     assert (found.first_ns, found.last_ns) == (min(times), max(times))
+
+
+def test_accounts_have_buckets_of_their_own() -> None:
+    found = Aggregate()
+    for number, error in enumerate((None, "no", None)):
+        for account in ("A", "B"):
+            row = KvRecord(
+                session="s", number=number, ts_ns=1, kind="route", bucket="config", op="put"
+            )
+            row.account, row.error = account, error
+            found.add(row)
+    kind, name = "key-value bucket", "config"
+    assert found.stores == {
+        (kind, name, account, op): count
+        for account in ("A", "B")
+        for op, count in (("put", 2), ("put, failed", 1))
+    }
+
+
+def test_stores_have_names_up_to_a_limit_and_all_operations_count() -> None:
+    found = Aggregate()
+    for number in range(300):
+        row = KvRecord(session="s", number=1, ts_ns=1, kind="c", bucket=f"b{number}", op="put")
+        row.error = "no"
+        found.add(row)
+    assert len(found.stores) == 201
+    assert found.stores["key-value bucket", "(others)", "", "put, failed"] == 100
 
 
 def test_the_tables_are_tables() -> None:

@@ -8,6 +8,7 @@ from dissect.nats.application.jetstream.api import ApiRecord
 from dissect.nats.application.jetstream.consumers import ConsumerRecord
 from dissect.nats.application.jetstream.deliveries import DeliveryRecord
 from dissect.nats.application.jetstream.pulls import PullRecord
+from dissect.nats.application.jetstream.streams import StreamRecord
 from dissect.nats.report.aggregates.jetstream import JetStream
 from dissect.nats.schema.records import Record
 
@@ -35,7 +36,7 @@ def test_consumers_and_their_deliveries() -> None:
             for item in consumers
             if (item.stream, item.consumer, item.domain) == (row.stream, row.consumer, row.domain)
         ]
-        total = summed[row.domain or "", row.stream, row.consumer]
+        total = summed["", row.domain or "", row.stream, row.consumer]
         assert total.deliveries == sum(item.deliveries for item in some)
         assert total.redeliveries == sum(item.redeliveries for item in some)
     assert sum(item.redeliveries for item in summed.values()) > 0
@@ -56,8 +57,39 @@ def test_what_waits_over_time() -> None:
     for row in every:
         if isinstance(row, DeliveryRecord) and row.consumer:
             most[row.consumer] = max(most[row.consumer], row.pending or 0)
-    drawn = {name[2]: max(found.lag.series(name)[1]) for name in found.lag.keys}
+    drawn = {name[3]: max(found.lag.series(name)[1]) for name in found.lag.keys}
     assert drawn == dict(most)
+
+
+def test_accounts_have_streams_and_consumers_of_their_own() -> None:
+    found = JetStream()
+    for account in ("A", "B", None):
+        stream = StreamRecord(session="s", number=1, ts_ns=1, last_ns=1, kind="route", stream="S")
+        consumer = ConsumerRecord(
+            session="s", number=1, ts_ns=1, last_ns=1, kind="route", stream="S", consumer="C"
+        )
+        delivery = DeliveryRecord(
+            session="s",
+            number=1,
+            ts_ns=1,
+            kind="route",
+            stream="S",
+            consumer="C",
+            stream_seq=1,
+            consumer_seq=1,
+            delivered_count=1,
+            pending=5,
+            stored_ns=0,
+        )
+        stream.publishes, consumer.acks = 2, 1
+        for row in (stream, consumer, delivery):
+            row.account = account
+            found.add(row)
+    streams = {name: row.publishes for name, row in found.streams.items()}
+    assert streams == {(account, "", "S", ""): 2 for account in ("A", "B", "")}
+    consumers = {name: row.acks for name, row in found.consumers.items()}
+    assert consumers == {(account, "", "S", "C"): 1 for account in ("A", "B", "")}
+    assert set(found.lag.keys) == set(consumers)
 
 
 def test_a_capture_without_jetstream() -> None:
