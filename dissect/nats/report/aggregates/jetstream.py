@@ -163,9 +163,8 @@ class JetStream:
     @property
     def is_empty(self) -> bool:
         """Whether no session used JetStream."""
-        return not (
-            len(self.streams) or len(self.consumers) or self.calls or self.ack_latency.count
-        )
+        counts = self.calls, self.errors, self.ack_latency.count
+        return not (len(self.streams) or len(self.consumers) or any(counts))
 
     def _note_error(self, row: ApiRecord | PublishRecord, call: str) -> None:
         if row.code is not None and row.code >= 400:

@@ -7,6 +7,7 @@ from collections import Counter
 from dissect.nats.application.jetstream.api import ApiRecord
 from dissect.nats.application.jetstream.consumers import ConsumerRecord
 from dissect.nats.application.jetstream.deliveries import DeliveryRecord
+from dissect.nats.application.jetstream.publishes import PublishRecord
 from dissect.nats.application.jetstream.pulls import PullRecord
 from dissect.nats.application.jetstream.streams import StreamRecord
 from dissect.nats.report.aggregates.jetstream import JetStream
@@ -95,6 +96,16 @@ def test_accounts_have_streams_and_consumers_of_their_own() -> None:
 def test_a_capture_without_jetstream() -> None:
     found, _ = of("core-2.15.1.pcap")
     assert found.is_empty
+
+
+def test_publications_that_no_stream_takes_are_no_capture_without_jetstream() -> None:
+    found = JetStream()
+    row = PublishRecord(
+        session="s", number=1, ts_ns=1, kind="client", subject="orders", payload_bytes=0
+    )
+    row.code, row.error = 503, "no responders"
+    found.add(row)
+    assert found.errors["publish: 503 no responders"] == 1 and not found.is_empty
 
 
 def test_parts_add_up() -> None:
