@@ -19,7 +19,7 @@ from tests.dissector.application.scripted_session import Nothing, ScriptedSessio
 def test_an_answer_comes_from_the_other_side_to_the_reply_subject() -> None:
     session, waiting = ScriptedSession(Nothing()), Exchanges()
     asked = session.pub("orders", b"x", "_INBOX.1.a", Nats_Msg_Id="1")
-    assert list(waiting.ask("_INBOX.1.a", Publication(asked))) == []
+    assert list(waiting.ask(asked, Publication(asked))) == []
     assert waiting.answered(session.msg("_INBOX.1.b")) is None
     assert waiting.answered(session.pub("_INBOX.1.a")) is None, "its own side"
     found = waiting.answered(session.msg("_INBOX.1.a", {"stream": "S", "seq": 1}))
@@ -31,11 +31,27 @@ def test_a_reply_subject_that_is_used_again_ends_the_question_before() -> None:
     session, waiting = ScriptedSession(Nothing()), Exchanges()
     for number in (1, 2):
         asked = session.pub("orders", b"x", "_INBOX.1", Nats_Msg_Id=str(number))
-        ended = list(waiting.ask("_INBOX.1", Publication(asked)))
+        ended = list(waiting.ask(asked, Publication(asked)))
     assert values(ended, "msg_id", "anomalies") == [("1", None)]
     (left,) = waiting.rest()
     assert values(left.close(None), "msg_id") == [("2",)]
     assert waiting.rest() == []
+
+
+def test_accounts_may_use_the_same_reply_subject() -> None:
+    session = ScriptedSession(JetStream(), "route")
+    frames = [
+        session.frame("originator", "RMSG", "orders", b"1", "acks", {}),
+        session.frame("originator", "RMSG", "orders", b"2", "acks", {}),
+        session.frame("responder", "RMSG", "acks", {"stream": "S", "seq": 7}, None, {}),
+        session.frame("responder", "RMSG", "acks", {"stream": "S", "seq": 8}, None, {}),
+    ]
+    for frame, account in zip(frames, "ABAB"):
+        frame.account = account
+        session.say(frame)
+    session.close()
+    found = values(session.of(PublishRecord), "number", "account", "seq")
+    assert found == [(1, "A", 7), (2, "B", 8)]
 
 
 def test_the_oldest_question_is_given_up_where_there_are_too_many(
@@ -46,7 +62,7 @@ def test_the_oldest_question_is_given_up_where_there_are_too_many(
     ended: list[object] = []
     for number in range(5):
         asked = session.pub("orders", b"x", f"_INBOX.{number}", Nats_Msg_Id=str(number))
-        ended += waiting.ask(f"_INBOX.{number}", Publication(asked))
+        ended += waiting.ask(asked, Publication(asked))
     rows = [row for row in ended if isinstance(row, PublishRecord)]
     assert values(rows, "msg_id", "anomalies") == [
         ("0", [Anomaly.FORGOTTEN.value]),
@@ -61,13 +77,13 @@ def test_the_oldest_question_is_given_up_where_payloads_would_take_too_much_memo
     session, waiting = ScriptedSession(Nothing(), shown=Payload.TEXT), Exchanges()
     ended: list[Record] = []
     for number in range(1, 5):
-        asked = session.pub("orders", b"1234", None, Nats_Msg_Id=str(number))
-        ended += list(waiting.ask(f"_INBOX.{number}", Publication(asked)))
+        asked = session.pub("orders", b"1234", f"_INBOX.{number}", Nats_Msg_Id=str(number))
+        ended += list(waiting.ask(asked, Publication(asked)))
     forgotten = [Anomaly.FORGOTTEN.value]
     assert values(ended, "msg_id", "anomalies") == [("1", forgotten), ("2", forgotten)]
     assert waiting.answered(session.msg("_INBOX.3", {"stream": "S", "seq": 1})) is not None
-    asked = session.pub("orders", b"1234", None, Nats_Msg_Id="5")
-    assert list(waiting.ask("_INBOX.5", Publication(asked))) == [], "an answer frees its question"
+    asked = session.pub("orders", b"1234", "_INBOX.5", Nats_Msg_Id="5")
+    assert list(waiting.ask(asked, Publication(asked))) == [], "an answer frees its question"
 
 
 def test_the_oldest_call_is_given_up_where_bodies_would_take_too_much_memory(

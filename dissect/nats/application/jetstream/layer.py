@@ -117,7 +117,7 @@ class JetStream:
             return over
         reply = frame.reply
         if asked and reply:
-            return self._exchanges.ask(reply, Call(frame, asked))
+            return self._exchanges.ask(frame, Call(frame, asked))
         if not reply and not frame.headers and subject[:1] != "$":
             return ()
         ended: list[Record] = []
@@ -128,7 +128,7 @@ class JetStream:
             stored, ended = self._objects.publish(frame)
         publication = Publication(frame, stored)
         if reply:
-            return ended + self._exchanges.ask(reply, publication)
+            return ended + self._exchanges.ask(frame, publication)
         return [*ended, *publication.close(None)]
 
     def _acknowledged(self, frame: LayerFrame) -> Iterable[Record]:
@@ -145,7 +145,7 @@ class JetStream:
             self._consumers.pull(pull)
             return [*found, *ended]
         if frame.reply:
-            return found + self._exchanges.ask(frame.reply, Confirmation(frame.sender, row))
+            return found + self._exchanges.ask(frame, Confirmation(frame.sender, row))
         return found
 
     def _close(self, question: Question, ts_ns: int) -> Iterable[Record]:

@@ -152,7 +152,7 @@ class Streaming:
             return self._published(row)
         if not frame.reply:
             return (row,)
-        return self._exchanges.ask(frame.reply, _Request(frame, row, self._reader(purpose.op)))
+        return self._exchanges.ask(frame, _Request(frame, row, self._reader(purpose.op)))
 
     def _reader(self, op: str) -> Callable[[StreamingRecord, LayerFrame], None]:
         """The function that reads the answer to a request."""
@@ -170,8 +170,7 @@ class Streaming:
         row.cluster_id = (frame.subject or "").rpartition(".")[2]
         row.client_id = printable(request.client_id)
         self._meet(request, row)
-        question = _Request(frame, row, self._connected)
-        return self._exchanges.ask(frame.reply or "", question)
+        return self._exchanges.ask(frame, _Request(frame, row, self._connected))
 
     def _meet(self, request: ConnectRequest, row: StreamingRecord) -> None:
         # Older clients have no connection id, so many of them share the empty one.
@@ -294,7 +293,7 @@ class Streaming:
             return ()
         row = new_row(frame, "heartbeat", "inbox")
         row.cluster_id, row.client_id = known.cluster_id, known.client_id
-        return self._exchanges.ask(frame.reply or "", _Request(frame, row, _ended))
+        return self._exchanges.ask(frame, _Request(frame, row, _ended))
 
     def _deliver(
         self, frame: LayerFrame, subscription: StreamingRecord, evidence: str
