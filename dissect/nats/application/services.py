@@ -29,6 +29,7 @@ from .json_bodies import Object, header, read_object, text
 from .messages import LINKS, MESSAGES_AND_INTEREST, OTHER
 
 _Key = TypeVar("_Key")
+_Place = tuple[str | None, str]  # account, and subject or reply subject
 
 _DISCOVERY = "$SRV."
 _TYPE = "io.nats.micro.v1."
@@ -162,11 +163,10 @@ class Services:
         self._own: dict[str, None] = {}  # ids of instances on this connection
         self._sids: dict[str, _Traffic] = {}  # of their endpoints, by sid
         self._served: dict[tuple[str, str], _Traffic] = {}
-        # By account and subject, the most recently used last.
-        self._asked: OrderedDict[tuple[str | None, str], _Traffic] = OrderedDict()
+        self._asked: OrderedDict[_Place, _Traffic] = OrderedDict()  # most recently used last
         self._has_forgotten = False
-        # By requesting side and reply subject: a client may call a service on its own connection.
-        self._open: dict[str, OrderedDict[str, _Open]] = {side: OrderedDict() for side in OTHER}
+        # By requesting side, because a client may call a service on its own connection.
+        self._open: dict[str, OrderedDict[_Place, _Open]] = {side: OrderedDict() for side in OTHER}
 
     def add(self, frame: LayerFrame) -> Iterable[Record]:
         """Reads the next frame. All rows come from `finish`."""
@@ -177,7 +177,7 @@ class Services:
             if not frame.max_msgs:
                 self._sids.pop(frame.sid or "", None)
         else:
-            asked = self._open[OTHER[frame.sender]].get(frame.subject or "")
+            asked = self._open[OTHER[frame.sender]].get((frame.account, frame.subject or ""))
             if asked is not None:
                 self._answer(frame, asked)
             elif frame.reply:
@@ -235,7 +235,7 @@ class Services:
             lost = waiting.popitem(last=False)[1].traffic
             if lost:
                 lost.row.anomalies = [Anomaly.FORGOTTEN.value]
-        waiting[frame.reply or ""] = _Open(frame.ts_ns, traffic)
+        waiting[frame.account, frame.reply or ""] = _Open(frame.ts_ns, traffic)
 
     def _traffic(self, frame: LayerFrame) -> _Traffic:
         """The traffic on a subject to which this connection sends requests."""
@@ -262,7 +262,7 @@ class Services:
         if asked.traffic is None:
             self._learn(frame)  # several instances may answer
             return
-        del self._open[OTHER[frame.sender]][frame.subject or ""]
+        del self._open[OTHER[frame.sender]][frame.account, frame.subject or ""]
         row = asked.traffic.row
         row.last_ns = frame.ts_ns
         row.reply_bytes += frame.payload_bytes or 0

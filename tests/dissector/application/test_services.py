@@ -146,6 +146,23 @@ def test_accounts_between_servers_have_services_of_their_own() -> None:
     ]
 
 
+def test_accounts_between_servers_may_use_the_same_reply_subject() -> None:
+    session = ScriptedSession(Services(), "route")
+    frames = [
+        session.frame("originator", "RMSG", "$SRV.INFO", b"", "replies", {}),
+        session.frame("responder", "RMSG", "replies", info("ID", "add"), None, {}),
+        session.frame("originator", "RMSG", "add", b"12", "replies", {}),
+        session.frame("originator", "RMSG", "add", b"34", "replies", {}),
+        session.frame("responder", "RMSG", "replies", b"7", None, {}),
+        session.frame("responder", "RMSG", "replies", b"3", None, {}),
+    ]
+    for frame, account in zip(frames, "AAABBA"):
+        frame.account = account
+        session.say(frame)
+    names = ("account", "requests", "replies", "latency_max_ns")
+    assert values(rows_of(session), *names) == [("A", 1, 1, 3 * MS)]
+
+
 def test_a_subscription_that_ends_serves_no_more() -> None:
     session = ScriptedSession(Services())
     served(session, "add")
