@@ -63,11 +63,12 @@ class ScriptedSession:
         content: bytes | Mapping[str, object] = b"",
         reply: str | None = None,
         status: int | None = None,
+        account: str = "A",
         **headers: str,
     ) -> LayerFrame:
         """A server sends a message to another one."""
         frame = self.frame(sender, "RMSG", subject, content, reply, headers)
-        frame.account, frame.status = "A", status
+        frame.account, frame.status = account, status
         return self.say(frame)
 
     def sub(self, subject: str, sid: str = "1", queue: str | None = None) -> LayerFrame:

@@ -90,7 +90,7 @@ class PullRecord(Record):
     anomalies: Annotated[list[str] | None, "anomalies of the request"] = None
 
 
-_Key = tuple[str, str]  # stream and consumer
+_Key = tuple[str | None, str, str]  # account, stream and consumer
 
 
 class Pulls:
@@ -99,7 +99,8 @@ class Pulls:
     def __init__(self) -> None:
         self._subjects: dict[str, str] = {}  # sid -> subject of its subscription
         self._inboxes: dict[_Key, dict[str, deque[PullRecord]]] = {}
-        self._consumers: dict[str, _Key] = {}  # inbox -> the consumer of its pulls
+        # The consumer of the pulls of an inbox, by account and inbox.
+        self._consumers: dict[tuple[str | None, str], _Key] = {}
         self._open: OrderedDict[int, tuple[_Key, str, PullRecord]] = OrderedDict()
         self._matched = ("", "")  # latest subscription and its inbox: a batch has many messages
 
@@ -114,7 +115,7 @@ class Pulls:
         if frame.max_msgs:
             return
         inbox = self._subjects.pop(frame.sid or "", "")
-        key = self._consumers.get(inbox)
+        key = self._consumers.get((frame.account, inbox))
         if key:
             for row in list(self._inboxes[key][inbox]):
                 row.end, row.end_ns = "unsubscribed", frame.ts_ns
@@ -141,15 +142,15 @@ class Pulls:
             key, inbox, oldest = next(iter(self._open.values()))
             oldest.anomalies = [*(oldest.anomalies or ()), Anomaly.FORGOTTEN.value]
             ended.append(self._close(key, inbox))
-        key = asked.stream, asked.consumer
+        key = frame.account, asked.stream, asked.consumer
         self._inboxes.setdefault(key, {}).setdefault(frame.reply, deque()).append(row)
-        self._consumers[frame.reply] = key
+        self._consumers[frame.account, frame.reply] = key
         self._open[row.number] = key, frame.reply, row
         return row, ended
 
     def deliver(self, frame: LayerFrame, ack_reply: AckSubject) -> Iterable[Record]:
         """Adds a message from a consumer; returns the pull that it fills."""
-        key = ack_reply.stream, ack_reply.consumer
+        key = frame.account, ack_reply.stream, ack_reply.consumer
         inboxes = self._inboxes.get(key)
         if not inboxes:
             return ()
@@ -169,7 +170,7 @@ class Pulls:
     def status(self, frame: LayerFrame) -> Iterator[Record]:
         """Adds a status on an inbox; yields the pull that it ends."""
         inbox = frame.subject or ""
-        key = self._consumers.get(inbox)
+        key = self._consumers.get((frame.account, inbox))
         if key is None or frame.status is None:
             return
         refuses = frame.status in _REFUSALS or (frame.status_text or "").startswith(_REFUSAL_TEXTS)
@@ -219,8 +220,8 @@ class Pulls:
         del self._open[row.number]
         if not rows:
             del self._inboxes[key][inbox]
-            if self._consumers.get(inbox) == key:
-                del self._consumers[inbox]
+            if self._consumers.get((key[0], inbox)) == key:
+                del self._consumers[key[0], inbox]
             if not self._inboxes[key]:
                 del self._inboxes[key]
         return row

@@ -173,6 +173,16 @@ def test_between_servers_the_subject_is_the_inbox() -> None:
     assert values(pulled(session), "delivered", "end", "account") == [(1, "filled", "A")]
 
 
+def test_accounts_between_servers_may_use_the_same_names() -> None:
+    session = ScriptedSession(JetStream(), "route")
+    for account in "AB":
+        session.link("originator", NEXT, b"", "pulls", account=account)
+    session.link("responder", "pulls", b"", f"{reply(1)}@orders", account="B")
+    session.link("responder", "pulls", b"", status=404, account="A")
+    found = values(pulled(session), "account", "delivered", "end")
+    assert found == [("A", 0, "404"), ("B", 1, "filled")]
+
+
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulls, "_OPEN", 2)
     monkeypatch.setattr(pulls, "_SIDS", 2)
