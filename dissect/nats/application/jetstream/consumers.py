@@ -13,6 +13,7 @@ from .api import Call
 from .deliveries import DeliveryRecord
 from .pulls import PullRecord
 from .streams import Named
+from .subjects import ConsumerKey
 
 # Consumers per session that have rows. Later ones appear only in the tables of single messages.
 _CONSUMERS = 4096
@@ -117,16 +118,13 @@ class _Consumer:
     last_seq: int | None = None
 
 
-_Key = tuple[str | None, str, str]  # account, stream and consumer
-
-
 class Consumers:
     """The consumers of one session."""
 
     def __init__(self) -> None:
-        self._consumers: dict[_Key, _Consumer] = {}
+        self._consumers: dict[ConsumerKey, _Consumer] = {}
         # Push consumers by account and the subject to which they deliver.
-        self._by_subject: dict[tuple[str | None, str], _Key] = {}
+        self._by_subject: dict[tuple[str | None, str], ConsumerKey] = {}
 
     def call(self, call: Call, ts_ns: int) -> None:
         """Takes facts from a finished API call."""

@@ -18,7 +18,9 @@ from ...schema.declaration import LayerFrame
 from ...schema.records import Record
 from ..json_bodies import decimal, header, member, number, text
 from .api import Call
+from .deliveries import DeliveryRecord
 from .stored_message import GETS, asked_subject, stored_message
+from .subjects import ConsumerKey
 
 _SUBJECTS = "$KV."
 _STREAMS = "KV_"
@@ -105,9 +107,9 @@ class KeyValue:
     """The buckets of one session, with its open watches."""
 
     def __init__(self) -> None:
-        self._watches: dict[tuple[str, str], KvRecord] = {}
+        self._watches: dict[ConsumerKey, KvRecord] = {}
         # The number of entries that came before the answer that names their watch.
-        self._early: dict[tuple[str, str], int] = {}
+        self._early: dict[ConsumerKey, int] = {}
 
     def call(self, call: Call) -> Iterator[Record]:
         """Yields the rows of a finished API call."""
@@ -122,15 +124,15 @@ class KeyValue:
         elif row.api in _CREATES:
             yield from self._watch(call)
         elif row.api == "CONSUMER.DELETE" and row.code is None:
-            watch = self._watches.pop((stream, row.consumer or ""), None)
+            watch = self._watches.pop((row.account, stream, row.consumer or ""), None)
             if watch:
                 yield watch
 
-    def deliver(self, stream: str, consumer: str) -> None:
+    def deliver(self, made: DeliveryRecord) -> None:
         """Counts an entry that a consumer delivered."""
-        if not stream.startswith(_STREAMS):
+        if not made.stream.startswith(_STREAMS):
             return
-        key = stream, consumer
+        key = made.account, made.stream, made.consumer
         watch = self._watches.get(key)
         if watch:
             watch.entries = (watch.entries or 0) + 1
@@ -190,7 +192,7 @@ class KeyValue:
         if row.code is not None or not name:
             yield row
             return
-        key = call.row.stream or "", name
+        key = row.account, call.row.stream or "", name
         row.entries = self._early.pop(key, 0)
         before = self._watches.pop(key, None)
         if before:

@@ -88,7 +88,7 @@ class JetStream:
                 self._consumers.deliver(row)
                 done += self._pulls.deliver(frame, ack_reply)
                 if row.stream.startswith(_STORES):
-                    self._buckets.deliver(row.stream, row.consumer)
+                    self._buckets.deliver(row)
                     done += self._objects.deliver(frame, row)
                 return done
         answered = self._exchanges.answered(frame)

@@ -22,6 +22,7 @@ from ..json_bodies import Object, member, number, read_object, text, why_unread
 from .api import Call
 from .deliveries import DeliveryRecord
 from .stored_message import GETS, asked_subject, stored_message
+from .subjects import ConsumerKey
 
 _SUBJECTS = "$O."
 _STREAMS = "OBJ_"
@@ -128,8 +129,8 @@ class Objects:
         # By op, bucket, nuid and, of a get, consumer.
         self._transfers: dict[tuple[str, str, str, str], _Transfer] = {}
         self._metas: dict[tuple[str, str], Object] = {}  # bucket, nuid
-        self._watches: dict[tuple[str, str], ObjectRecord] = {}  # stream, consumer
-        self._early: dict[tuple[str, str], int] = {}
+        self._watches: dict[ConsumerKey, ObjectRecord] = {}
+        self._early: dict[ConsumerKey, int] = {}
 
     def publish(self, frame: LayerFrame) -> tuple[ObjectRecord | None, list[Record]]:
         """Adds a publication to a store; returns the row that its ack completes, and rows that end early."""
@@ -145,7 +146,7 @@ class Objects:
         if not made.stream.startswith(_STREAMS):
             return
         bucket, part, rest = _parts(made.subject or "")
-        key = made.stream, made.consumer
+        key = made.account, made.stream, made.consumer
         if part == "M":
             watch = self._watches.get(key)
             if watch:
@@ -183,7 +184,7 @@ class Objects:
         elif made.api in ("CONSUMER.CREATE", "CONSUMER.DURABLE.CREATE"):
             yield from self._watch(call, ts_ns)
         elif made.api == "CONSUMER.DELETE":
-            watch = self._watches.pop((stream, made.consumer or ""), None)
+            watch = self._watches.pop((made.account, stream, made.consumer or ""), None)
             if watch:
                 yield watch
 
@@ -276,7 +277,8 @@ class Objects:
             return
         row = _called(call, bucket, "watch", ts_ns)
         row.name = None if pattern == ">" else _name(pattern)
-        key = call.row.stream or "", call.row.consumer or text(call.response, "name")
+        consumer = call.row.consumer or text(call.response, "name")
+        key = row.account, call.row.stream or "", consumer
         row.chunks = self._early.pop(key, 0)
         if call.row.code is not None or len(self._watches) >= _WATCHES or key in self._watches:
             yield row

@@ -30,7 +30,7 @@ from ..json_bodies import (
     text,
     why_unread,
 )
-from .subjects import AckSubject, ApiSubject
+from .subjects import AckSubject, ApiSubject, ConsumerKey
 
 # By default, a consumer lets 512 pulls wait (max_waiting).
 _OPEN = 8192
@@ -90,18 +90,15 @@ class PullRecord(Record):
     anomalies: Annotated[list[str] | None, "anomalies of the request"] = None
 
 
-_Key = tuple[str | None, str, str]  # account, stream and consumer
-
-
 class Pulls:
     """The open pulls of one session, and the subjects of its subscriptions."""
 
     def __init__(self) -> None:
         self._subjects: dict[str, str] = {}  # sid -> subject of its subscription
-        self._inboxes: dict[_Key, dict[str, deque[PullRecord]]] = {}
+        self._inboxes: dict[ConsumerKey, dict[str, deque[PullRecord]]] = {}
         # The consumer of the pulls of an inbox, by account and inbox.
-        self._consumers: dict[tuple[str | None, str], _Key] = {}
-        self._open: OrderedDict[int, tuple[_Key, str, PullRecord]] = OrderedDict()
+        self._consumers: dict[tuple[str | None, str], ConsumerKey] = {}
+        self._open: OrderedDict[int, tuple[ConsumerKey, str, PullRecord]] = OrderedDict()
         self._matched = ("", "")  # latest subscription and its inbox: a batch has many messages
 
     def subscribe(self, frame: LayerFrame) -> None:
@@ -213,7 +210,7 @@ class Pulls:
                 return inbox
         return None
 
-    def _close(self, key: _Key, inbox: str, latest: bool = False) -> PullRecord:
+    def _close(self, key: ConsumerKey, inbox: str, latest: bool = False) -> PullRecord:
         """Ends the oldest or the latest open pull of an inbox."""
         rows = self._inboxes[key][inbox]
         row = rows.pop() if latest else rows.popleft()

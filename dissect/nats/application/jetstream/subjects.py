@@ -24,6 +24,9 @@ _GATEWAY_REPLY = "_GR_."
 _GATEWAY_REPLY_LENGTH = 19  # `_GR_.`, two hashes of 6 characters, two dots
 _LONGEST_NUMBER = 20  # digits of 64 bits
 
+ConsumerKey = tuple[str | None, str, str]
+"""Account, stream and consumer; the account is known only on connections between servers."""
+
 
 class ApiSubject(NamedTuple):
     """The parts of an API request's subject; a part that it does not have is empty. `rest` follows the names:

@@ -141,6 +141,19 @@ def test_watches_and_status() -> None:
     ]
 
 
+def test_accounts_between_servers_may_have_watches_of_the_same_name() -> None:
+    session = ScriptedSession(JetStream(), "route")
+    ask, deliver = "$JS.API.CONSUMER.CREATE.KV_b.W", "$JS.ACK.KV_b.W.1.1.1.1.0@"
+    body = {"config": {"filter_subject": "$KV.b.>"}}
+    for account in "AB":
+        session.link("originator", ask, body, f"_INBOX.{account}", account=account)
+        answer = {"type": TYPE, "name": "W", "config": {}}
+        session.link("responder", f"_INBOX.{account}", answer, account=account)
+    session.link("responder", "_INBOX.w", b"{}", deliver + "$KV.b.a", account="B")
+    found = values(operations(session), "account", "op", "entries")
+    assert found == [("A", "watch", 0), ("B", "watch", 1)]
+
+
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kv, "_WATCHES", 2)
     session = ScriptedSession(JetStream())

@@ -158,6 +158,19 @@ def test_lookups_and_watches() -> None:
     ]
 
 
+def test_accounts_between_servers_may_have_watches_of_the_same_name() -> None:
+    session = ScriptedSession(JetStream(), "route")
+    ask, deliver = "$JS.API.CONSUMER.CREATE.OBJ_b.W", "$JS.ACK.OBJ_b.W.1.1.1.1.0@"
+    body = {"config": {"filter_subject": "$O.b.M.>"}}
+    for account in "AB":
+        session.link("originator", ask, body, f"_INBOX.{account}", account=account)
+        answer = {"type": TYPE, "name": "W", "config": {}}
+        session.link("responder", f"_INBOX.{account}", answer, account=account)
+    session.link("responder", "_INBOX.w", b"{}", deliver + "$O.b.M.cGxhbg==", account="B")
+    found = values(operations(session), "account", "op", "chunks")
+    assert found == [("A", "watch", 0), ("B", "watch", 1)]
+
+
 def test_a_chunk_that_is_cut_hides_the_digest() -> None:
     session = ScriptedSession(JetStream())
     cut = session.frame("originator", "PUB", "$O.b.C.N", b"abc", None, {})
