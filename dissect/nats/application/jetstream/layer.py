@@ -127,6 +127,7 @@ class JetStream:
         elif "$O." in subject:
             stored, ended = self._objects.publish(frame)
         publication = Publication(frame, stored)
+        self._streams.publish(publication)
         if reply:
             return ended + self._exchanges.ask(frame, publication)
         return [*ended, *publication.close(None)]
@@ -157,7 +158,7 @@ class JetStream:
                 stores = [*self._buckets.call(question), *self._objects.call(question, ts_ns)]
                 return [*question.close(None), *stores]
         elif isinstance(question, Publication):
-            self._streams.publish(question.row, ts_ns)
+            self._streams.store(question, ts_ns)
         return question.close(None)
 
 

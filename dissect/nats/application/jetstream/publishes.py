@@ -4,6 +4,9 @@ A subject alone does not show that a message goes to a stream. A message counts 
 it has headers that only streams read, if it belongs to a key-value bucket or an object store, or if its reply
 subject gets an ack: JSON with `stream` and `seq`, and also `error` if the message was not stored
 (nats-server: server/stream.go).
+
+A batch has one ack, for the message that commits it. Headers show the messages of an atomic batch (ADR-50),
+and reply subjects those of a fast batch: `PREFIX.FLOW.GAPS.SEQUENCE.OPERATION.$FI`.
 """
 
 from __future__ import annotations
@@ -51,6 +54,7 @@ _ASKS = frozenset(
 _STORED = frozenset(("Nats-Stream", "Nats-Sequence"))
 _READ = _ASKS | {"Nats-Batch-Sequence", "Nats-Batch-Commit"}
 _STORES = ("$KV.", "$O.")
+_FAST = ".$FI"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,9 +111,10 @@ class PublishRecord(Record):
 
 class Publication:
     """A message that waits for its ack: a `Question`. It has a row only if an ack `is_expected` or comes.
-    `stored` is its row in `kv` or `objects`, which the ack completes."""
+    `stored` is its row in `kv` or `objects`, which the ack completes. `batch` identifies the batch to which
+    it belongs; `count` is the number of messages in a batch that its ack confirms."""
 
-    __slots__ = ("sender", "row", "is_expected", "_stored")
+    __slots__ = ("sender", "row", "is_expected", "batch", "count", "_stored")
 
     def __init__(self, frame: LayerFrame, stored: KvRecord | ObjectRecord | None = None) -> None:
         self._stored = stored
@@ -131,6 +136,9 @@ class Publication:
             self.row.payload, self.row.payload_sha256 = frame.shown_payload()
         if headers and not _READ.isdisjoint(headers):
             self._read_headers(headers)
+        reply = frame.reply or ""
+        self.batch = reply.rsplit(".", 5)[0] if reply.endswith(_FAST) else self.row.batch_id
+        self.count: int | None = None
 
     @property
     def held_bytes(self) -> int:
@@ -192,6 +200,7 @@ class Publication:
         if row.error is None and row.code is None:
             row.seq = number(read, "seq")
             row.duplicate = flag(read, "duplicate") or None
+            self.count = number(read, "count")
 
 
 def _is_ack(read: Object) -> bool:

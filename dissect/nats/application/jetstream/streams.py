@@ -10,11 +10,12 @@ from ...schema.records import Record
 from ..json_bodies import Object, masked_json, member, number, text
 from .api import Call
 from .deliveries import DeliveryRecord
-from .publishes import PublishRecord
+from .publishes import Publication
 
 # Streams per session that have rows. Later ones appear only in the tables of single messages.
 _STREAMS = 4096
 _SUBJECTS = 256
+_BATCHES = 4096  # that wait for their commits
 
 
 class Named(Protocol):
@@ -86,6 +87,8 @@ class Streams:
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str | None, str], StreamRecord] = {}  # by account and name
+        # Bytes of payload in the messages of open batches, by account and batch.
+        self._batches: dict[tuple[str | None, str], int] = {}
 
     def call(self, call: Call, ts_ns: int) -> None:
         """Takes facts from a finished API call."""
@@ -106,16 +109,28 @@ class Streams:
         elif asked.api == "STREAM.PURGE":
             row.purged += number(response, "purged") or 0
 
-    def publish(self, made: PublishRecord, ts_ns: int) -> None:
-        """Counts a publication that was answered."""
+    def publish(self, publication: Publication) -> None:
+        """Notes the size of a publication in a batch, which counts once the batch is committed."""
+        if publication.batch:
+            key = publication.row.account, publication.batch
+            if key not in self._batches and len(self._batches) >= _BATCHES:
+                del self._batches[next(iter(self._batches))]
+            self._batches[key] = self._batches.get(key, 0) + publication.row.payload_bytes
+
+    def store(self, publication: Publication, ts_ns: int) -> None:
+        """Counts a publication that was answered, or the batch that it commits."""
+        made, count, size = publication.row, 1, publication.row.payload_bytes
+        if publication.batch and publication.count:
+            count = publication.count
+            size = self._batches.pop((made.account, publication.batch), size)
         row = self._row(made, made.stream, ts_ns) if made.stream else None
         if row is None:
             return
         if made.error is not None or made.code is not None:
             row.publish_errors += 1
             return
-        row.publishes += 1
-        row.publish_bytes += made.payload_bytes
+        row.publishes += count
+        row.publish_bytes += size
         row.duplicates += bool(made.duplicate)
         _raise_last(row, made.seq)
 

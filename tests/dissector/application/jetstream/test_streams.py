@@ -90,6 +90,45 @@ def test_a_list_names_streams_and_an_error_none() -> None:
     assert values(rows_of(session), "stream") == [("A",), ("B",)]
 
 
+def test_a_batch_counts_with_all_its_messages() -> None:
+    """One ack confirms an atomic batch; the second one is committed without another message."""
+    session = ScriptedSession(JetStream())
+    for batch, commit in (("a", "1"), ("b", "eob")):
+        ids = {"Nats_Batch_Id": batch}
+        session.pub("orders", b"12345", "_INBOX.1", **ids, Nats_Batch_Sequence="1")
+        session.msg("_INBOX.1")
+        session.pub("orders", b"67", None, **ids, Nats_Batch_Sequence="2")
+        ids |= {"Nats_Batch_Sequence": "3", "Nats_Batch_Commit": commit}
+        session.pub("orders", b"8" if commit == "1" else b"", "_INBOX.3", **ids)
+        count = 3 if commit == "1" else 2
+        session.msg("_INBOX.3", {"stream": "S", "seq": 9, "batch": batch, "count": count})
+    session.pub("orders", b"never committed", None, Nats_Batch_Id="c", Nats_Batch_Sequence="1")
+    (row,) = rows_of(session)
+    assert values([row], "publishes", "publish_bytes", "last_seq") == [(5, 15, 9)]
+
+
+def test_a_fast_batch_counts_with_all_its_messages() -> None:
+    session = ScriptedSession(JetStream())
+    for place, (operation, content) in enumerate(((0, b"12345"), (1, b"67"), (2, b"8")), 1):
+        session.pub("orders", content, f"_INBOX.x.200.fail.{place}.{operation}.$FI")
+        if operation == 0:
+            session.msg("_INBOX.x.200.fail.1.0.$FI", {"type": "ack", "seq": 1, "msgs": 200})
+    session.msg("_INBOX.x.200.fail.3.2.$FI", {"stream": "S", "seq": 9, "batch": "x", "count": 3})
+    (row,) = rows_of(session)
+    assert values([row], "publishes", "publish_bytes", "last_seq") == [(3, 8, 9)]
+
+
+def test_messages_that_a_server_stores_one_by_one_count_one_by_one() -> None:
+    """A server that knows no batches stores the header."""
+    session = ScriptedSession(JetStream())
+    for place in (1, 2):
+        headers = {"Nats_Batch_Id": "a", "Nats_Batch_Sequence": str(place)}
+        session.pub("orders", b"12345", "_INBOX.1", **headers)
+        session.msg("_INBOX.1", {"stream": "S", "seq": place})
+    (row,) = rows_of(session)
+    assert values([row], "publishes", "publish_bytes") == [(2, 10)]
+
+
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "_STREAMS", 2)
     session = ScriptedSession(JetStream())

@@ -26,7 +26,7 @@ def summary(name: str) -> list[dict[str, str]]:
 def test_orders() -> None:
     desk, watcher, *_, billing = summary("orders-2.15.1.pcap")
     assert desk["publishes"] == "21: 13 stored, 5 refused, 2 in a batch, 1 duplicate"
-    assert desk["streams"] == "ORDERS 14 published, 29 delivered"
+    assert desk["streams"] == "ORDERS 16 published, 29 delivered"
     assert desk["subjects"] == "JetStream API 35 messages (1.71 kB), acks 14 messages (114 B)"
     assert watcher["api"].endswith("; 2 rows with anomalies")
     assert billing["consumers"].startswith("BILLS/clerk 4 delivered, 2 waited at last, acks after")
