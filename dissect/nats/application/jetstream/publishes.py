@@ -157,7 +157,7 @@ class Publication:
                 self._read_ack(read)
             elif self.is_expected:
                 row.anomalies = [why_unread(frame)]
-        elif self.is_expected and content:
+        elif self.is_expected and content and read_object(content) is None:
             row.anomalies = [why_unread(frame)]
         row.latency_ns = max(0, frame.ts_ns - row.ts_ns)
         row.reply_number = frame.number

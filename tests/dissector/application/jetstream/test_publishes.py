@@ -76,6 +76,14 @@ def test_values_that_are_no_numbers_are_absent() -> None:
     assert values(publications(session), "expected_last_seq", "batch_commit") == [(None, None)]
 
 
+def test_answers_within_a_fast_batch_are_valid_json() -> None:
+    session = ScriptedSession(JetStream())
+    reply = "_INBOX.x.200.fail.1.0.$FI"
+    session.pub("orders", b"1", reply, Nats_Msg_Id="a")
+    session.msg(reply, {"type": "ack", "seq": 1, "msgs": 200})
+    assert values(publications(session), "msg_id", "anomalies") == [("a", None)]
+
+
 def test_what_a_stream_sends_on_between_servers_is_not_published_again() -> None:
     """A stream that republishes keeps the headers of a message, and adds where it has stored it."""
     session = ScriptedSession(JetStream(), "route")
