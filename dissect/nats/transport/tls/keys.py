@@ -103,8 +103,22 @@ class DirectionKeys:
         it becomes the next record. Returns whether it can."""
         if self.handshake.is_13 and self.epoch == "HANDSHAKE":
             self.begin("TRAFFIC")
-        last = self.sequence + min(lost_bytes // _SHORTEST_RECORD + 2, _MOST_SEQUENCES)
-        for sequence in range(self.sequence, last):
+        window = min(lost_bytes // _SHORTEST_RECORD + 2, _MOST_SEQUENCES)
+        if self._finds(head, payload, window):
+            return True
+        if not self.handshake.is_13:
+            return False
+        before = self.opener, self.sequence
+        self.update()  # the KeyUpdate may be lost, too
+        if self._finds(head, payload, window):
+            return True
+        self._generation -= 1
+        self.opener, self.sequence = before
+        return False
+
+    def _finds(self, head: bytes, payload: bytes, window: int) -> bool:
+        """Whether a record is one of the next `window` records. If so, it becomes the next record."""
+        for sequence in range(self.sequence, self.sequence + window):
             self._trials += 1
             if self._trials > _MOST_TRIALS:
                 return False
@@ -205,8 +219,8 @@ class DirectionKeys:
         return opened
 
     def _open_later(self, head: bytes, payload: bytes) -> Opened | None:
-        """Opens the record as the first one of a later epoch: secrets or the end of this epoch may be
-        missing."""
+        """Opens the record as the first one of a later epoch or after a KeyUpdate: secrets, the end of this
+        epoch or the KeyUpdate may be missing."""
         before = self.epoch, self.opener, self.sequence
         epochs = list(_EPOCHS)
         for epoch in epochs[epochs.index(self.epoch) + 1 :]:
@@ -214,6 +228,11 @@ class DirectionKeys:
             opened = self._open(0, head, payload)
             if opened:
                 return opened
+        self.update()
+        opened = self._open(0, head, payload)
+        if opened:
+            return opened
+        self._generation -= 1
         self.epoch, self.opener, self.sequence = before
         return None
 

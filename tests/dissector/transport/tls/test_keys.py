@@ -27,7 +27,7 @@ from dissect.nats.transport.tls.crypto import (
 from dissect.nats.transport.tls.handshake import Handshake
 from dissect.nats.transport.tls.keys import DirectionKeys
 from dissect.nats.transport.tls.layer import TlsTransform
-from dissect.nats.types import Chunk, Direction
+from dissect.nats.types import Chunk, Direction, Gap
 
 from tests.dissector.samples.rows import CAPTURES, rewritten, sample
 from tests.support.damage import Record
@@ -203,19 +203,17 @@ def sealed(secret: bytes, sequence: int, content: bytes) -> bytes:
     return head + AESGCM(key).encrypt(nonce.to_bytes(12, "big"), content, head)
 
 
+UPDATE = b"\x18\0\0\x01\0\x16"
+
+
 @pytest.mark.parametrize("size", [1, 7, 1448])
 def test_key_updates_go_on_with_the_next_secrets(size: int) -> None:
     """Two of them, with one record in between (RFC 8446, 4.6.3)."""
-    suite, update = SUITES[0x1301], b"\x18\0\0\x01\0\x16"
-    random, first = bytes(range(32)), bytes(range(40, 72))
-    second = next_secret(first, suite)
-    third = next_secret(second, suite)
-    logs, known = KeyLogs(), Handshake()
-    logs.embedded.add(b"CLIENT_TRAFFIC_SECRET_0 %s %s\n" % tuple(map(as_hex, (random, first))))
-    known.client_random, known.suite_code, known.version = random, 0x1301, VERSION_13
-    transform = TlsTransform(Direction.ORIGINATOR, known, logs)
-    wire = sealed(first, 0, b"PUB a 1\r\nx\r\n\x17") + sealed(first, 1, update)
-    wire += sealed(second, 0, b"PING\r\n\x17") + sealed(second, 1, update)
+    transform, first = tls_13()
+    second = next_secret(first, SUITES[0x1301])
+    third = next_secret(second, SUITES[0x1301])
+    wire = sealed(first, 0, b"PUB a 1\r\nx\r\n\x17") + sealed(first, 1, UPDATE)
+    wire += sealed(second, 0, b"PING\r\n\x17") + sealed(second, 1, UPDATE)
     wire += sealed(third, 0, b"PONG\r\n\x17")
     found = b""
     for at in range(0, len(wire), size):
@@ -223,6 +221,34 @@ def test_key_updates_go_on_with_the_next_secrets(size: int) -> None:
         found += b"".join(each.data for each in transform.feed(chunk) if isinstance(each, Chunk))
     assert found == b"PUB a 1\r\nx\r\nPING\r\nPONG\r\n"
     assert transform.counts.skipped == 0 and transform.counts.span == len(wire)
+
+
+@pytest.mark.parametrize(
+    "begin, end, read", [(1, 2, 4), (1, 4, 3), (2, 3, 5), (2, 4, 4), (2.5, 3, 5), (2.5, 3.5, 4)]
+)
+def test_a_key_update_that_was_not_captured(begin: float, end: float, read: int) -> None:
+    """A gap from one record to another; record 2 is the KeyUpdate. Five others are application data."""
+    transform, first = tls_13()
+    second, data = next_secret(first, SUITES[0x1301]), b"+OK\r\n\x17"
+    records = [sealed(first, 0, data), sealed(first, 1, data), sealed(first, 2, UPDATE)]
+    records += [sealed(second, number, data) for number in range(3)]
+    wire, size = b"".join(records), len(records[0])
+    start, stop = int(begin * size), int(end * size)
+    found = transform.feed(Chunk(1, 1, "t.pcap", 0, wire[:start]))
+    found += transform.feed(Gap(2, 2, "t.pcap", start, stop - start))
+    found += transform.feed(Chunk(3, 3, "t.pcap", stop, wire[stop:]))
+    text = b"".join(each.data for each in found if isinstance(each, Chunk))
+    assert text == b"+OK\r\n" * read
+    assert transform.counts.span == len(wire)
+
+
+def tls_13() -> tuple[TlsTransform, bytes]:
+    """The client's direction of a connection after its handshake, and the first secret of it."""
+    random, secret = bytes(range(32)), bytes(range(40, 72))
+    logs, known = KeyLogs(), Handshake()
+    logs.embedded.add(b"CLIENT_TRAFFIC_SECRET_0 %s %s\n" % tuple(map(as_hex, (random, secret))))
+    known.client_random, known.suite_code, known.version = random, 0x1301, VERSION_13
+    return TlsTransform(Direction.ORIGINATOR, known, logs), secret
 
 
 def as_hex(data: bytes) -> bytes:
