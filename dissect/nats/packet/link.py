@@ -24,6 +24,7 @@ _FIRST_ETHERTYPE = 0x600
 _NAMES = {0x0806: "arp", 0x88CC: "lldp", 0x888E: "eapol"}
 
 _FRAMING = b"\xff\x03"  # a PPP header may begin with it (RFC 1662)
+_CISCO = (b"\x0f", b"\x8f")  # a header of Cisco HDLC begins with it (RFC 1547, 4.3.1)
 
 # Address families: IPv4, which has the same number on all systems; IPv6 on NetBSD and OpenBSD, FreeBSD,
 # macOS, and Linux.
@@ -65,6 +66,11 @@ def _ppp(data: bytes) -> int | str:
         return rare.find_ip_with_dpkt(rare.PPP, data)
     found = rare.find_ip_with_dpkt(rare.PPP, _FRAMING + data)
     return found if isinstance(found, str) else found - len(_FRAMING)
+
+
+def _ppp_serial(data: bytes) -> int | str:
+    is_cisco = data.startswith(_CISCO)
+    return _cisco(data) if is_cisco else rare.find_ip_with_dpkt(rare.PPP_SERIAL, data)
 
 
 def _raw(data: bytes) -> int | str:
@@ -113,7 +119,7 @@ _LINKS = {
     rare.PPP: _Link("PPP", _ppp),
     12: _Link("RAW", _raw),
     14: _Link("RAW", _raw),
-    rare.PPP_SERIAL: _Link("PPP_HDLC", partial(rare.find_ip_with_dpkt, rare.PPP_SERIAL)),
+    rare.PPP_SERIAL: _Link("PPP_HDLC", _ppp_serial),
     rare.PPP_ETHER: _Link("PPP_ETHER", partial(rare.find_ip_with_dpkt, rare.PPP_ETHER)),
     101: _Link("RAW", _raw),
     104: _Link("C_HDLC", _cisco),
