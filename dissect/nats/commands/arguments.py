@@ -5,6 +5,7 @@ Every command that prints rows has the same options.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 
 import click
@@ -97,6 +98,10 @@ def _size(context: click.Context, option: click.Parameter, value: str | None) ->
         raise click.BadParameter(str(error)) from None
 
 
+def _limit(context: click.Context, option: click.Parameter, value: int | None) -> int | None:
+    return None if value is None else min(value, sys.maxsize)
+
+
 Command = Callable[..., None]
 Decorator = Callable[[Command], Command]
 
@@ -138,6 +143,7 @@ LIMIT = option(
     group="Output",
     type=click.IntRange(min=0),
     metavar="N",
+    callback=_limit,
     help="Stop after N rows.",
 )
 _WHERE = option(

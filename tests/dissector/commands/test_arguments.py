@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 import pytest
 from click.testing import CliRunner
@@ -59,6 +61,13 @@ def test_what_is_given_reaches_the_dissector() -> None:
     assert options.flow_limits.held_bytes == 6000
     assert (options.flow_limits.max_flows, options.flow_limits.idle_ns) == (7, 1_500_000_000)
     assert options.max_expanded == 3 << 20
+
+
+def test_a_limit_fits_what_takes_it() -> None:
+    """Neither Arrow nor `islice` takes a number beyond 64 bits."""
+    assert asked("a.pcap").limit is None
+    assert asked("--limit", "3", "a.pcap").limit == 3
+    assert asked("--limit", str(1 << 64), "a.pcap").limit == sys.maxsize
 
 
 def test_help_shows_options_in_groups() -> None:

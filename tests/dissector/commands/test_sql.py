@@ -52,6 +52,11 @@ def lines(query: str, *args: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
+@pytest.mark.parametrize("limit, rows", [("1", 1), ("2", 2), (str(1 << 63), 2)])
+def test_a_limit_may_be_any_number(limit: str, rows: int) -> None:
+    assert len(lines(COUNTS, "--limit", limit)) == rows
+
+
 @pytest.mark.parametrize(
     "query",
     [

@@ -6,7 +6,15 @@ import io
 
 import pytest
 
-from dissect.nats.output.writer import Layout, LineWriter, chosen_columns, column_names
+from dissect.nats.output.writer import (
+    Layout,
+    LineWriter,
+    Rendered,
+    chosen_columns,
+    column_names,
+    first_rendered,
+    rendered_count,
+)
 from dissect.nats.tables import TABLES
 
 
@@ -16,6 +24,17 @@ def test_lines_are_written_as_they_are() -> None:
     writer.write(["a\n", "b\n"])
     writer.close()
     assert output.getvalue() == "head\na\nb\n"
+
+
+@pytest.mark.parametrize("count, left", [(0, 0), (2, 2), (4, 4), (5, 5)])
+def test_the_first_rows_of_lines_and_of_batches(count: int, left: int) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    lines: list[Rendered] = ["a\n"] * 5
+    batches: list[Rendered] = [
+        arrow.RecordBatch.from_pydict({"a": list(range(size))}) for size in (3, 2)
+    ]
+    for rows in (lines, batches):
+        assert rendered_count(first_rendered(rows, count)) == left
 
 
 def test_columns_are_chosen_by_name() -> None:
