@@ -118,6 +118,9 @@ def _is_one_way(flow: FlowRecord) -> bool:
 
 def file_facts(file: FileReport) -> dict[str, Fact]:
     """The facts of one file, as in its JSON object."""
+    linktypes: Counter[str] = Counter()  # several numbers have the name RAW
+    for linktype, count in file.linktypes.items():
+        linktypes[linktype_name(linktype)] += count
     facts: dict[str, Fact] = {
         "file": _name(file.path),
         "format": file.format,
@@ -126,7 +129,7 @@ def file_facts(file: FileReport) -> dict[str, Fact]:
         "wire_bytes": file.wire_bytes,
         "first_ns": file.first_ns,
         "last_ns": file.last_ns,
-        "linktypes": {linktype_name(item): n for item, n in file.linktypes.most_common()},
+        "linktypes": dict(linktypes.most_common()),
         "snaplens": {str(item): n for item, n in file.snaplens.most_common()},
         "cut_packets": file.cut_packets,
         "dropped_packets": file.dropped,

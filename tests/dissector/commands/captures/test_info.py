@@ -41,6 +41,13 @@ def test_packets_outside_of_a_range_of_time_are_not_counted() -> None:
     assert ", in the range of time\n" in "".join(info_text(report, found))
 
 
+def test_link_types_with_the_same_name_are_counted_together() -> None:
+    """A pcapng file may have an interface with each number of RAW."""
+    file = FileReport("a.pcapng", "a.pcapng")
+    file.linktypes.update({101: 5, 1: 4, 12: 3})
+    assert file_facts(file)["linktypes"] == {"RAW": 8, "ETHERNET": 4}
+
+
 def test_what_no_tcp_is_is_counted() -> None:
     found = Traffic()
     found.no_tcp.update({"udp": 3, "arp": 1})
