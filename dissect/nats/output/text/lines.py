@@ -9,6 +9,8 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 
+from rich.cells import cell_len, set_cell_size
+
 from ...capture import CaptureReport
 from ...number_formats import count_text, duration_text, time_text
 from ...schema.declaration import ARROWS
@@ -32,8 +34,8 @@ def frame_lines(look: Terminal) -> Callable[[Record], str]:
         assert isinstance(record, FrameRecord)
         style = "red" if record.anomalies else _STYLES.get(record.op, "")
         text = frame_line(record)
-        if width is not None and len(text) > width:
-            text = text[: max(1, width - 3)] + "..."
+        if width is not None and cell_len(text) > width:
+            text = set_cell_size(text, max(1, width - 3)) + "..."
         return painted(text, style if look.colour else "") + "\n"
 
     return line

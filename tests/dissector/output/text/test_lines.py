@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
+
 from dissect.nats.capture import CaptureReport, FileReport
 from dissect.nats.output.terminal import PLAIN, Terminal
 from dissect.nats.output.text.lines import anomaly_line, frame_line, frame_lines, story_text, totals
@@ -40,6 +42,14 @@ def test_frames_elsewhere_are_plain_and_on_a_terminal_coloured() -> None:
     assert frame_lines(Terminal(None, True))(frame) == frame_line(frame) + "\n"
     frame.anomalies = ["lost"]
     assert frame_lines(Terminal(None, True))(frame).startswith("\x1b[31m")
+
+
+def test_a_line_fits_the_terminal_also_with_wide_characters() -> None:
+    frame = frame_record()
+    for frame.subject in ("a" * 99, "数据" * 99):
+        for width in (50, 51, 60):
+            line = frame_lines(Terminal(width, False))(frame)
+            assert cell_len(line.removesuffix("\n")) == width
 
 
 def test_an_oddity_on_a_line() -> None:
