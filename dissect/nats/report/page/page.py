@@ -31,7 +31,7 @@ from ..figures.layout import drawing
 from .escaping import breakable, csp_hash, cut, inert, inert_value, json_in_html
 from .ladder_data import ladder_data
 from .summary import BAD, WARNING, Problem, facts, problems
-from .unseen import unseen
+from .unseen import ROWS, unseen
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -105,6 +105,7 @@ def page(
         ),
         facts=facts(found),
         unseen=unseen(found, capture),
+        most_rows=ROWS,
         drawing=drawing(found.topology),
         links=sorted(found.topology.links.items()),
         clients=sorted(found.topology.clients.items()),

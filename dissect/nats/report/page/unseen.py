@@ -12,6 +12,9 @@ from ...schema.anomalies import Anomaly
 from ..aggregates import connections, ladders, requests, subjects
 from ..aggregates.aggregate import LIMITS, Aggregate
 
+ROWS = 100
+"""The most rows of streams, consumers, talkers, and subjects of requests."""
+
 
 class Unseen(NamedTuple):
     """Something that is missing, in words, and what to do about it."""
@@ -110,6 +113,19 @@ def _of_report(found: Aggregate, capture: CaptureReport | None) -> Iterator[Unse
             " then those with most bytes.",
             "nats-dissect sessions lists all.",
         )
+    counts = {
+        "streams": (ROWS, len(found.jetstream.streams), "streams"),
+        "consumers": (ROWS, len(found.jetstream.consumers), "consumers"),
+        "talkers": (ROWS, len(found.connections.talkers), "sessions"),
+        "subjects of requests": (ROWS, len(found.requests.subjects), "requests"),
+        "endpoints of services": (len(found.services), found.services.seen, "services"),
+    }
+    for name, (most, count, command) in counts.items():
+        if count > most:
+            yield Unseen(
+                f"Only {most} of {count} {name} have a row here: those with most traffic or trouble.",
+                f"nats-dissect {command} lists all.",
+            )
     kept = sum(len(sample.rungs) for sample in found.ladders.samples.values())
     if kept < found.ladders.frames:
         yield Unseen(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dissect.nats.application.services import ServiceRecord
 from dissect.nats.capture import CaptureReport
 from dissect.nats.options import Options
 from dissect.nats.pipeline import records
@@ -59,6 +60,32 @@ def test_limits_that_were_hit() -> None:
 
 def test_what_the_report_leaves_out() -> None:
     assert "Paths are drawn for 300 of 342 messages" in of(CAPTURES / "bulk-2.15.1.pcap")
+
+
+def test_rows_that_the_report_leaves_out() -> None:
+    found = Aggregate()
+    for number in range(101):
+        name = f"s{number}"
+        found.jetstream.streams["", "", name, ""].publishes = 1
+        found.jetstream.consumers["", "", name, "c"].acks = number
+        found.connections.talkers[name].sessions = 1
+        found.requests.subjects[name].requests = 1
+    for number in range(201):
+        row = ServiceRecord(
+            session="s",
+            number=number,
+            ts_ns=1,
+            kind="client",
+            side="client",
+            subject="a",
+            last_ns=1,
+        )
+        found.add(row)
+    text = "\n".join(item.what for item in unseen(found, CaptureReport()))
+    for what in ("streams", "consumers", "talkers", "subjects of requests"):
+        assert f"Only 100 of 101 {what} have a row here" in text
+    assert "Only 200 of 201 endpoints of services have a row here" in text
+    assert not unseen(Aggregate(), CaptureReport())
 
 
 def test_tables_say_nothing_of_files() -> None:
