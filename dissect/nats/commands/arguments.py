@@ -72,7 +72,8 @@ def _hints(
     hints = {}
     for value in values:
         port, _, kind = value.partition("=")
-        if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536 and kind in kinds):
+        is_port = port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536
+        if not (is_port and kind in kinds):
             raise click.BadParameter(f"{value!r} is not port=kind; kinds are {', '.join(kinds)}")
         hints[int(port)] = kinds[kind]
     return hints

@@ -90,7 +90,9 @@ def test_help_names_the_formats_there_are() -> None:
     assert "[text|jsonl] text: for people; jsonl: one JSON object per line. [default: text]" in text
 
 
-@pytest.mark.parametrize("value", ["x=client", "1=nope", "0=client", "65536=client", "4222"])
+@pytest.mark.parametrize(
+    "value", ["x=client", "1=nope", "0=client", "65536=client", f"{'9' * 5000}=client", "4222"]
+)
 def test_a_hint_that_is_none(value: str) -> None:
     with pytest.raises(AssertionError, match="is not port=kind"):
         asked("--port", value, "a.pcap")
