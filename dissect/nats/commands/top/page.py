@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len, set_cell_size
+
 from ...capture import CaptureReport
 from ...number_formats import duration_text, size_text, time_text
 from ...output.terminal import Terminal, painted
@@ -90,4 +92,6 @@ def _keys(controls: Controls, descending: bool) -> str:
 
 
 def _fitted(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(0, width - 1)] + "\u2026"
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, max(0, width - 1)) + "\u2026"

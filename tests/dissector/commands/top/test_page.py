@@ -36,6 +36,12 @@ def test_it_fits(seen: tuple[Traffic, CaptureReport], view: object, size: tuple[
     assert max(map(cell_len, text.splitlines())) <= columns
 
 
+def test_a_filter_with_wide_characters_fits() -> None:
+    controls = Controls(filter="数据" * 20)
+    text = screen_text(Traffic(), CaptureReport(), controls, Terminal(80), 24, "")
+    assert max(map(cell_len, text.splitlines())) == 80
+
+
 def test_the_column_of_the_order_is_marked_and_stays(seen: tuple[Traffic, CaptureReport]) -> None:
     controls = Controls()
     for _ in VIEWS[0].fields:
