@@ -107,7 +107,7 @@ def dissect(
     groups = _timelines(paths, options, summary)
     for number, group in enumerate(groups):
         with closing(TaskRunner(spark)) as runner:
-            from_engine = set(filter(application.is_from_engine, tables))
+            from_engine = set(tables).intersection(FROM_ENGINE)
             job = _planned(runner, group, {*from_engine, "sessions"}, options, summary, stages)
             run = run or sink.begin(uuid4().hex)
             if job:
@@ -162,9 +162,9 @@ def _write(job: Job, tables: Sequence[str], writer: NewWriter, decoded: tasks.De
     with job.stages.running("decode", spark):
         for row in frame.collect():
             decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
-    by_session = [table for table in tables if application.is_by_session(table)]
-    others = [[table] for table in tables if table not in by_session]
-    for some in ([table for table in by_session if table not in direct], *others):
+    layered = [table for table in tables if table not in direct]
+    by_session = list(filter(application.is_by_session, layered))
+    for some in (by_session, *([table] for table in layered if table not in by_session)):
         if some:
             with job.stages.running(" ".join(some), spark):
                 frames, make = _prepared(job.for_tables([frames_for(*some)]), some)
@@ -175,7 +175,7 @@ def _write(job: Job, tables: Sequence[str], writer: NewWriter, decoded: tasks.De
 
 def _is_decoded(job: Job, table: str) -> bool:
     """Whether the decode makes the rows of a table, because its tasks have all that the rows depend on."""
-    if application.is_from_engine(table):
+    if table in FROM_ENGINE:
         return True
     return application.is_by_session(table) and job.has_whole_flows
 

@@ -49,15 +49,9 @@ FRAMES = "session string, number long, ts_ns long, frame binary"
 _PICKLED = 512  # frames in a batch: each may have a payload
 
 
-def is_from_engine(table: str) -> bool:
-    """Whether no application layer makes the table."""
-    return TABLES[table].layer is None
-
-
 def is_by_session(table: str) -> bool:
-    """Whether the rows of a session need only the frames of that session."""
-    layer = TABLES[table].layer
-    return layer is None or not layer.across
+    """Whether the rows of a session in the table of a layer need only the frames of that session."""
+    return not any(layer.across for layer in layers_of([table]))
 
 
 def wanted_frames(spec: JobSpec, inputs: Inputs) -> Function:
