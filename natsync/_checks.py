@@ -11,6 +11,7 @@ __all__ = [
     "check_call",
     "check_count",
     "check_data",
+    "check_duration",
     "check_kind",
     "check_options",
     "check_seconds",
@@ -47,6 +48,15 @@ def check_seconds(**arguments: object) -> None:
             raise TypeError(f"{what} must be a number of seconds, not {_kind(value)}")
         if value != value:
             raise OptionError(what, "must be a number of seconds, not NaN")
+
+
+def check_duration(**arguments: object) -> None:
+    """Checks times that a server keeps as an int64 of nanoseconds."""
+    check_seconds(**arguments)
+    for what, value in arguments.items():
+        assert isinstance(value, (int, float))
+        if abs(value) >= 1 << 33:
+            raise OptionError(what, "must be less than 272 years")
 
 
 def check_count(**arguments: object) -> None:

@@ -15,9 +15,8 @@ import re
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple, NoReturn
 
-from .._checks import check_seconds, check_text
+from .._checks import check_duration, check_text
 from ..core import Core
-from ..errors import OptionError
 from ..message import Delivered, Msg, Respond, to_wire
 from ..options import DEFAULT, Default
 from ..protocol import HMsg
@@ -220,9 +219,7 @@ class JetStreamMsg(Msg):
         if delay is None:
             self._send(b"-NAK")
         else:
-            check_seconds(delay=delay)
-            if abs(delay) >= 1 << 33:  # in nanoseconds, beyond an int64 of the server
-                raise OptionError("delay", "must be less than 272 years")
+            check_duration(delay=delay)
             self._send(b'-NAK {"delay": %d}' % round(delay * 1e9))
 
     def term(self, reason: str = "") -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypedDict
 
-from .._checks import check_count, check_seconds, check_text
+from .._checks import check_count, check_duration, check_seconds, check_text
 from ..errors import Error, OptionError
 from ..message import Delivered, Msg
 from ..protocol import HMsg, ProtocolError
@@ -244,12 +244,13 @@ class PullPlan:
         check_text(group=self.group)
         check_count(max_msgs=self.max_msgs, max_bytes=self.max_bytes, priority=self.priority)
         check_count(min_pending=self.min_pending, min_ack_pending=self.min_ack_pending)
-        check_seconds(expires=self.expires, threshold=self.threshold, heartbeat=self.heartbeat or 0)
+        check_duration(expires=self.expires)
+        check_seconds(threshold=self.threshold, heartbeat=self.heartbeat or 0)
         if self.max_msgs < 1:
             raise OptionError("max_msgs", "must be at least 1")
         if self.max_bytes < 0:
             raise OptionError("max_bytes", "must not be negative")
-        if not 1 <= self.expires < 1e9:
+        if self.expires < 1:
             raise OptionError("expires", "must be at least 1 second")
         if not 0 <= self.threshold < 1:
             raise OptionError("threshold", "must be at least 0 and below 1")

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Literal
 
-from .._checks import check_seconds, check_text
+from .._checks import check_duration, check_text
 from ..errors import OptionError
 from .json_object import check_time, format_time
 
@@ -53,11 +53,9 @@ class Schedule:
             return self.when
         if isinstance(self.when, datetime):
             return f"@at {format_time(check_time('when', self.when))}"
-        check_seconds(when=self.when)
+        check_duration(when=self.when)
         if self.when < 1:
             raise OptionError("when", "must be at least 1 second")
-        if self.when >= 1 << 33:
-            raise OptionError("when", "must be less than 272 years")
         return f"@every {round(self.when * 1000)}ms"
 
 
@@ -66,8 +64,8 @@ def format_ttl(ttl: object) -> str:
     duration."""
     if ttl == "never":
         return "never"
-    check_seconds(ttl=ttl)
+    check_duration(ttl=ttl)
     assert isinstance(ttl, (int, float))
-    if not 1 <= ttl < 1 << 33:
+    if ttl < 1:
         raise OptionError("ttl", "must be at least 1 second")
     return str(ttl) if isinstance(ttl, int) else f"{round(ttl * 1000)}ms"

@@ -192,6 +192,7 @@ def test_a_scheduled_message_is_stored_as_asked(js: JetStream, stream_name: str)
         ({"expected_last_seq": "1"}, TypeError, "expected_last_seq must be int, not str"),
         ({"expected_last_subject_seq_subject": "a"}, natsync.OptionError, "needs expected_last"),
         ({"ttl": 0.5}, natsync.OptionError, "ttl: must be at least 1 second"),
+        ({"ttl": 1e10}, natsync.OptionError, "ttl: must be less than 272 years"),
         ({"ttl": "5s"}, TypeError, "ttl must be a number of seconds, not str"),
         ({"schedule": "@at noon"}, TypeError, "schedule must be Schedule, not str"),
         ({"id": "1"}, TypeError, "publish() got an unexpected keyword argument 'id'"),
