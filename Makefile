@@ -27,7 +27,8 @@ export PYTHONDONTWRITEBYTECODE =
 .PHONY: help demo test stan nats lint format docs man bench fuzz soak chaos growth captures pictures clean
 
 # A new environment named after the target, with what the target NEEDS. Python compiles a module when it is first
-# imported: to compile all of them took 19 of 54 seconds, and most are never imported.
+# imported: to compile all of them took 19 of 54 seconds, and most are never imported. To install what the tests
+# need took the pip of Python 3.11 (23.2) 72 s, pip 26 took 52 s.
 define fresh
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || \
 	{ echo '$(PYTHON) is not Python 3.10 or later: install it, or name one: make $@ PYTHON=python3.12' >&2; exit 1; }
@@ -35,6 +36,7 @@ define fresh
 	{ echo '$(PYTHON) cannot make virtual environments: on Debian, run apt-get install python3-venv' >&2; exit 1; }
 @echo 'make $@: installing into $(VENV)'
 @rm -rf $(VENV) build natsync.egg-info && $(PYTHON) -m venv $(VENV)
+@$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-compile --upgrade pip
 @$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-compile '$(NEEDS)'
 endef
 

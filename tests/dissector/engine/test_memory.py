@@ -101,7 +101,7 @@ def test_a_remembered_flow_takes_two_kilobytes() -> None:
 
 def test_an_open_session_takes_twelve_kilobytes(tmp_path: Path) -> None:
     """With its flow, streams and framing: of a connection that has said INFO, and nothing else since."""
-    count = 500
+    count = 250
     every = (conversation(port, "open").records[:4] for port in range(1, count + 1))
     assert taken_by(tmp_path, [record for records in every for record in records]) / count <= 12_000
 
@@ -109,7 +109,7 @@ def test_an_open_session_takes_twelve_kilobytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("table", ["sessions", "flows"])
 def test_a_session_that_is_finished_takes_two_kilobytes(tmp_path: Path, table: str) -> None:
     """While it lingers, with the payload of its last packets, which may be long."""
-    count = 500
+    count = 250
     long = INFO.replace(b"{", b'{"long":"%s",' % (b"x" * 1000))
     every = []
     for port in range(1, count + 1):

@@ -132,7 +132,7 @@ def test_every_table_of_every_sample_is_the_same(
 def test_damaged_captures_are_the_same(name: str, tmp_path: Path) -> None:
     whole = read_pcap((CAPTURES / name).read_bytes())
     path = tmp_path / name
-    for first in range(3, 20, 4):
+    for first in (3, 11, 19):
         found = drop(whole.records, set(range(first, len(whole.records), 17)))
         found = duplicate(swap(found, first, first + 1), first + 5, 3)
         path.write_bytes(pcap_bytes(whole.with_records(found))[: -first * 7])

@@ -218,7 +218,7 @@ def fragmented(tmp_path: Path, every: int = 1000) -> str:
 def test_fragments_of_flows_whose_packets_are_read_again(tmp_path: Path) -> None:
     paths = [fragmented(tmp_path, 7)]
     whole = in_one(paths)
-    for size in range(1500, 5500, 250):
+    for size in range(1500, 5500, 500):
         assert len(planned(paths, size)) > 1
         assert in_partitions(paths, size) == whole, size
 
