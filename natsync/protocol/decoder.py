@@ -273,7 +273,8 @@ class _Body:
         self.left = left = left - taken
         if left < 2:
             stop = start + taken
-            end = data[stop + left - 2 : stop] if left + taken > 1 else data[start:stop]
+            # A copy: an error keeps this frame, and `data` may be a view, see `receive_from`.
+            end = bytes(data[stop + left - 2 : stop] if left + taken > 1 else data[start:stop])
             if end != b"\r\n":
                 first = b"" if left + taken > 1 else b"\r"
                 check_end(first + end, self._offset + self._total - 2)
