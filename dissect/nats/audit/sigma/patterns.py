@@ -15,16 +15,16 @@ import re
 
 from sigma.types import SigmaRegularExpression, SigmaRegularExpressionFlag
 
-_MOST_REPEATS = 1000  # RE2's limit
+_MOST_REPEATS = 1000  # RE2's limit, also for the product of repeats within each other
 _SPACE = r"\t\n\f\r "
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\x0b"}
 _WRITTEN = {"\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f", "\x0b": r"\x0b"}
 _CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": _SPACE}
 _NEGATED = {"D": "[^0-9]", "W": "[^0-9A-Za-z_]", "S": f"[^{_SPACE}]"}
-_ANCHORS = {"b": r"\b", "B": r"\B", "A": r"\A", "z": r"\z", "Z": r"\z"}
+_ANCHORS = {"b": r"\b", "B": r"\B", "A": r"\A", "z": r"\z"}
 _FLAGS = re.compile(r"\(\?([a-zA-Z]+)\)")
 _HEXADECIMAL = re.compile(r"x(?:\{([0-9A-Fa-f]{1,6})\}|([0-9A-Fa-f]{2}))")
-_REPEAT = re.compile(r"[*+?]|\{(\d+)(?:,(\d*))?\}")
+_REPEAT = re.compile(r"[*+?]|\{([0-9]+)(?:,([0-9]*))?\}")
 _UNREPEATABLE = {"(?:", "|", "^", r"\z", r"\A", r"\b", r"\B"}
 _NAMED = re.compile(r"\(\?P?<[A-Za-z_]\w*>")
 _REFUSED = {
@@ -67,8 +67,9 @@ class _Scanner:
         self._at = 0
         self._any_case = any_case
         self._dot = "(?s:.)" if dot_all else r"[^\n]"
-        self._depth = 0
         self._repeats = False  # whether a quantifier may follow
+        self._groups = [1]  # of each open group, the most repeats of what is in it
+        self._product = 1  # the repeats of what a quantifier would repeat
 
     def scanned(self) -> str:
         """The rewritten pattern."""
@@ -76,12 +77,14 @@ class _Scanner:
         while self._at < len(self._text):
             quantifier = self._quantifier()
             written.append(quantifier or self._next())
+            self._groups[-1] = max(self._groups[-1], self._product)
             self._repeats = not quantifier and written[-1] not in _UNREPEATABLE
-        if self._depth:
+        if len(self._groups) > 1:
             raise ValueError("a parenthesis of the regular expression is not closed")
         return "".join(written)
 
     def _next(self) -> str:
+        self._product = 1
         character = self._text[self._at]
         if character == "(":
             return self._group()
@@ -91,9 +94,9 @@ class _Scanner:
             return self._escape()
         self._at += 1
         if character == ")":
-            self._depth -= 1
-            if self._depth < 0:
+            if len(self._groups) == 1:
                 raise ValueError("a parenthesis of the regular expression is not opened")
+            self._product = self._groups.pop()
         simple = {".": self._dot, "$": r"\z", "^": "^", "|": "|", ")": ")"}
         return simple.get(character) or self._literal(character)
 
@@ -103,7 +106,7 @@ class _Scanner:
             if rest.startswith(start):
                 raise ValueError(f"{name} in a regular expression is not supported")
         named = _NAMED.match(rest)
-        self._depth += 1
+        self._groups.append(1)
         if named:
             self._at += named.end()
         elif rest.startswith("(?:"):
@@ -121,8 +124,14 @@ class _Scanner:
             return ""
         if not self._repeats:
             raise ValueError(f"{repeat[0]!r} in a regular expression repeats nothing")
-        if any(int(number) > _MOST_REPEATS for number in repeat.groups() if number):
-            raise ValueError(f"more than {_MOST_REPEATS} repeats in a regular expression")
+        numbers = [int(number) for number in repeat.groups() if number]
+        if numbers != sorted(numbers):
+            raise ValueError(f"the repeat {repeat[0]} of a regular expression is empty")
+        self._product *= max(numbers, default=1) or 1
+        if self._product > _MOST_REPEATS:
+            raise ValueError(
+                f"more than {_MOST_REPEATS} repeats, counted within each other, in a regular expression"
+            )
         self._at = repeat.end()
         return repeat[0] + self._lazy()
 

@@ -52,6 +52,14 @@ def test_a_dot_stops_at_a_newline_and_a_dollar_is_the_end() -> None:
     assert not finds("a$", "a\n")
 
 
+def test_repeats_beside_each_other_are_not_multiplied() -> None:
+    assert finds("^(a{100}){10}(b{100}){10}$", "a" * 1000 + "b" * 1000)
+
+
+def test_digits_of_a_repeat_are_ascii() -> None:
+    assert portable_pattern("a{\u0663}", set()) == "a\\{\u0663\\}"
+
+
 @pytest.mark.parametrize(
     ("pattern", "reason"),
     [
@@ -66,6 +74,9 @@ def test_a_dot_stops_at_a_newline_and_a_dollar_is_the_end() -> None:
         ("(?m)^a", "'m'"),
         ("a(?i)b", "flags inside"),
         ("a{1,2000}", "1000 repeats"),
+        ("(b|(a{40})?){26}", "1000 repeats"),
+        ("a{3,2}", "{3,2} of a regular expression is empty"),
+        (r"a\Z", r"\Z in a regular expression"),
         ("*a", "repeats nothing"),
         ("a**", "repeats nothing"),
         ("a|+", "repeats nothing"),
