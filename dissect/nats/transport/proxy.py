@@ -116,10 +116,12 @@ LAYER = Layer("proxy", Column.NONE, _begins, transforms=_transforms)
 
 def _text(line: bytes) -> ProxyHeader | None:
     size = len(line) + 2
-    match line.split(b" "):
+    match line.split():
         case [_, b"UNKNOWN", *_]:
             return ProxyHeader(size, None)
         case [_, b"TCP4" | b"TCP6" as family, source, target, source_port, target_port]:
+            if b"%" in source + target or not (source_port + target_port).isdigit():
+                return None  # `ip_address` takes zones, and `int` takes signs and underscores
             try:
                 address, other = (ip_address(text.decode("ascii")) for text in (source, target))
                 ports = [int(port) for port in (source_port, target_port)]

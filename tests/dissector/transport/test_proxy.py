@@ -26,6 +26,7 @@ TLV = b"\x04\x00\x03abc"
 GOOD = [
     (TEXT, "203.0.113.7:51000"),
     (b"PROXY TCP6 2001:db8::1 ::2 51000 4222\r\n", "[2001:db8::1]:51000"),
+    (b"PROXY  TCP4 203.0.113.7\t10.0.0.2 51000 4222 \r\n", "203.0.113.7:51000"),
     (b"PROXY UNKNOWN\r\n", None),
     (b"PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n", None),
     (binary(0x21, 0x11, V4), "203.0.113.7:51000"),
@@ -42,6 +43,9 @@ BAD = [
     b"PROXY TCP4 1.2.3.4 1.2.3.5 1 99999\r\n",
     b"PROXY UDP4 1.2.3.4 1.2.3.5 1 2\r\n",
     b"PROXY TCP4 1.2.3.4 1.2.3.5 x y\r\n",
+    b"PROXY TCP4 1.2.3.4 1.2.3.5 -1 2\r\n",
+    b"PROXY TCP4 1.2.3.4 1.2.3.5 1 2_0\r\n",
+    b"PROXY TCP6 fe80::1%eth0 ::2 1 2\r\n",
     b"PROXY " + b"x" * 200,
     b"PUB a 5\r\nhello\r\n",
     SIGNATURE + b"\x31\x11\x00\x0c" + V4,
