@@ -143,7 +143,12 @@ def _check_detections(detections: object, document: Document, place: str, sectio
         if name == "timeframe":
             reason = "'timeframe' is not supported: write a correlation with a timespan"
             raise RuleError(place, document.line(section, name), reason)
-        if name != "condition" and (section, name) != ("filter", "rules"):
+        if name == "condition":
+            texts = definition if isinstance(definition, list) else [definition]
+            if not all(isinstance(text, str) for text in texts):
+                reason = "'condition' is not text, or a list of texts"
+                raise RuleError(place, document.line(section, name), reason)
+        elif (section, name) != ("filter", "rules"):
             _check_detection(definition, document, place, section, name)
 
 
@@ -253,6 +258,7 @@ def _sigma(make: Callable[[], _T], document: Document, place: str, *path: str | 
         ValueError,
         AttributeError,
         KeyError,
-    ) as error:  # from values of the wrong type
+        RecursionError,
+    ) as error:  # from values of the wrong type, or that contain themselves
         reason = f"Sigma cannot read this: {error}"
         raise RuleError(place, document.line(*path), reason) from None

@@ -67,6 +67,13 @@ GOOD = "detection: {s: {op: PUB}, condition: s}\n"
         (rule_text("logsource: {product: nats, service: x}\n"), 4, "'service' of a logsource"),
         (rule_text(SOURCE), 1, "'detection' is missing"),
         (rule_text(SOURCE + "detection:\n  s: {op: x}\n  timeframe: 5m\n"), 7, "'timeframe'"),
+        (
+            rule_text(SOURCE + "detection:\n  s: {op: x}\n  condition: {}\n"),
+            7,
+            "'condition' is not",
+        ),
+        (rule_text(SOURCE + "detection:\n  s: {op: x}\n  condition: [{}]\n"), 7, "'condition' is"),
+        (rule_text(SOURCE + "detection:\n  s: &a [*a]\n  condition: s\n"), 6, "cannot read this"),
         (rule_text(SOURCE + "detection:\n  s: {op: x}\n"), 1, "at least one condition"),
         (rule_text(SOURCE + "detection:\n  s:\n    op|x: y\n"), 7, "Unknown modifier 'x'"),
         (
