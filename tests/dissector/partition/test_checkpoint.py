@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import islice
@@ -16,11 +17,11 @@ from dissect.nats.engine.session_tables import Rows
 from dissect.nats.engine.time_order import place_of
 from dissect.nats.partition.checkpoint import Dissector
 from dissect.nats.pipeline import records, segments
-from dissect.nats.schema.records import Record
+from dissect.nats.schema.records import AnomalyRecord, Record
 from dissect.nats.sessions import EntryQuota
 from dissect.nats.tables import FROM_ENGINE
 from dissect.nats.tcp.flow import undirected
-from dissect.nats.types import Segment
+from dissect.nats.types import Segment, Tick
 
 from tests.dissector.samples.rows import PCAPS
 from tests.support.graphs import difference
@@ -46,7 +47,11 @@ def _whole(name: str) -> list[Record]:
 
 def _in_parts(name: str, sizes: Sequence[int]) -> list[Record]:
     """The rows where a new dissection takes over after as many segments, again and again."""
-    source = segments([str(CAPTURES / name)])
+    return _parts_of(segments([str(CAPTURES / name)]), sizes)
+
+
+def _parts_of(every: Iterable[Segment | Tick], sizes: Sequence[int]) -> list[Record]:
+    source = iter(every)
     found: list[Record] = []
     dissection = Dissector(_TABLES, _OPTIONS)
     turn = 0
@@ -69,6 +74,21 @@ def test_parts_give_the_rows_of_the_whole(name: str) -> None:
 @settings(max_examples=15, deadline=None)
 def test_it_may_be_stopped_anywhere(name: str, sizes: list[int]) -> None:
     assert _in_parts(name, sizes) == _whole(name)
+
+
+def test_a_layer_whose_beginning_one_side_lacks_goes_on_after_a_stop() -> None:
+    every: list[Segment | Tick] = []
+    sent: Counter[bytes] = Counter()
+    for segment in segments([str(CAPTURES / "tls-2.15.1.pcap")]):
+        if isinstance(segment, Segment) and segment.payload:
+            sent[segment.key] += 1
+            if sent[segment.key] == 2 and not segment.payload.startswith(b"\x16\x03\x01"):
+                continue  # the server's first records
+        every.append(segment)
+    whole = _parts_of(every, [len(every)])
+    assert any(isinstance(row, AnomalyRecord) and row.anomaly == "lost" for row in whole)
+    for size in range(1, 12):
+        assert _parts_of(every, [size]) == whole
 
 
 def test_flows_may_go_on_in_different_places() -> None:
