@@ -8,7 +8,7 @@ cut at any time; elsewhere a partition is one byte range.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -97,8 +97,8 @@ def ranges_with_secrets(files: Sequence[Sequence[RecordIndex]]) -> tuple[ByteRan
 
 
 def in_order(files: Sequence[Sequence[RecordIndex]]) -> list[Sequence[RecordIndex]]:
-    """Files in order of their first packets, which is the order of the timeline."""
-    return sorted(files, key=lambda walked: min((_first(each) for each in walked), default=inf))
+    """Files in order of the times of their first packets, which is the order of the timeline."""
+    return sorted(files, key=_first)
 
 
 def read_partition(partition: Partition, report: CaptureReport) -> Generator[Packets, None, None]:
@@ -129,8 +129,9 @@ def _by_file(partition: Partition) -> list[list[tuple[ByteRange, int | None]]]:
     return [list(row) for _, row in groupby(pairs, key=lambda pair: pair[0].path)]
 
 
-def _first(walked: RecordIndex) -> float:
-    return inf if walked.first_ns is None else walked.first_ns
+def _first(walked: Iterable[RecordIndex]) -> float:
+    """The time of the first packet of a file. Later packets may be earlier."""
+    return next((each.first_ns for each in walked if each.first_ns is not None), inf)
 
 
 def _pieces(files: Sequence[Sequence[RecordIndex]]) -> list[_Piece]:

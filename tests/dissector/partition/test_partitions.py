@@ -60,6 +60,15 @@ def test_only_what_overlaps_is_read_together(tmp_path: Path) -> None:
     assert 0 < len(together) < 4 < len(made) / 4
 
 
+def test_equal_times_belong_to_the_file_with_the_first_packet(tmp_path: Path) -> None:
+    one = [replace(record, ts_ns=START_NS) for record in packets(60)]
+    other = [replace(record, ts_ns=START_NS) for record in packets(60, 2)]
+    early = [replace(record, ts_ns=START_NS - 10**9) for record in other[20:]]
+    paths = written(tmp_path, one, [*other[:20], *early])
+    for size in SIZES:
+        same_in_partitions(paths, size)
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_two_taps_are_one_timeline(late: bool, tmp_path: Path) -> None:
     records = packets(400)
