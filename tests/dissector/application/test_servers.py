@@ -81,6 +81,23 @@ def test_the_order_of_connections_does_not_matter() -> None:
     assert made[0] and all(one == made[0] for one in made)
 
 
+def test_the_order_of_the_senders_of_a_connection_does_not_matter() -> None:
+    """Spark orders frames by time, and a clock may have gone back between an INFO and its CONNECT."""
+    info = {"server_id": "A", "server_name": "a"}
+    client = [("responder", "client", "INFO", info), ("originator", "client", "CONNECT", {})]
+    link = [
+        ("responder", "unknown", "INFO", info),
+        ("originator", "route", "CONNECT", {"name": "B"}),
+    ]
+    for greetings, expected in ((client, (1, None)), (link, (0, ["route B"]))):
+        for order in (greetings, greetings[::-1]):
+            state = Servers()
+            for greeting in order:
+                state.add(info_frame(greeting))
+            rows = {row.server_id: row for row in state.finish() if isinstance(row, ServerRecord)}
+            assert (rows["A"].clients, rows["A"].links) == expected
+
+
 def test_what_announces_another_server_says_nothing_of_its_sender() -> None:
     state = Servers()
     for number, values in enumerate(
