@@ -201,16 +201,15 @@ class FlowSummaryBuilder:
 
     def stand_alone(self) -> Connection | None:
         """Makes the builder decode the frames itself: from now on, segments go to `read`. Returns the
-        connection, which is no longer needed; None if the context of a direction is not known yet.
-        """
+        connection, no longer needed; None if a direction is not decoded in a known context."""
         connection = self._connection
         if connection is None or not connection.framing.is_steady:
             return None
-        contexts = [direction.context for direction in self.directions]
-        for direction, context in zip(self.directions, contexts):
-            if direction.size and (context is None or context.kind is None):
+        for direction in self.directions:
+            context = direction.context
+            if direction.size and not (context and context.kind and _is_decoded(direction)):
                 return None
-        first, second = contexts
+        first, second = (direction.context for direction in self.directions)
         for direction, context in zip(self.directions, (first or second, second or first)):
             assert context
             direction.open(context if context is direction.context else mirrored(context))
@@ -362,8 +361,7 @@ class FlowSummaryBuilder:
 
     def summary(self, latest_ns: int, carries: bool) -> ChunkSummary:
         """The summary of the flow. `latest_ns` is as in `ChunkSummary`; `carries` keeps sums by subject."""
-        steps = self._all_steps()
-        if steps is not None:
+        if (steps := self._all_steps()) is not None:
             name_operations(steps)
             if not carries:
                 leave_out_carried(steps)
@@ -383,13 +381,16 @@ class FlowSummaryBuilder:
         return [step for _, step in sorted(steps, key=lambda step: step[0])]
 
 
+def _is_decoded(direction: DirectionBuilder) -> bool:
+    """Whether the stream is decoded, still in this context; it is not while it is searched for frames."""
+    reader = direction.stream and direction.stream.decoder
+    return reader is not None and reader.context is direction.context
+
+
 def _continues(direction: DirectionBuilder, batch: Batch) -> bool:
     """Whether one decoder, in one context, decoded this batch and the previous one of its direction."""
-    reader = direction.stream and direction.stream.decoder
-    if not reader or reader.context is not direction.context:
-        return False
     # After an INFO or CONNECT, the context may change.
-    return batch.frames[-1].__class__ not in _GREETINGS
+    return _is_decoded(direction) and batch.frames[-1].__class__ not in _GREETINGS
 
 
 def _became(piece: PacketBytes, chunk: Chunk | Gap) -> bool:

@@ -200,3 +200,21 @@ def test_nothing_is_passed_over_while_a_window_is_closed(before: bool) -> None:
     start = flow.here
     go_on(flow)
     assert not advances(flow.segments, start)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_flow_that_is_damaged_when_only_its_summary_is_kept(
+    side: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One direction searches for its next frame at every packet from which on the flow may be surveyed for
+    its summary only."""
+    flow = plain()
+    start = flow.here
+    go_on(flow, 4)
+    flow.raw(side, b"++\r\n")
+    for _ in range(4):
+        flow.raw(1 - side, (msg(b"a.b", 1), pub(b"a.b"))[side])
+    go_on(flow)
+    for packets in range(1, len(flow.segments) - start):
+        monkeypatch.setattr(survey, "_SETTLED_PACKETS", packets)
+        advances(flow.segments, start)
