@@ -20,7 +20,7 @@ _V1_BYTES = 107  # with CR LF
 _V2 = b"\r\n\r\n\0\r\nQUIT\n"
 _V2_HEAD = len(_V2) + 4
 _LOCAL, _PROXY = 0x20, 0x21
-_ADDRESS_BYTES = {0x11: 4, 0x21: 16}
+_ADDRESS_BYTES = {0x01: 0, 0x11: 4, 0x21: 16}  # the server accepts only streams, and no Unix sockets
 
 
 class ProxyHeader(NamedTuple):
@@ -139,10 +139,10 @@ def _binary(data: bytes) -> ProxyHeader | None:
     size = _V2_HEAD + length
     if command not in (_LOCAL, _PROXY) or len(data) < size:
         return None
-    width = _ADDRESS_BYTES.get(family, 0)
-    if command == _LOCAL or not width:
+    width = 0 if command == _LOCAL else _ADDRESS_BYTES.get(family)
+    if width == 0:
         return ProxyHeader(size, None)
-    if length < 2 * width + 4:
+    if width is None or length < 2 * width + 4:
         return None
     raw = data[_V2_HEAD : _V2_HEAD + width]
     address = IPv4Address(raw) if width == 4 else IPv6Address(raw)

@@ -34,7 +34,9 @@ GOOD = [
     (binary(0x21, 0x21, V6), "[::1]:51000"),
     (binary(0x20, 0x00, b""), None),
     (binary(0x20, 0x11, V4), None),
-    (binary(0x21, 0x31, bytes(216)), None),  # a Unix socket
+    (binary(0x20, 0x31, bytes(216)), None),  # a Unix socket
+    (binary(0x21, 0x01, b""), None),
+    (binary(0x21, 0x01, TLV), None),
 ]
 
 BAD = [
@@ -50,6 +52,10 @@ BAD = [
     b"PUB a 5\r\nhello\r\n",
     SIGNATURE + b"\x31\x11\x00\x0c" + V4,
     binary(0x21, 0x11, V4[:6]),
+    binary(0x21, 0x21, V6[:35]),
+    binary(0x21, 0x12, V4),  # datagrams
+    binary(0x21, 0x00, b""),
+    binary(0x21, 0x31, bytes(216)),  # a Unix socket
 ]
 
 
