@@ -88,15 +88,15 @@ def masked_text(text: str, secrets: Iterable[str] = ()) -> str:
 
 def secrets_of(text: bytes) -> frozenset[str]:
     """The secrets in a CONNECT, at any depth, in every form in which the session may repeat them: plain, as
-    JSON escapes them, and, if they are not UTF-8, as the columns show such bytes. A name may occur twice, and
-    the text need not be JSON as a whole."""
+    JSON libraries escape them, and, if they are not UTF-8, as the columns show such bytes. A name may occur
+    twice, and the text need not be JSON as a whole."""
     found: set[str] = set()
     for pair in _PAIR.finditer(text.decode("utf-8", "surrogateescape")):
         escaped = pair[1] or pair[2] or ""
         found.update(_columns(escaped), _unescaped(escaped))
     try:
         for item in _secret_values(_loaded(text, "surrogateescape")):
-            found.update(_columns(item), (json.dumps(item)[1:-1],))
+            found.update(_forms(item))
     except (ValueError, RecursionError):
         pass  # the pairs are all that can be read
     return frozenset(form for form in found if len(form) >= _SEARCHABLE)
@@ -115,11 +115,21 @@ def _secret_values(value: object, is_secret: bool = False) -> Iterator[str]:
 
 
 def _unescaped(text: str) -> Iterable[str]:
-    """The value of a JSON string with this text between its quotes, in the forms of `_columns`."""
+    """The value of a JSON string with this text between its quotes, in the forms of `_forms`."""
     try:
-        return _columns(str(json.loads(f'"{text}"', strict=False)))
+        return _forms(str(json.loads(f'"{text}"', strict=False)))
     except ValueError:
         return ()
+
+
+def _forms(text: str) -> Iterator[str]:
+    """A text as it is, and as JSON libraries escape it: quotes and control characters, also what is not ASCII
+    (Python), also what HTML must escape (Go)."""
+    escaped = _TEXT.encode(text)[1:-1]
+    yield from _columns(text)
+    yield from _columns(escaped)
+    yield from _columns(escaped.translate(_GO_ESCAPES))
+    yield json.dumps(text)[1:-1]
 
 
 def _columns(text: str) -> tuple[str, str]:
@@ -152,6 +162,7 @@ def _no_constant(name: str) -> None:
 # Made once: `json.loads` and `json.dumps` make one each time.
 _JSON = json.JSONDecoder(parse_constant=_no_constant)
 _TEXT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_GO_ESCAPES = {ord(each): f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"}
 
 
 def _masked(value: object, secrets: Secrets, is_url: bool = False) -> object:

@@ -172,6 +172,25 @@ def test_a_secret_is_masked_in_every_form_in_which_it_comes_back() -> None:
     assert secrets.masked("got line\\nfeed\\ud800") == "got ***"
 
 
+@pytest.mark.parametrize("end", ["}", ""], ids=["JSON", "no JSON"])
+@pytest.mark.parametrize("learned", [r"pä\"ss<&>", r"p\u00e4\"ss<&>", r"pä\"ss\u003c\u0026\u003e"])
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        'pä"ss<&>',
+        r"pä\"ss<&>",
+        r"p\u00e4\"ss<&>",  # Python
+        r"pä\"ss\u003c\u0026\u003e",  # Go
+    ],
+)
+def test_a_secret_is_masked_where_it_is_escaped_in_another_way(
+    learned: str, repeated: str, end: str
+) -> None:
+    secrets = Secrets()
+    secrets.learn(f'{{"pass":"{learned}"{end}'.encode())
+    assert secrets.masked(f"got {repeated}.") == "got ***."
+
+
 def test_a_session_masks_its_secrets_in_json_too() -> None:
     secrets = Secrets()
     connect = b'{"user":"hush-hush","name":"I am hush-hush","pass":"hush-hush"}'
