@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 
+from .._checks import check_kind
 from ..errors import (
     ConnectionReconnectingError,
     Error,
@@ -89,6 +90,7 @@ class ObjectStore:
         may be stored, or chunks of it that no description names.
         """
         meta = ObjectMeta(meta) if isinstance(meta, str) else meta
+        check_kind(ObjectMeta, meta=meta)
         nuid = self._new_id()
         chunks = chunk_subject(self.store, nuid)
         try:
@@ -124,8 +126,9 @@ class ObjectStore:
 
     def put_file(self, path: str | os.PathLike[str], meta: ObjectMeta | str = "") -> ObjectInfo:
         """Stores the content of a file, as `put` does. Without `meta`, the name is that of the file."""
+        path = os.fspath(path)  # `open` would take a number for a descriptor, and close it
         with open(path, "rb") as file:
-            return self.put(meta or os.path.basename(os.fspath(path)), file)
+            return self.put(meta or os.path.basename(path), file)
 
     def get(self, name: str) -> ObjectReader:
         """Opens the content of an object, or of the target of a link, as a file for reading.
@@ -180,6 +183,7 @@ class ObjectStore:
 
         Raises ObjectNotFoundError, UpdateMetaDeletedError, and ObjectExistsError if the new name is taken.
         """
+        check_kind(ObjectMeta, meta=meta)
         old = self._latest(name)
         if old.deleted:
             raise UpdateMetaDeletedError(self.store, name)
@@ -219,6 +223,7 @@ class ObjectStore:
 
         Raises LinkNotAllowedError if the target is deleted or a link; ObjectExistsError.
         """
+        check_kind(ObjectInfo, target=target)
         if target.deleted:
             raise LinkNotAllowedError(target.bucket, target.name, "it was deleted")
         if target.link:
@@ -227,6 +232,7 @@ class ObjectStore:
 
     def add_bucket_link(self, name: str, target: ObjectStore) -> ObjectInfo:
         """Creates a link to a whole store. Raises ObjectExistsError."""
+        check_kind(ObjectStore, target=target)
         return self._add_link(name, ObjectLink(target.store))
 
     def list(self, *, show_deleted: bool = False) -> Iterator[ObjectInfo]:

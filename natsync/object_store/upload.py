@@ -84,8 +84,10 @@ def chunks_of(source: Source, size: int) -> Iterator[bytes]:
         raise TypeError("an object's content is bytes, not str: encode it, e.g. data.encode()")
     elif hasattr(source, "read"):
         yield from _chunks_of_file(cast(BinaryIO, source), size)
-    else:
+    elif hasattr(source, "__iter__"):
         yield from _chunks_of_pieces(source, size)
+    else:
+        raise TypeError(f"an object's content is bytes, not {type(source).__name__}")
 
 
 def _chunks_of_file(file: BinaryIO, size: int) -> Iterator[bytes]:

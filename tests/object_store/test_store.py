@@ -369,3 +369,27 @@ def test_a_rename_keeps_what_is_put_under_the_old_name_meanwhile(
     monkeypatch.setattr(ObjectStore, "_write", write_and_put)
     store.update_meta("o", ObjectMeta("new"))
     assert store.get_bytes("o") == b"2"
+
+
+def test_an_argument_of_another_type_is_named(store: ObjectStore) -> None:
+    store.put("o", b"1")
+    with pytest.raises(TypeError, match="meta must be ObjectMeta, not int"):
+        store.put(3, b"1")  # type: ignore[arg-type]  # a wrong call
+    with pytest.raises(TypeError, match="meta must be ObjectMeta, not str"):
+        store.update_meta("o", "p")  # type: ignore[arg-type]  # a wrong call
+    with pytest.raises(TypeError, match="target must be ObjectInfo, not str"):
+        store.add_link("link", "o")  # type: ignore[arg-type]  # a wrong call
+    with pytest.raises(TypeError, match="target must be ObjectStore, not str"):
+        store.add_bucket_link("link", "s")  # type: ignore[arg-type]  # a wrong call
+    assert [info.name for info in store.list()] == ["o"]
+
+
+def test_a_number_is_no_path(store: ObjectStore) -> None:
+    store.put("o", b"1")
+    reading, writing = os.pipe()
+    os.close(writing)
+    with pytest.raises(TypeError, match="PathLike"):
+        store.put_file(reading)  # type: ignore[arg-type]  # a wrong call
+    with pytest.raises(TypeError, match="PathLike"):
+        store.get_file("o", reading)  # type: ignore[arg-type]  # a wrong call
+    os.close(reading)  # no call has closed it

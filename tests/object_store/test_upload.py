@@ -64,7 +64,9 @@ def test_an_empty_content_has_no_chunk() -> None:
 
 def test_what_is_no_content_is_refused() -> None:
     for wrong in ("text", io.StringIO("text"), ["text"], 7):
-        with pytest.raises(TypeError):
+        with pytest.raises(
+            TypeError, match="object's content is bytes|file must be open for bytes"
+        ):
             list(chunks_of(wrong, 4))  # type: ignore[arg-type]  # wrong calls
 
 
