@@ -113,7 +113,6 @@ def _add_listening(command: Commands) -> None:
     subscriber.add_argument(
         "--start",
         type=start,
-        default="all",
         metavar="WHERE",
         help=f"with --stream, where to begin: {', '.join(STARTS)}, a sequence, or a time (all)",
     )

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 
 from ..client import Client
-from ..errors import Error, NextMsgTimeoutError
+from ..errors import Error, NextMsgTimeoutError, OptionError
 from ..message import Msg
 from .output import show
 from .reporting import Reporter
@@ -39,6 +39,8 @@ def pub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 def request(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     """Sends `--count` requests, and prints one reply to each, or up to `--replies`."""
+    if args.stall and args.replies is None:
+        raise OptionError("stall", "needs --replies")
     data, headers = read_data(args.data), _headers(args)
     for _ in range(args.count or 1):
         if args.replies is None:
@@ -57,7 +59,10 @@ def request(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
             show(msg, args.form)
         if came < max(1, args.replies):
             wanted = f" of {args.replies}" if args.replies else ""
-            reporter.tell(f"{came}{wanted} replies on {args.subject} within {args.timeout:g} s")
+            stalled = f", or {args.stall:g} s after the last one" if args.stall else ""
+            reporter.tell(
+                f"{came}{wanted} replies on {args.subject} within {args.timeout:g} s{stalled}"
+            )
             return FAILED
     return DONE
 
@@ -77,6 +82,8 @@ def sub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     """Prints messages: those that are published from now on, or those of a stream."""
     if args.stream:
         return DONE if sub_stream(nc, args, reporter) and not reporter.failed else FAILED
+    if args.start:
+        raise OptionError("start", "needs --stream")
     return _listen(nc, args, reporter, lambda msg: None)
 
 

@@ -61,6 +61,7 @@ _FLAGS = {
     "cluster_id": "--cluster",
     "client_id": "--client",
     "durable": "--durable",
+    "stall": "--stall",
     "start": "--start",
     "start_sequence": "--start-sequence",
     "max_in_flight": "--max-in-flight",

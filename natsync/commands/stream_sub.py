@@ -45,7 +45,7 @@ def sub_stream(nc: Client, args: argparse.Namespace, reporter: Reporter) -> bool
         config = ConsumerConfig(
             filter_subject=args.subject, deliver_policy="by_start_time", opt_start_time=begin
         )
-    elif begin != "all":
+    elif begin not in (None, "all"):
         policy = begin.replace("-", "_")
         config = ConsumerConfig(filter_subject=args.subject, deliver_policy=policy)
 

@@ -23,7 +23,23 @@ def test_several_replies(wanted: str, status: int, capsys: Output) -> None:
         assert run.status() == status
     out, err = capsys.readouterr()
     assert out == "0\n1\n"
-    assert err == ("natsync: 2 of 3 replies on svc within 5 s\n" if status else "")
+    few = "natsync: 2 of 3 replies on svc within 5 s, or 0.05 s after the last one\n"
+    assert err == (few if status else "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["sub", "svc", "--start", "last"], "--start: needs --stream"),
+        (["request", "svc", "--stall", "1"], "--stall: needs --replies"),
+    ],
+)
+def test_an_option_without_the_one_it_belongs_to(
+    arguments: list[str], text: str, capsys: Output
+) -> None:
+    with FakeServer() as server:
+        assert CommandRun(server, *arguments).status() == 2
+    assert capsys.readouterr().err == f"natsync: {text}\n"
 
 
 def test_no_reply_of_several_is_a_failure(capsys: Output) -> None:
