@@ -14,9 +14,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import cast
 
-from opentelemetry import propagate, trace
-from opentelemetry.context import Context
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
+try:
+    from opentelemetry import propagate, trace
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
+except ModuleNotFoundError as error:
+    needs = "natsync.otel needs opentelemetry-api: pip install 'natsync[otel]'"
+    raise ModuleNotFoundError(needs, name=error.name) from error
 
 from . import __version__
 from .client import Client

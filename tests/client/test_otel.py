@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from time import monotonic
 
@@ -12,6 +14,7 @@ from natsync.errors import NoRespondersError
 from natsync.protocol import Err, HMsg, HPub, Msg, Pub
 
 from tests.support.fake_server import INFO, Background, FakeServer, Peer
+from tests.support.paths import ROOT
 from tests.support.requirements import missing
 
 try:
@@ -226,3 +229,11 @@ def test_without_a_provider_messages_are_as_they_are() -> None:
     with FakeServer() as server, server.client(plain) as (nc, peer):
         nc.publish("a", b"x")
         assert peer.expect(Pub) == Pub(b"a", b"", b"x")
+
+
+def test_without_opentelemetry_it_names_the_extra() -> None:
+    code = "import sys; sys.modules['opentelemetry'] = None\nimport natsync.otel"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert ran.stderr.splitlines()[-1] == (
+        "ModuleNotFoundError: natsync.otel needs opentelemetry-api: pip install 'natsync[otel]'"
+    )
