@@ -141,6 +141,7 @@ def rows_of(row: type[_R]) -> TableFunction[_R]:
         live: bool = False,
     ) -> Rows[_R]:
         names = _names(paths)
+        _check_options(options)
         lists = pipeline.record_lists(names, [table.name], options, report, live)
         columns = None
         if row is FrameRecord and not live:
@@ -178,6 +179,7 @@ def records(
     wanted = [tables] if isinstance(tables, str) else list(tables)
     for name in wanted:
         _check_table(name)
+    _check_options(options)
     return pipeline.records(_names(paths), wanted, options, report, live)
 
 
@@ -202,8 +204,15 @@ def _check_table(name: str) -> None:
         raise ValueError(f"{name!r} is not a table; tables are {', '.join(TABLES)}")
 
 
+def _check_options(options: object) -> None:
+    if not isinstance(options, Options):
+        raise TypeError(f"options must be Options, not {type(options).__name__}")
+
+
 def _names(paths: Paths) -> list[str]:
     names = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else paths
+    if hasattr(names, "read") or not isinstance(names, Iterable):  # an open file yields its lines
+        raise TypeError(f"paths must be paths of captures, not {type(names).__name__}")
     found = [os.fsdecode(name) for name in names]
     if not found:  # such as a pattern that the caller expanded to nothing
         raise ValueError("no capture is named")

@@ -138,3 +138,13 @@ def test_no_capture_at_all_is_an_error_of_its_own(paths: Iterable[str]) -> None:
 def test_an_empty_text_is_no_file() -> None:
     with pytest.raises(CaptureError, match="^'': no such file$"):
         next(frames(""))
+
+
+def test_arguments_of_another_type_are_named() -> None:
+    with open(CORE, "rb") as file:
+        for wrong, kind in ((file, "BufferedReader"), (3, "int"), (None, "NoneType")):
+            with pytest.raises(TypeError, match=f"^paths must be paths of captures, not {kind}$"):
+                frames(wrong)  # type: ignore[arg-type]  # a wrong call
+    for call in (frames, lambda *names: records(*names[:1], "kv", *names[1:])):
+        with pytest.raises(TypeError, match="^options must be Options, not dict$"):
+            call(CORE, {"payload": "text"})

@@ -38,16 +38,17 @@ __all__ = ["audit"]
 
 def audit(
     paths: Path | Iterable[Path],
-    rules: Collection[Path] = (),
+    rules: Path | Collection[Path] = (),
     options: Options | None = None,
     report: CaptureReport | None = None,
     variables: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Generator[Finding, None, None]:
     """The findings in captures, the worst first. `rules` are folders or files of rules that extend or replace
     the package's rules. `variables` are the values of placeholders: `{"known_clusters": ["east"]}`; a rule
-    with a placeholder that has no value does not run. The captures are read completely, and `report` is
-    updated meanwhile, before the first finding is returned. Raises RuleError for an invalid rule,
-    CaptureError for an input that is not a capture, and MissingLibrary without the extra `audit`.
+    with a placeholder that has no value does not run. One path, or one value, needs no list. The captures
+    are read completely, and `report` is updated meanwhile, before the first finding is returned. Raises
+    RuleError for an invalid rule, CaptureError for an input that is not a capture, and MissingLibrary
+    without the extra `audit`.
     """
     from .libraries import check_libraries
 

@@ -29,14 +29,18 @@ Path = str | os.PathLike[str]
 
 def audit(
     paths: Path | Iterable[Path],
-    rules: Collection[Path],
+    rules: Path | Collection[Path],
     options: Options | None,
     report: CaptureReport | None,
     variables: Variables,
 ) -> Generator[Finding, None, None]:
     """See `dissect.nats.audit.audit`."""
     names = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    rules = [rules] if isinstance(rules, (str, os.PathLike)) else rules
     known = load_rules([os.fspath(path) for path in rules])
+    variables = {
+        name: [values] if isinstance(values, str) else values for name, values in variables.items()
+    }
     queries = queries_of(known, Dialect.DUCKDB, variables)
     source = partial(
         _source,

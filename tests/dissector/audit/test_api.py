@@ -33,3 +33,14 @@ def test_errors(tmp_path: Path) -> None:
         next(audit([CAPTURE], [tmp_path]))
     with pytest.raises(CaptureError):
         next(audit(tmp_path / "none.pcap"))
+
+
+def test_one_path_of_rules_and_one_value_need_no_list(tmp_path: Path) -> None:
+    rule = tmp_path / "rule.yml"
+    detection = "  s: {client_name|expand: '%desk%'}\n  condition: s"
+    text = detection_text(detection, "sessions")
+    rule.write_text(text, encoding="utf-8")
+    listed = list(audit(CAPTURE, [rule], variables={"desk": ["bob's desk"]}))
+    assert "rule-1" in {finding.rule for finding in listed}
+    for path in (rule, str(rule)):
+        assert list(audit(CAPTURE, path, variables={"desk": "bob's desk"})) == listed
