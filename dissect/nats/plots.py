@@ -29,6 +29,7 @@ from .report.figures import ladder as ladder_figure
 from .report.figures.ladder import Steps
 from .report.parquet_rows import records_from, records_of
 from .schema.records import Record
+from .tables import TABLES
 
 if TYPE_CHECKING:
     import pandas
@@ -127,7 +128,11 @@ def _added_up(make: Callable[[], _P], table: str, rows: object) -> _P:
         for row in rows.mapInArrow(add_up, "part binary").toLocalIterator():
             part.merge(pickle.loads(row.part))  # written by `_parts`
         return part
+    row = TABLES[table].row
     for record in _records(table, rows):
+        if not isinstance(record, row):
+            wrong = type(record).__name__
+            raise TypeError(f"rows of {table} are {row.__name__}, not {wrong}")
         part.add(record)
     return part
 
@@ -151,4 +156,6 @@ def _records(table: str, rows: object) -> Iterable[Record]:
         return records_of(table, rows)
     if hasattr(rows, "to_dict"):
         return records_from(table, rows.to_dict("records"))
+    if isinstance(rows, str):
+        raise TypeError(f"{table} must be rows, not the name of a file: {table}({rows!r})")
     return cast("Iterable[Record]", rows)

@@ -119,3 +119,11 @@ def test_the_sample_notebook_runs(tmp_path: Path) -> None:
     )
     assert all(figure["data"] for figure in shown)
     assert not any(cell.get("outputs") for cell in json.loads(sample.read_text())["cells"])
+
+
+def test_what_has_no_rows_of_the_table_is_refused() -> None:
+    path = str(CAPTURES / NAMES[0])
+    with pytest.raises(TypeError, match="^frames must be rows, not the name of a file: frames"):
+        plots.traffic(path)  # type: ignore[arg-type]  # a wrong call
+    with pytest.raises(TypeError, match="^rows of frames are FrameRecord, not SessionRecord$"):
+        plots.traffic(rows([CAPTURES / NAMES[0]], ["sessions"]))

@@ -90,8 +90,8 @@ def _hop(row: PathRecord) -> Step:
 def ladder(found: Steps) -> Figure:
     """The figure. Raises ValueError unless the name is that of exactly one session or message."""
     if len(found.named) != 1:
-        several = "several sessions or messages have" if found.named else "none has"
-        raise ValueError(f"{several} the name {found.name!r}")
+        some = "more than one session or message" if found.named else "no session or message"
+        raise ValueError(f"{some} in these rows has a name that matches {found.name!r}")
     steps = list(found.first)
     ends = list(dict.fromkeys(end for step in steps for end in (step.sender, step.receiver)))
     place = {end: number for number, end in enumerate(ends)}
