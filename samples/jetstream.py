@@ -1,4 +1,7 @@
-"""A stream: messages stored once and read back, published in a window and in a batch; a refusal."""
+"""A stream: messages stored once and read back, published in a window and in a batch; a refusal.
+
+The batch needs nats-server 2.12.
+"""
 
 import os
 

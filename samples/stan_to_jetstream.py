@@ -1,7 +1,8 @@
 """Copies a channel of NATS Streaming into a stream: `stan_to_jetstream.py CLUSTER CHANNEL STREAM`.
 
-Each message keeps its sequence and time in headers. Stopped, it goes on where it was when it is run again;
-at the end it compares both sides by count and digest.
+Each message keeps its sequence and time in headers. After an interruption, run it again: it continues after
+the last message in the stream. At the end it compares both sides by count and digest. The servers are
+STAN_URL and NATS_URL in the environment.
 """
 
 import hashlib
@@ -16,6 +17,8 @@ from natsync.streaming import StartPosition, StreamingConnection
 
 STAN_URL = os.environ.get("STAN_URL", "nats://127.0.0.1:4222")
 NATS_URL = os.environ.get("NATS_URL", "nats://127.0.0.1:4223")
+if len(sys.argv) != 4:
+    sys.exit("usage: stan_to_jetstream.py CLUSTER CHANNEL STREAM")
 CLUSTER, CHANNEL, STREAM = sys.argv[1:]
 Row = tuple[int, int, bytes]  # sequence, ns since 1970, data
 
