@@ -18,6 +18,7 @@ from ..types import Chunk, Direction, Item, Segment
 
 _TCP = 6
 _SYN, _RST, _ACK = 2, 4, 16
+_IPV4_MAPPED = bytes(10) + b"\xff\xff"
 UNKNOWN = 1 << 32
 """The `window_unit` if the unit is not known: so large that only a window of 0, multiplied by it, can equal a
 distance between sequence numbers."""
@@ -287,8 +288,17 @@ def endpoints(key: bytes) -> tuple[str, str]:
 
 
 def _endpoint(address: bytes, port: bytes) -> str:
-    host = "%d.%d.%d.%d" % tuple(address) if len(address) == 4 else f"[{IPv6Address(address)}]"
+    host = "%d.%d.%d.%d" % tuple(address) if len(address) == 4 else f"[{_ipv6_text(address)}]"
     return f"{host}:{int.from_bytes(port, 'big')}"
+
+
+def _ipv6_text(address: bytes) -> str:
+    """An IPv6 address in hexadecimal groups, which the networks of audits rely on: from Python 3.13 on, `str`
+    of an IPv4-mapped address ends with an IPv4 address."""
+    if address.startswith(_IPV4_MAPPED):
+        high, low = address[12:14], address[14:]
+        return f"::ffff:{int.from_bytes(high, 'big'):x}:{int.from_bytes(low, 'big'):x}"
+    return str(IPv6Address(address))
 
 
 def community_id(key: bytes) -> str:

@@ -20,7 +20,11 @@ _V1_BYTES = 107  # with CR LF
 _V2 = b"\r\n\r\n\0\r\nQUIT\n"
 _V2_HEAD = len(_V2) + 4
 _LOCAL, _PROXY = 0x20, 0x21
-_ADDRESS_BYTES = {0x01: 0, 0x11: 4, 0x21: 16}  # the server accepts only streams, and no Unix sockets
+_ADDRESS_BYTES = {
+    0x01: 0,
+    0x11: 4,
+    0x21: 16,
+}  # the server accepts only streams, and no Unix sockets
 
 
 class ProxyHeader(NamedTuple):
@@ -151,4 +155,7 @@ def _binary(data: bytes) -> ProxyHeader | None:
 
 
 def _endpoint(address: IPv4Address | IPv6Address, port: int) -> str:
-    return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
+    """As the server logs it: an IPv4-mapped IPv6 address is an IPv4 address."""
+    if isinstance(address, IPv6Address):
+        return f"{address.ipv4_mapped}:{port}" if address.ipv4_mapped else f"[{address}]:{port}"
+    return f"{address}:{port}"

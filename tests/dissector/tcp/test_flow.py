@@ -53,3 +53,9 @@ def test_endpoints_are_written_as_users_write_them() -> None:
     ]
     assert endpoints(keys[0]) == ("10.0.0.1:40000", "10.0.0.2:4222")
     assert endpoints(keys[1]) == ("[fd00::1]:1", "[fd00:0:0:1::2]:2")
+
+
+def test_ipv4_mapped_addresses_are_the_same_in_every_python() -> None:
+    mapped = [bytes(10) + b"\xff\xff" + bytes(ends) for ends in ((10, 0, 0, 7), (0, 0, 0, 1))]
+    key = b"".join(mapped) + bytes((0, 1, 0, 2))
+    assert endpoints(key) == ("[::ffff:a00:7]:1", "[::ffff:0:1]:2")

@@ -88,9 +88,11 @@ def _masked(pairs: str, separator: str) -> str:
 
 
 def _forwarded_for(value: bytes) -> str | None:
-    """The address of the client, according to a proxy in front of the server. Only a single address counts,
-    as on the server."""
+    """The address of the client, according to a proxy in front of the server. Only a single address without
+    a zone counts, as on the server."""
     try:
-        return str(ip_address(value.decode("ascii")))
+        text = value.decode("ascii")
+        ip_address(text)
     except ValueError:
         return None
+    return None if "%" in text else text

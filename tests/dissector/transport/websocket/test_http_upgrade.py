@@ -48,10 +48,17 @@ def test_addresses_in_a_request_show_no_password() -> None:
         assert request_facts(b"GET %s HTTP/1.1\r\n\r\n" % path)["websocket_path"] == shown
 
 
-@pytest.mark.parametrize("value", [b"203.0.113.7, 10.0.0.1", b"unknown", b"\xff"])
+@pytest.mark.parametrize("value", [b"203.0.113.7, 10.0.0.1", b"fe80::1%eth0", b"unknown", b"\xff"])
 def test_servers_take_a_single_address_from_proxies(value: bytes) -> None:
     facts = request_facts(REQUEST.replace(b"203.0.113.7", value))
     assert facts["proxied_for"] is None
+
+
+def test_an_address_from_a_proxy_is_as_the_proxy_wrote_it() -> None:
+    for value in (b"2001:DB8::7", b"::ffff:10.0.0.7"):
+        assert (
+            request_facts(REQUEST.replace(b"203.0.113.7", value))["proxied_for"] == value.decode()
+        )
 
 
 def test_what_both_sides_agreed_on() -> None:
