@@ -224,7 +224,10 @@ def _report(tables: str | None, **values: object) -> None:
     The page opens from disk and reads nothing from a network.
     """
     try:
+        check_libraries("report")
         from .report.command import write_report
+    except DissectError as error:
+        raise Fault(str(error)) from None
     except ImportError as error:
         raise Fault(str(MissingLibrary(str(error.name), "report"))) from None
 

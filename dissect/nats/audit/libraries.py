@@ -9,10 +9,10 @@ from ..errors import MissingLibrary
 _LIBRARIES = {"sigma.rule": "pysigma", "duckdb": "duckdb", "pyarrow": "pyarrow"}
 
 
-def check_libraries() -> None:
-    """Raises MissingLibrary if one of them is not installed."""
+def check_libraries(extra: str = "audit") -> None:
+    """Raises MissingLibrary, which names the `extra` to install, if one of them is not installed."""
     for module, library in _LIBRARIES.items():
         try:
             import_module(module)
         except ImportError:
-            raise MissingLibrary(library, "audit") from None
+            raise MissingLibrary(library, extra) from None

@@ -21,6 +21,10 @@ def test_a_missing_library_is_named(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingLibrary, match=rf"{library} is not .* 'natsync\[audit\]'"):
         check_libraries()
-    result = CliRunner().invoke(cli, ["audit", "--list"])
-    assert result.exit_code == 2
-    assert result.stderr.count("\n") == 1 and library in result.stderr
+    for command, extra in (["audit", "--list"], "audit"), (["report", "-o", "page", "x"], "report"):
+        result = CliRunner().invoke(cli, command)
+        assert result.exit_code == 2
+        assert result.stderr.endswith(
+            f": {library} is not installed; pip install 'natsync[{extra}]'\n"
+        )
+        assert result.stderr.count("\n") == 1
