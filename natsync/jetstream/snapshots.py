@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
+from .._checks import check_kind
 from ..errors import (
     ConnectionReconnectingError,
     Error,
@@ -34,6 +35,7 @@ def take_snapshot(
     api: API, stream: str, file: BinaryIO, consumers: bool, check: bool, timeout: Timeout
 ) -> StreamInfo:
     """Writes a snapshot to `file`: see `Stream.snapshot`."""
+    _check_file(file, "write")
     call = f"STREAM.SNAPSHOT.{check_stream_name(stream)}"
     seconds = api.seconds(timeout)
     # Without a subscription to exactly this subject, the server waits two seconds.
@@ -74,6 +76,8 @@ def _receive(stream: str, sub: Subscription, file: BinaryIO, timeout: float) -> 
 
 def restore_stream(api: API, info: StreamInfo, file: BinaryIO, timeout: Timeout) -> StreamInfo:
     """Creates a stream from a snapshot: see `JetStream.restore_stream`."""
+    check_kind(StreamInfo, info=info)
+    _check_file(file, "read")
     api.check_supported(info.config)
     call = f"STREAM.RESTORE.{check_stream_name(info.config.name)}"
     body = {"config": info.config.to_json(), "state": info.state.to_json()}
@@ -90,6 +94,11 @@ def restore_stream(api: API, info: StreamInfo, file: BinaryIO, timeout: Timeout)
             return StreamInfo.from_json(response, target)
         if not data:
             raise InvalidResponseError(target, "nothing at the end of a snapshot")
+
+
+def _check_file(file: object, method: str) -> None:
+    if not hasattr(file, method):
+        raise TypeError(f"file must be an open binary file, not {type(file).__name__}")
 
 
 def _chunk(api: API) -> int:

@@ -139,6 +139,7 @@ class Stream:
     def get_last_msg(self, subject: str, *, direct: bool = False) -> StoredMsg:
         """Returns the last message whose subject matches `subject`. With `direct`, any server that
         has a copy may answer, and `subject` must not contain wildcards. Raises as `get_msg`."""
+        check_text(subject=subject)
         if direct:
             check_publish(to_wire(subject))
             return direct_get(self._api, self.name, {}, subject)

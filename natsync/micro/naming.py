@@ -74,6 +74,7 @@ class Verb(Enum):
 def control_subject(verb: Verb, name: str = "", id: str = "", prefix: str = PREFIX) -> str:
     """Returns the subject that queries all services, those with one name, or one instance. An id
     needs the name."""
+    check_text(name=name, id=id)
     if id and not name:
         raise OptionError("id", "needs the name of the service")
     return ".".join(filter(None, (prefix, verb.value, name, id)))

@@ -199,3 +199,16 @@ def test_a_restore_without_an_end(js_client: natsync.Client, js: JetStream) -> N
     )
     with pytest.raises(InvalidResponseError, match="nothing at the end"):
         other.restore_stream(info, io.BytesIO(b"x"))
+
+
+def test_a_name_is_no_file(js: JetStream, stream_name: str) -> None:
+    stream = js.create_stream(StreamConfig(stream_name))
+    with pytest.raises(TypeError, match="file must be an open binary file, not str"):
+        stream.snapshot("archive")  # type: ignore[arg-type]  # a wrong call
+    info = stream.snapshot(io.BytesIO())
+    with pytest.raises(TypeError, match="file must be an open binary file, not str"):
+        js.restore_stream(info, "archive")  # type: ignore[arg-type]  # a wrong call
+    with pytest.raises(TypeError, match="info must be StreamInfo, not StreamConfig"):
+        js.restore_stream(info.config, io.BytesIO())  # type: ignore[arg-type]  # a wrong call
+    with pytest.raises(TypeError, match="subject must be str, not int"):
+        stream.get_last_msg(3)  # type: ignore[arg-type]  # a wrong call

@@ -40,6 +40,8 @@ def test_where_services_are_asked() -> None:
     assert control_subject(Verb.STATS, "math", "A1", "other.SRV") == "other.SRV.STATS.math.A1"
     with pytest.raises(OptionError, match="option id: needs the name"):
         control_subject(Verb.PING, "", "A1")
+    with pytest.raises(TypeError, match="name must be str, not int"):
+        control_subject(Verb.PING, 3)  # type: ignore[arg-type]  # a wrong call
 
 
 def test_subjects_of_groups_have_no_wildcard() -> None:
