@@ -354,7 +354,11 @@ def _query_error(query: str, error: Exception, tables: Sequence[str]) -> QueryEr
     if no_table := _NO_TABLE.search(reason):
         reason = f"there is no table {no_table[1]!r}; the tables are {', '.join(TABLES)}"
     elif unknown:
-        reason = f"there is no column {unknown[1] or unknown[2]!r}" + "".join(
+        name = unknown[1] or unknown[2]
+        reason = f"there is no column {name!r}"
+        if re.search(rf'"{re.escape(name)}"|=\s*{re.escape(name)}\b', query):
+            reason += f" (a text is written in single quotes: '{name}')"
+        reason += "".join(
             f"; {table} has {', '.join(column.name for column in TABLES[table].columns)}"
             for table in tables
         )

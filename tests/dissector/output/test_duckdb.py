@@ -147,7 +147,14 @@ def test_words_of_sql_need_quotes_and_the_error_says_so(name: str) -> None:
     ("condition", "reason"),
     [
         ("opp = 'PUB'", "there is no column 'opp'; frames has session, number, ts_ns,"),
-        ('op = "PUB"', "there is no column 'PUB'; frames has session,"),
+        (
+            'op = "PUB"',
+            "there is no column 'PUB' (a text is written in single quotes: 'PUB'); frames has session,",
+        ),
+        (
+            "op =PUB",
+            "there is no column 'PUB' (a text is written in single quotes: 'PUB'); frames has session,",
+        ),
         ("op =", "syntax error"),
         ("", ""),
         ("count(*) > 1", "cannot contain aggregates"),
