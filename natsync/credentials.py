@@ -91,9 +91,12 @@ def check_nkey(nkey: str | bytes, sign: Callable[[bytes], bytes] | None) -> None
 
 def read_credentials(source: Source) -> tuple[str, str]:
     """Reads the JWT and the seed from `source`. Raises OptionError."""
+    place = ""
     if _is_path(source):
+        place = f"file {os.fspath(source)!r}: "
         source = _read(os.fspath(source))
-    return _parse(source if isinstance(source, bytes) else str(source).encode("utf-8", "replace"))
+    content = source if isinstance(source, bytes) else str(source).encode("utf-8", "replace")
+    return _parse(content, place)
 
 
 def _is_path(source: Source) -> bool:
@@ -107,14 +110,14 @@ def _is_path(source: Source) -> bool:
     )
 
 
-def _parse(content: bytes) -> tuple[str, str]:
+def _parse(content: bytes, place: str) -> tuple[str, str]:
     blocks = {label.decode(): text.decode() for label, text in re.findall(_BLOCK, content)}
     jwt = next((text for label, text in blocks.items() if "JWT" in label), "")
     seed = next((text for label, text in blocks.items() if "SEED" in label), "")
     if not jwt:
-        raise OptionError("credentials", "have no JWT block (BEGIN NATS USER JWT)")
+        raise OptionError("credentials", f"{place}no JWT block (BEGIN NATS USER JWT)")
     if not seed:
-        raise OptionError("credentials", "have no seed block (BEGIN USER NKEY SEED)")
+        raise OptionError("credentials", f"{place}no seed block (BEGIN USER NKEY SEED)")
     return jwt, seed
 
 

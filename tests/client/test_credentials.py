@@ -64,16 +64,16 @@ HALF = CONTENT.index("-----BEGIN USER")
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "have no JWT block"),
-        (b"\n", "have no JWT block"),
-        (bytes(100), "have no JWT block"),
-        (CONTENT[HALF:], "have no JWT block"),
-        (CONTENT[:HALF], "have no seed block"),
-        (CONTENT[: HALF + 40], "have no seed block"),
-        (CONTENT.replace(ALICE.seed, ""), "have no seed block"),
-        (CONTENT.replace("------END USER", "------FIN USER"), "have no seed block"),
-        (b"-----BEGIN " * 10_000, "have no JWT block"),
-        (b"-----BEGIN A-----\n" + b"a" * 1_000_000, "have no JWT block"),
+        (b"", "no JWT block"),
+        (b"\n", "no JWT block"),
+        (bytes(100), "no JWT block"),
+        (CONTENT[HALF:], "no JWT block"),
+        (CONTENT[:HALF], "no seed block"),
+        (CONTENT[: HALF + 40], "no seed block"),
+        (CONTENT.replace(ALICE.seed, ""), "no seed block"),
+        (CONTENT.replace("------END USER", "------FIN USER"), "no seed block"),
+        (b"-----BEGIN " * 10_000, "no JWT block"),
+        (b"-----BEGIN A-----\n" + b"a" * 1_000_000, "no JWT block"),
     ],
 )
 def test_what_is_missing_is_named(content: str | bytes, reason: str) -> None:
@@ -170,3 +170,10 @@ def test_types(options: dict[str, object]) -> None:
 )
 def test_what_may_block_to_ask_for(login: Login, may_block: bool) -> None:
     assert login.may_block is may_block
+
+
+def test_a_file_that_has_no_credentials_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "app.creds"
+    path.write_text(CONTENT[:HALF], encoding="utf-8")
+    with pytest.raises(OptionError, match="credentials: file '.*app.creds': no seed block"):
+        read_credentials(path)
