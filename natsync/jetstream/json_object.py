@@ -15,6 +15,7 @@ from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields
 from datetime import datetime, timedelta, timezone
 from typing import ClassVar, NamedTuple, TypeVar
 
+from ..errors import OptionError
 from .errors import InvalidResponseError
 
 __all__ = ["JSONObject", "check_time", "format_time", "parse_time", "since"]
@@ -215,11 +216,11 @@ def _to_nanoseconds(value: object, complete: bool) -> int:
 
 
 def check_time(name: str, value: object) -> datetime:
-    """Returns `value`, a point in time. Raises TypeError, and ValueError without a time zone."""
+    """Returns `value`, a point in time. Raises TypeError, and OptionError without a time zone."""
     if not isinstance(value, datetime):
         raise TypeError(f"{name} must be a datetime, not {type(value).__name__}")
     if value.tzinfo is None:
-        raise ValueError(f"{name} must have a time zone: datetime.now(timezone.utc)")
+        raise OptionError(name, "must have a time zone: datetime.now(timezone.utc)")
     return value
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from natsync.errors import OptionError
 from natsync.jetstream import (
     ConsumerConfig,
     InvalidResponseError,
@@ -112,7 +113,7 @@ def test_a_wrong_type_is_refused_by_name(
 
 
 def test_a_time_without_a_zone_is_refused() -> None:
-    with pytest.raises(ValueError, match="opt_start_time must have a time zone"):
+    with pytest.raises(OptionError, match="opt_start_time: must have a time zone"):
         StreamSource("a", opt_start_time=datetime(2026, 1, 1))
     with pytest.raises(TypeError, match="opt_start_time must be a datetime, not str"):
         StreamSource("a", opt_start_time="2026-01-01")  # type: ignore[arg-type]  # on purpose

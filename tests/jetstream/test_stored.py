@@ -98,9 +98,9 @@ def test_many_messages_in_order(stream: Stream) -> None:
         list(stream.get_msgs(subject="other"))
     with pytest.raises(natsync.OptionError, match="excludes seq"):
         stream.get_msgs(seq=1, start_time=long_ago)
-    with pytest.raises(ValueError, match="start_time must have a time zone"):
+    with pytest.raises(natsync.OptionError, match="start_time: must have a time zone"):
         stream.get_msgs(start_time=datetime.now())
-    with pytest.raises(ValueError, match="up_to_time must have a time zone"):
+    with pytest.raises(natsync.OptionError, match="up_to_time: must have a time zone"):
         stream.get_last_msgs([">"], up_to_time=datetime.now())
     with pytest.raises(TypeError, match="start_time must be a datetime, not str"):
         stream.get_msgs(start_time="now")  # type: ignore[arg-type]  # on purpose
