@@ -94,7 +94,7 @@ class Stack:
     def resumes(self, layer: Layer) -> bool:
         """Whether a packet in the middle of a direction that looks like this layer belongs to it: its packets
         are unmistakable (`implies_nats`), or the connection already has the layer."""
-        return layer.implies_nats or any(level.layer == layer for level in self._levels)
+        return layer.implies_nats or any(each.layer.name == layer.name for each in self._levels)
 
     def joins(self, layer: Layer) -> bool:
         """Whether a packet that begins with this layer is decoded although nothing else shows that the
