@@ -13,6 +13,7 @@ from collections.abc import Callable
 from ..client import Client
 from ..errors import Error, NextMsgTimeoutError, OptionError
 from ..message import Msg
+from ..micro import raise_for_error
 from .output import show
 from .reporting import Reporter
 from .stream_sub import sub_stream
@@ -38,13 +39,15 @@ def pub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 
 def request(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Sends `--count` requests, and prints one reply to each, or up to `--replies`."""
+    """Sends `--count` requests, and prints one reply to each, or up to `--replies`. An error of a service is
+    a failure."""
     if args.stall and args.replies is None:
         raise OptionError("stall", "needs --replies")
     data, headers = read_data(args.data), _headers(args)
     for _ in range(args.count or 1):
         if args.replies is None:
-            show(nc.request(args.subject, data, timeout=args.timeout, headers=headers), args.form)
+            msg = nc.request(args.subject, data, timeout=args.timeout, headers=headers)
+            _show_reply(msg, args, reporter)
             continue
         came = 0
         for msg in nc.request_many(
@@ -56,7 +59,7 @@ def request(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
             headers=headers,
         ):
             came += 1
-            show(msg, args.form)
+            _show_reply(msg, args, reporter)
         if came < max(1, args.replies):
             wanted = f" of {args.replies}" if args.replies else ""
             stalled = f", or {args.stall:g} s after the last one" if args.stall else ""
@@ -64,7 +67,16 @@ def request(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
                 f"{came}{wanted} replies on {args.subject} within {args.timeout:g} s{stalled}"
             )
             return FAILED
-    return DONE
+    return FAILED if reporter.failed else DONE
+
+
+def _show_reply(msg: Msg, args: argparse.Namespace, reporter: Reporter) -> None:
+    """Prints a reply, and reports an error that a service put into its headers: most have no body."""
+    show(msg, args.form)
+    try:
+        raise_for_error(msg)
+    except Error as error:  # a service's error, or headers that cannot be read
+        reporter.error(error)
 
 
 def rtt(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:

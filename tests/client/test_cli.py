@@ -93,6 +93,21 @@ def test_request_and_reply(capsys: Output) -> None:
     assert err == "natsync: no responders on svc\n"
 
 
+def test_a_request_that_a_service_refuses(capsys: Output) -> None:
+    fields = b"Nats-Service-Error: by zero\r\nNats-Service-Error-Code: 400\r\n"
+    wanted = {b"NATS/1.0\r\n" + fields + b"\r\n": "service error 400: by zero"}
+    wanted[b"broken\r\n\r\n"] = "header block without NATS/1.0: b'broken'"
+    with FakeServer() as server:
+        for block, text in wanted.items():
+            for extra in ([], ["--replies", "1"]):
+                run = CommandRun(server, "request", "svc", *extra)
+                run.peer.send(HMsg(run.peer.until(Pub).reply, b"1", b"", block, b"body"))
+                assert run.status() == 1
+                out, err = capsys.readouterr()
+                assert out.endswith("] body\n")
+                assert err == f"natsync: {text}\n"
+
+
 @pytest.mark.parametrize(("arguments", "payload"), [([], b"echo"), (["fixed"], b"fixed")])
 def test_replying(arguments: list[str], payload: bytes) -> None:
     with FakeServer() as server:
