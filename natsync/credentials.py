@@ -94,7 +94,7 @@ def read_credentials(source: Source) -> tuple[str, str]:
     place = ""
     if _is_path(source):
         place = f"file {os.fspath(source)!r}: "
-        source = _read(os.fspath(source))
+        source = _read(os.fspath(source), place)
     content = source if isinstance(source, bytes) else str(source).encode("utf-8", "replace")
     return _parse(content, place)
 
@@ -121,13 +121,13 @@ def _parse(content: bytes, place: str) -> tuple[str, str]:
     return jwt, seed
 
 
-def _read(path: str | bytes) -> bytes:
+def _read(path: str | bytes, place: str) -> bytes:
     try:
         with open(os.path.expanduser(path), "rb") as file:
             content = file.read(_LARGEST + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or "not a file name"
-        raise OptionError("credentials", f"file {path!r}: {reason}") from error
+        raise OptionError("credentials", f"{place}{reason}") from error
     if len(content) > _LARGEST:
-        raise OptionError("credentials", f"file {path!r} is too large to be one of credentials")
+        raise OptionError("credentials", f"{place}too large to be one of credentials")
     return content

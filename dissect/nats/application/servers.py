@@ -69,12 +69,12 @@ class _Server:
 
 @dataclass(slots=True)
 class _Connection:
-    """The servers at the ends of a connection, by sender, and its kind if it links servers. If the clock of
-    a capture goes back, a CONNECT may come before the INFO that it answers."""
+    """The servers at the ends of a connection, by sender, and its kind, once it is known that it links
+    servers or that a client connects. If the clock of a capture goes back, a CONNECT may come before the INFO
+    that it answers."""
 
     ends: dict[str, str] = field(default_factory=dict)
-    link: str = ""
-    has_client: bool = False
+    kind: str = ""
     counted: bool = False  # as a client of its server
 
 
@@ -95,10 +95,8 @@ class Servers:
             self._learn_info(connection, frame, info)
         elif frame.kind in LINKS:
             self._learn_link(connection, frame, info)
-        elif frame.kind == "client":
-            connection.has_client = True
-        if frame.kind in LINKS:
-            connection.link = frame.kind
+        if frame.kind in LINKS or frame.op == "CONNECT":
+            connection.kind = frame.kind
         self._link(connection)
         self._count_client(connection)
         return ()
@@ -181,7 +179,7 @@ class Servers:
     def _count_client(self, connection: _Connection) -> None:
         """Counts a client, once its CONNECT and its server are known."""
         server = self._servers.get(connection.ends.get("responder", ""))
-        if server and connection.has_client and not connection.counted:
+        if server and connection.kind == "client" and not connection.counted:
             connection.counted = True
             server.clients += 1
 
@@ -189,10 +187,10 @@ class Servers:
         """Notes the link between the two ends, once both are known. A server that finds its own address among
         its `routes` connects to itself, notices that and closes the connection (nats-server: route.go
         processRouteInfo), which is not a link."""
-        if connection.link and len({*connection.ends.values()}) == 2:
+        if connection.kind in LINKS and len({*connection.ends.values()}) == 2:
             for sender, other in (("originator", "responder"), ("responder", "originator")):
                 server = self._servers[connection.ends[sender]]
-                server.links.add((connection.link, connection.ends[other]))
+                server.links.add((connection.kind, connection.ends[other]))
 
 
 def describes_sender(info: dict[str, object]) -> bool:
