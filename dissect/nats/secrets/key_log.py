@@ -106,13 +106,14 @@ class KeyLog:
 
     def refresh(self) -> None:
         """Reads what was added to the file, or all of it if it was rewritten. Raises CaptureError if it
-        cannot be read."""
+        cannot be read or is no text."""
         try:
             found = os.stat(self.path)
             status = found.st_ino, found.st_size, found.st_mtime_ns
             if status == self._status:
                 return
             with open(self.path, "rb") as file:
+                _check_text(self.path, file.read(_MOST_LINE_BYTES))
                 file.seek(self._read_bytes - len(self._end))
                 if file.read(len(self._end)) != self._end:  # the file was rewritten
                     file.seek(0)
@@ -180,13 +181,22 @@ def can_decrypt() -> bool:
 
 def open_key_logs(paths: Iterable[str]) -> tuple[str, ...]:
     """Reads key logs, and returns their absolute paths, for other processes. Raises CaptureError if one
-    cannot be read, and MissingLibrary if the library that decrypts is not installed."""
+    cannot be read or is no text, and MissingLibrary if the library that decrypts is not installed.
+    """
     found = tuple(map(os.path.abspath, paths))
     if found and not can_decrypt():
         raise MissingLibrary("cryptography", "tls")
     for path in found:
         key_log(path).refresh()
     return found
+
+
+def _check_text(path: str, begin: bytes) -> None:
+    """Raises CaptureError for a file that begins with binary data, such as a capture: all of it would be
+    skipped as lines of other kinds, and nothing decrypted."""
+    if b"\0" in begin:
+        remedy = "name the file that SSLKEYLOGFILE named, in ASCII"
+        raise CaptureError(path, "is not a key log: it has binary data", remedy)
 
 
 class KeyLogs:

@@ -15,6 +15,8 @@ from dissect.nats.errors import CaptureError, MissingLibrary
 from dissect.nats.secrets import key_log
 from dissect.nats.secrets.key_log import LABELS, KeyLog, KeyLogs, open_key_logs
 
+from tests.support.paths import CAPTURES
+
 RANDOM = bytes(range(32))
 SECRET = bytes(range(48))
 LINE = b"CLIENT_RANDOM %s %s\n" % (RANDOM.hex().encode(), SECRET.hex().encode())
@@ -213,6 +215,13 @@ def test_too_many_secrets_in_captures_name_the_capture(monkeypatch: pytest.Monke
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="nowhere.log: the key log cannot be read: No such file"):
         Options(key_logs=[str(tmp_path / "nowhere.log")])
+
+
+def test_a_capture_is_no_key_log() -> None:
+    with pytest.raises(
+        CaptureError, match="core-2.15.1.pcap: is not a key log: it has binary data"
+    ):
+        Options(key_logs=str(CAPTURES / "core-2.15.1.pcap"))
 
 
 def test_too_many_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
