@@ -13,7 +13,6 @@ Records are made as you iterate: memory does not grow with the capture, unless y
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -23,8 +22,9 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from . import pipeline
 from .application.servers import ServerRecord
 from .capture import CaptureReport
+from .capture.files import Paths, capture_names
 from .errors import MissingLibrary
-from .options import Options
+from .options import Options, check_options
 from .output.arrow.records import batch, batches, frame_batches, schema
 from .output.arrow.types import pyarrow
 from .schema.records import (
@@ -41,10 +41,6 @@ from .tables import TABLE_OF, TABLES
 if TYPE_CHECKING:
     import pandas
     import pyarrow as pa
-
-Path = str | bytes | os.PathLike[str]
-Paths = Path | Iterable[Path]
-"""One capture or several: files, folders, patterns, or `-` for standard input. Several are one timeline."""
 
 _DEFAULTS = Options()
 
@@ -140,8 +136,8 @@ def rows_of(row: type[_R]) -> TableFunction[_R]:
         report: CaptureReport | None = None,
         live: bool = False,
     ) -> Rows[_R]:
-        names = _names(paths)
-        _check_options(options)
+        names = capture_names(paths)
+        check_options(options)
         lists = pipeline.record_lists(names, [table.name], options, report, live)
         columns = None
         if row is FrameRecord and not live:
@@ -179,8 +175,8 @@ def records(
     wanted = [tables] if isinstance(tables, str) else list(tables)
     for name in wanted:
         _check_table(name)
-    _check_options(options)
-    return pipeline.records(_names(paths), wanted, options, report, live)
+    check_options(options)
+    return pipeline.records(capture_names(paths), wanted, options, report, live)
 
 
 def table(
@@ -202,21 +198,6 @@ def table(
 def _check_table(name: str) -> None:
     if name not in TABLES:
         raise ValueError(f"{name!r} is not a table; tables are {', '.join(TABLES)}")
-
-
-def _check_options(options: object) -> None:
-    if not isinstance(options, Options):
-        raise TypeError(f"options must be Options, not {type(options).__name__}")
-
-
-def _names(paths: Paths) -> list[str]:
-    names = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else paths
-    if hasattr(names, "read") or not isinstance(names, Iterable):  # an open file yields its lines
-        raise TypeError(f"paths must be paths of captures, not {type(names).__name__}")
-    found = [os.fsdecode(name) for name in names]
-    if not found:  # such as a pattern that the caller expanded to nothing
-        raise ValueError("no capture is named")
-    return found
 
 
 frames = rows_of(FrameRecord)

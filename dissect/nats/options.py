@@ -12,7 +12,7 @@ from .schema.payload import Payload
 from .secrets.key_log import open_key_logs
 from .tcp.limits import FlowLimits, Limits
 
-__all__ = ["Options", "Payload"]
+__all__ = ["Options", "Payload", "check_options"]
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -87,6 +87,12 @@ class Options:
             held_bytes=whole.held_bytes // processes,
         )
         return replace(self, flow_limits=limits)
+
+
+def check_options(options: object) -> None:
+    """Raises TypeError unless these are options of a dissection."""
+    if not isinstance(options, Options):
+        raise TypeError(f"options must be Options, not {type(options).__name__}")
 
 
 def _bound(name: str, time: TimeBound | str | None) -> TimeBound | None:

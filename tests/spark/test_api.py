@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dissect.nats import spark as nats_spark
 from dissect.nats.capture.time_range import TimeBound, TimeRange
 from dissect.nats.errors import CaptureError, DissectError, SparkError
 from dissect.nats.options import Options, Payload
@@ -293,6 +294,16 @@ def test_read_gives_a_table(spark: SparkSession, table: str) -> None:
     want = in_one([SAMPLE], [table])
     assert frame.count() == len(want)
     assert {row.session for row in frame.collect()} == {getattr(row, "session") for row in want}
+
+
+def test_paths_may_be_of_any_type_that_other_tables_take(spark: SparkSession) -> None:
+    wanted = len(in_one([SAMPLE], ["sessions"]))
+    for paths in (Path(SAMPLE), [Path(SAMPLE)], SAMPLE.encode()):
+        assert nats_spark.read(spark, paths, "sessions").count() == wanted
+    with pytest.raises(TypeError, match="^paths must be paths of captures, not int$"):
+        nats_spark.plan(spark, 3)  # type: ignore[arg-type]  # a wrong call
+    with pytest.raises(ValueError, match="^no capture is named$"):
+        nats_spark.plan(spark, [])
 
 
 def test_wrong_options_are_named(spark: SparkSession) -> None:

@@ -23,21 +23,21 @@ A correlation has `correlation` instead of `logsource` and `detection`, and a fi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..capture import CaptureReport
+    from ..capture.files import Path, Paths
     from ..options import Options
-    from .api import Path
     from .findings.finding import Finding
 
 __all__ = ["audit"]
 
 
 def audit(
-    paths: Path | Iterable[Path],
+    paths: Paths,
     rules: Path | Collection[Path] = (),
     options: Options | None = None,
     report: CaptureReport | None = None,
@@ -46,13 +46,15 @@ def audit(
     """The findings in captures, the worst first. `rules` are folders or files of rules that extend or replace
     the package's rules. `variables` are the values of placeholders: `{"known_clusters": ["east"]}`; a rule
     with a placeholder that has no value does not run. One path, or one value, needs no list. The captures
-    are read completely, and `report` is updated meanwhile, before the first finding is returned. Raises
-    RuleError for an invalid rule, CaptureError for an input that is not a capture, and MissingLibrary
-    without the extra `audit`.
+    are read completely, and `report` is updated meanwhile, before the first finding is returned.
+
+    Raises RuleError for an invalid rule, MissingLibrary without the extra `audit`, TypeError for `paths` that
+    are not paths, and ValueError if there are none; and when the first finding is asked for, CaptureError for
+    an input that is not a capture.
     """
     from .libraries import check_libraries
 
     check_libraries()
     from . import api
 
-    yield from api.audit(paths, rules, options, report, variables)
+    return api.audit(paths, rules, options, report, variables)

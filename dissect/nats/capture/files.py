@@ -11,7 +11,7 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -22,6 +22,10 @@ from .reader import Pieces
 
 if TYPE_CHECKING:
     from pyarrow import fs
+
+Path = str | bytes | os.PathLike[str]
+Paths = Path | Iterable[Path]
+"""One capture or several: files, folders, patterns, or `-` for standard input. Several are one timeline."""
 
 OVERLAP = "put some of them together with mergecap first"
 
@@ -35,6 +39,18 @@ _READ_AHEAD = 1 << 22
 def is_uri(path: str) -> bool:
     """Whether a path is a URI (`s3a://bucket/file`), and not a local path."""
     return _URI.match(path) is not None
+
+
+def capture_names(paths: Paths) -> list[str]:
+    """The captures that an argument `paths` names. Raises TypeError if it is no path and no list of paths,
+    and ValueError if it names nothing."""
+    names = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else paths
+    if hasattr(names, "read") or not isinstance(names, Iterable):  # an open file yields its lines
+        raise TypeError(f"paths must be paths of captures, not {type(names).__name__}")
+    found = [os.fsdecode(name) for name in names]
+    if not found:  # such as a pattern that the caller expanded to nothing
+        raise ValueError("no capture is named")
+    return found
 
 
 def capture_name(path: str) -> str:

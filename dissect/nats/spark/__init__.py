@@ -12,31 +12,30 @@ Needs the extra `spark`, which is imported by the first call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from ..capture.files import Paths
     from .api import Plan
 
 __all__ = ["plan", "read", "register"]
 
 
-def plan(spark: SparkSession, paths: str | Sequence[str], **options: object) -> Plan:
+def plan(spark: SparkSession, paths: Paths, **options: object) -> Plan:
     """Indexes captures and cuts them for many tasks. `Plan.table(name)` returns a table as a DataFrame;
-    all tables share the work before the decode. See `api.plan` for options and errors. Also registers
-    the data source "nats-capture"."""
+    all tables share the work before the decode. See `api.plan` for options and errors; `paths` that are not
+    paths raise TypeError, and no paths ValueError. Also registers the data source "nats-capture".
+    """
     from . import api
 
     register(spark)
     return api.plan(spark, _absolute(paths), **options)
 
 
-def read(
-    spark: SparkSession, paths: str | Sequence[str], table: str = "frames", **options: object
-) -> DataFrame:
-    """A table of captures as a DataFrame, cut and dissected by many tasks; see `api.plan` for options
+def read(spark: SparkSession, paths: Paths, table: str = "frames", **options: object) -> DataFrame:
+    """A table of captures as a DataFrame, cut and dissected by many tasks; see `plan` for options
     and errors. The latest plan of the session is reused while captures and options are the same."""
     from . import api
 
@@ -54,7 +53,8 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(CaptureSource)
 
 
-def _absolute(paths: str | Sequence[str]) -> list[str]:
+def _absolute(paths: Paths) -> list[str]:
+    from ..capture.files import capture_names
     from .options.settings import absolute
 
-    return [absolute(path) for path in ([paths] if isinstance(paths, str) else paths)]
+    return [absolute(name) for name in capture_names(paths)]

@@ -1,7 +1,7 @@
 """The tables of captures of any size: written to a sink (`dissect`), or as DataFrames (`plan`, `read`).
 
 The captures are cut into byte ranges, and a walk over their record headers proves where each begins. The
-byte ranges form partitions of one timeline, which `plan.Job` dissects.
+byte ranges form partitions of one timeline, which `job.Job` dissects.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ..partition.partitions import Partition, index_captures, partitions_of, ran
 from ..partition.record_index import Chain, RecordIndex, joined, walk_chain
 from ..pipeline import timelines
 from ..tables import FROM_ENGINE, TABLES, frames_for
+from .job import Job
 from .launch.worker_python import set_worker_python
 from .options.job_options import JobOptions, read_options
 from .output import Folder
-from .plan import Job
 from .progress import Stages, wants_progress
 from .sink import NewWriter, TableSink, TableWriter
 from .spark_errors import fault_of

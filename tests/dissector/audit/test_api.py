@@ -30,7 +30,7 @@ def test_findings_of_a_capture(tmp_path: Path) -> None:
 
 def test_errors(tmp_path: Path) -> None:
     with pytest.raises(RuleError, match="no rules in this folder"):
-        next(audit([CAPTURE], [tmp_path]))
+        audit([CAPTURE], [tmp_path])
     with pytest.raises(CaptureError):
         next(audit(tmp_path / "none.pcap"))
 
@@ -44,3 +44,15 @@ def test_one_path_of_rules_and_one_value_need_no_list(tmp_path: Path) -> None:
     assert "rule-1" in {finding.rule for finding in listed}
     for path in (rule, str(rule)):
         assert list(audit(CAPTURE, path, variables={"desk": "bob's desk"})) == listed
+
+
+def test_wrong_paths_and_options_are_refused_at_once() -> None:
+    with open(CAPTURE, "rb") as file:
+        with pytest.raises(
+            TypeError, match="^paths must be paths of captures, not BufferedReader$"
+        ):
+            audit(file)  # type: ignore[arg-type]  # a wrong call
+    with pytest.raises(ValueError, match="^no capture is named$"):
+        audit([])
+    with pytest.raises(TypeError, match="^options must be Options, not dict$"):
+        audit(CAPTURE, options={})  # type: ignore[arg-type]  # a wrong call

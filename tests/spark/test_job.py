@@ -10,7 +10,7 @@ import pytest
 from dissect.nats.options import Options
 from dissect.nats.partition import flow_shares
 from dissect.nats.schema.records import FrameRecord
-from dissect.nats.spark.plan import Job
+from dissect.nats.spark.job import Job
 from dissect.nats.spark.tasks import arrow_tasks as tasks
 from dissect.nats.spark.tasks.stages import JobSpec
 from dissect.nats.spark.tasks.task_runner import TaskRunner
