@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
@@ -29,7 +30,7 @@ class Options:
 
     Payloads, kinds and times may be strings, as on the command line: `payload="text"`, `kinds="route"`,
     `from_time="2026-11-21T02:01"` or, in seconds after the first packet, `"1.5"`. Raises ValueError for
-    a string that cannot be read so, and TypeError for a time of another type.
+    a value that cannot be read so, and TypeError for a value of another type.
     """
 
     hints: Mapping[int, Kind]
@@ -56,14 +57,27 @@ class Options:
         until_time: TimeBound | str | None = None,
         separate: bool = False,
         max_expanded: int | None = None,
-        key_logs: Collection[str] | str = (),
+        key_logs: Collection[str | os.PathLike[str]] | str | os.PathLike[str] = (),
     ) -> None:
-        begin, end = _bound("from_time", from_time), _bound("until_time", until_time)
-        check_bounds(begin, end)
         if isinstance(kinds, (str, Kind)):
             kinds = [kinds]
+        if isinstance(key_logs, (str, os.PathLike)):
+            key_logs = [key_logs]
+        _check_type("hints", hints, Mapping, "a dict of ports")
+        _check_type("stream_limits", stream_limits, Limits, "Limits")
+        _check_type("flow_limits", flow_limits, FlowLimits, "FlowLimits")
+        _check_type("kinds", kinds, Collection, "a kind or several")
+        _check_type("max_expanded", max_expanded, int, "a number of bytes")
+        for name, flag in (("redact", redact), ("separate", separate)):
+            if not isinstance(flag, bool):  # None would mean False, and show secrets
+                raise TypeError(f"{name} must be True or False, not {flag!r}")
+        if max_expanded is not None and max_expanded < 0:
+            raise ValueError(f"max_expanded must be 0 bytes or more, not {max_expanded}")
+        _check_type("key_logs", key_logs, Collection, "a path or several")
+        begin, end = _bound("from_time", from_time), _bound("until_time", until_time)
+        check_bounds(begin, end)
         values = {
-            "hints": {port: _kind(kind) for port, kind in (hints or {}).items()},
+            "hints": {_port(port): _kind(kind) for port, kind in (hints or {}).items()},
             "payload": Payload(payload),
             "redact": redact,
             "stream_limits": stream_limits or Limits(),
@@ -73,7 +87,7 @@ class Options:
             "until_time": end,
             "separate": separate,
             "max_expanded": max_expanded,
-            "key_logs": open_key_logs([key_logs] if isinstance(key_logs, str) else key_logs),
+            "key_logs": open_key_logs([os.fspath(path) for path in key_logs]),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -93,6 +107,20 @@ def check_options(options: object) -> None:
     """Raises TypeError unless these are options of a dissection."""
     if not isinstance(options, Options):
         raise TypeError(f"options must be Options, not {type(options).__name__}")
+
+
+def _check_type(name: str, value: object, kind: type, expected: str) -> None:
+    """Raises TypeError for a value of another type than `kind`; None is an option that is not given."""
+    if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+        raise TypeError(f"{name} must be {expected}, not {value!r}")
+
+
+def _port(port: object) -> int:
+    if not isinstance(port, int):
+        raise TypeError(f"a port in hints must be an int, not {port!r}")
+    if not 0 < port < 1 << 16:
+        raise ValueError(f"a port in hints must be from 1 to 65535, not {port}")
+    return port
 
 
 def _bound(name: str, time: TimeBound | str | None) -> TimeBound | None:

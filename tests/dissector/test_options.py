@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,3 +48,37 @@ def test_a_time_is_a_text(wrong: Any) -> None:
         Options(from_time=wrong)
     with pytest.raises(TypeError, match="^until_time must be a text such as .*, not "):
         Options(until_time=wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"redact": None}, "redact must be True or False, not None"),
+        ({"separate": "yes"}, "separate must be True or False, not 'yes'"),
+        ({"hints": {"4222": "client"}}, "a port in hints must be an int, not '4222'"),
+        ({"hints": "4222=client"}, "hints must be a dict of ports, not '4222=client'"),
+        ({"stream_limits": 3}, "stream_limits must be Limits, not 3"),
+        ({"flow_limits": 3}, "flow_limits must be FlowLimits, not 3"),
+        ({"kinds": 3}, "kinds must be a kind or several, not 3"),
+        ({"max_expanded": "1G"}, "max_expanded must be a number of bytes, not '1G'"),
+        ({"key_logs": 3}, "key_logs must be a path or several, not 3"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_value_of_another_type_is_named(wrong: dict[str, Any], text: str) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
+        Options(**wrong)
+
+
+def test_numbers_have_limits() -> None:
+    with pytest.raises(ValueError, match="^a port in hints must be from 1 to 65535, not 65536$"):
+        Options(hints={65536: "client"})
+    with pytest.raises(ValueError, match="^max_expanded must be 0 bytes or more, not -1$"):
+        Options(max_expanded=-1)
+
+
+def test_key_logs_may_be_one_path(tmp_path: Path) -> None:
+    path = tmp_path / "keys.log"
+    path.touch()
+    for given in (path, str(path), [path], (str(path),)):
+        assert Options(key_logs=given).key_logs == (str(path),)
