@@ -38,7 +38,8 @@ class ObjectLink:
 
 @dataclass(frozen=True)
 class ObjectMeta:
-    """The part of a description that the user sets. `max_chunk_size` is in bytes."""
+    """The part of a description that the user sets. `max_chunk_size` is in bytes; chunks are
+    smaller where the server takes no message of this size."""
 
     name: str
     _: KW_ONLY

@@ -86,8 +86,8 @@ class ObjectStore:
         `content` is bytes, a file open for reading bytes, or an iterable of bytes. Files and iterables are
         read as fast as the server stores them, so that an object of any size needs little memory. The new
         object replaces one of the same name when it is complete. If anything fails, the stored part of the
-        new object is removed. After RequestTimeoutError and ConnectionReconnectingError, the whole object
-        may be stored, or chunks of it that no description names.
+        new object is removed. After RequestTimeoutError and ConnectionReconnectingError, all of it may be
+        stored, or chunks that no description names. No chunk is larger than the server's `max_payload`.
         """
         meta = ObjectMeta(meta) if isinstance(meta, str) else meta
         check_kind(ObjectMeta, meta=meta)

@@ -44,12 +44,14 @@ class Content:
 
 
 def upload(api: API, subject: str, source: Source, chunk_size: int) -> Content:
-    """Stores the chunks of `source` on `subject`, and returns when the stream has all of them.
+    """Stores the chunks of `source` on `subject`, and returns when the stream has all of them. No chunk is
+    larger than the server's `max_payload`, which may be less than the default size.
 
     Raises the errors of publishing, RequestTimeoutError for a chunk that is not confirmed in time, and the
     errors of reading `source`. Some chunks may be stored then.
     """
     content = Content()
+    chunk_size = max(1, min(chunk_size, api.core.server_info.max_payload))
     most = max(2, IN_FLIGHT // chunk_size)
     window = api.core.open_window(most, _read)
     sent: deque[Future[PubAck]] = deque()
