@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dissect.nats.capture.time_range import TimeBound
@@ -39,10 +41,27 @@ def test_options_have_the_meaning_of_the_command_line() -> None:
     assert options.until_time == TimeBound(1795226503_000_000_000)
 
 
+def test_a_key_log_may_be_any_path_and_a_port_a_text(tmp_path: Path) -> None:
+    path = tmp_path / "keys.log"
+    path.touch()
+    for given in (path, str(path), [path]):
+        assert read_options({"keylog": given}).options.key_logs == (str(path),)
+    assert read_options({"port": {"4222": "client"}}).options.hints == {4222: Kind.CLIENT}
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
         ({"payload": "hex"}, "there is no payload 'hex'"),
+        ({"payload": []}, r"there is no payload \[\]"),
+        ({"redact": None}, "redact=None is not True or False"),
+        ({"separate": "false"}, "separate='false' is not True or False"),
+        ({"keylog": 3}, "keylog=3 is not a path"),
+        ({"keylog": [3]}, r"keylog=\[3\] is not a path"),
+        ({"port": {"nats": "client"}}, "'nats' is not a port"),
+        ({"port": {70000: "client"}}, "from 1 to 65535, not 70000"),
+        ({"port": {4222: []}}, "not a mapping of ports to kinds"),
+        ({"kind": [[]]}, "not a kind of connection"),
         ({"port": {4222: "server"}}, "not a mapping of ports to kinds"),
         ({"chunk_size": 10}, "chunk_size=10 is not a number of bytes from 4096 on"),
         ({"max_expanded": "8G"}, "max_expanded='8G' is not a number of bytes"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -36,28 +37,45 @@ def read_options(values: Mapping[str, object]) -> JobOptions:
         remedy = _UNORDERED if name == "sort" else f"there are {', '.join(sorted(_KNOWN))}"
         raise SparkError(f"read has no option {name!r}", remedy)
     payload, port = values.get("payload", "none"), values.get("port", {})
-    if payload not in PAYLOADS:
+    if not isinstance(payload, str) or payload not in PAYLOADS:
         raise SparkError(f"there is no payload {payload!r}", f"there are {', '.join(PAYLOADS)}")
-    if not isinstance(port, Mapping) or not set(port.values()) <= KINDS.keys():
+    if not isinstance(port, Mapping) or not all(kind in list(KINDS) for kind in port.values()):
         raise SparkError(
             f"port={port!r} is not a mapping of ports to kinds", 'say port={4222: "client"}'
         )
     size = _size(values, "chunk_size", SMALLEST_CHUNK)
     try:
         options = Options(
-            {int(number): KINDS[kind] for number, kind in port.items()},
-            PAYLOADS[str(payload)],
-            bool(values.get("redact", True)),
+            {_port(number): KINDS[kind] for number, kind in port.items()},
+            PAYLOADS[payload],
+            _flag(values, "redact", True),
             kinds=_kinds(values.get("kind")),
             from_time=_text(values, "from_time"),
             until_time=_text(values, "until_time"),
-            separate=bool(values.get("separate", False)),
+            separate=_flag(values, "separate", False),
             max_expanded=_size(values, "max_expanded", 0),
             key_logs=_names(values.get("keylog", ())),
         )
     except ValueError as error:
         raise SparkError(str(error)) from None
     return JobOptions(options=options, chunk_bytes=CHUNK_BYTES if size is None else size)
+
+
+def _port(value: object) -> int:
+    """A port, also as a text."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal():
+        return int(value[:6])
+    if not isinstance(value, int):
+        raise SparkError(f"{value!r} is not a port", 'say port={4222: "client"}')
+    return value
+
+
+def _flag(values: Mapping[str, object], name: str, default: bool) -> bool:
+    """True or False. Other values are refused: None would show secrets, and "false" is a true value."""
+    value = values.get(name, default)
+    if not isinstance(value, bool):
+        raise SparkError(f"{name}={value!r} is not True or False")
+    return value
 
 
 def _size(values: Mapping[str, object], name: str, least: int) -> int | None:
@@ -80,10 +98,12 @@ def _text(values: Mapping[str, object], name: str) -> str | None:
 
 def _names(value: object) -> tuple[str, ...]:
     """One path or several."""
-    names = (value,) if isinstance(value, str) else value
-    if not isinstance(names, Collection) or not all(isinstance(name, str) for name in names):
+    names = (value,) if isinstance(value, (str, os.PathLike)) else value
+    if not isinstance(names, Collection) or not all(
+        isinstance(name, (str, os.PathLike)) for name in names
+    ):
         raise SparkError(f"keylog={value!r} is not a path", "say keylog='keys.log'")
-    return tuple(names)
+    return tuple(map(os.fspath, names))
 
 
 def _kinds(values: object) -> frozenset[Kind] | None:
@@ -91,7 +111,7 @@ def _kinds(values: object) -> frozenset[Kind] | None:
     if values is None:
         return None
     names = [values] if isinstance(values, str) else values
-    if not isinstance(names, Collection) or not KINDS.keys() >= set(names):
+    if not isinstance(names, Collection) or not all(name in list(KINDS) for name in names):
         raise SparkError(
             f"kind={values!r} is not a kind of connection", f"there are {', '.join(KINDS)}"
         )
