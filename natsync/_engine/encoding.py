@@ -161,6 +161,17 @@ class MessageEncoder:
             _check_line(to, line_end)
         return b"".join((b"PUB ", to, line_end, data, b"\r\n"))
 
+    def refusal(
+        self, start: bytes | bytearray
+    ) -> MaxPayloadError | HeadersNotSupportedError | None:
+        """Returns the error that the publisher of a message would have got, if the message was encoded for
+        another server and this one refuses it. `start` begins with its control line."""
+        line = start[: start.find(b"\r\n")]
+        size = int(line.rpartition(b" ")[2])
+        if size > self.max_payload:
+            return MaxPayloadError(size, self.max_payload)
+        return HeadersNotSupportedError() if line[:1] == b"H" and not self._headers else None
+
     def wire_subject(self, subject: str, size: int = 0) -> bytes:
         """Returns the wire form of `subject`, and may keep it. Raises ProtocolError for an
         invalid subject, MaxControlLineError for one that does not fit with a payload of `size` bytes.

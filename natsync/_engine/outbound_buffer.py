@@ -232,6 +232,14 @@ class OutboundBuffer:
             self._set_limits()
             self._wake_all()
 
+    def remove(self, items: Sequence[Item]) -> None:
+        """Removes `items`, which have to be kept ones: there is no connection."""
+        unwanted = set(map(id, items))
+        with self._lock:
+            count = len(self.items)
+            self.items[:count] = [item for item in self.items[:count] if id(item) not in unwanted]
+            self._size = sum(map(length, self.items[:]))
+
     def close(self, refusal: Callable[[], Error], last: Flush | None = None) -> None:
         """Accepts no more items, except `last`; later and waiting calls raise `refusal()`. Only the
         first call counts."""

@@ -1,4 +1,5 @@
-"""Subscriptions that the server refuses with an -ERR that does not name them."""
+"""Subscriptions that the server refuses with an -ERR that does not name them; and kept messages that the next
+server would refuse."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from ..errors import (
     ServerError,
 )
 from .dispatch import Dispatcher
-from .outbound_buffer import OutboundBuffer
+from .encoding import MessageEncoder
+from .outbound_buffer import Chunks, Flush, Item, OutboundBuffer, SubscriptionOps
 from .subscription_table import SubscriptionTable, control_line_bytes
 from .waiter import StateLock
 
@@ -69,6 +71,21 @@ class Refusals:
             with suppress(ConnectionClosedError, ConnectionReconnectingError):
                 self._outbound.flush(excess)
         self._excess = excess
+
+    def connected(self, encoder: MessageEncoder) -> int:
+        """Handles a new connection. Removes, reports and counts the messages that were kept for it and that
+        this server refuses. It would close the connection at each of them, and at each next attempt to send a
+        large one."""
+        refused: list[Item] = []
+        for item in self._outbound.items[:]:
+            start = item[0] if isinstance(item, Chunks) else item
+            if isinstance(start, (Flush, SubscriptionOps)):
+                continue
+            if error := encoder.refusal(start):
+                refused.append(item)
+                self._dispatcher.report(error)
+        self._outbound.remove(refused)
+        return len(refused)
 
     def counted(self, excess: Excess) -> None:
         """Handles the PONG after which `excess` is complete."""

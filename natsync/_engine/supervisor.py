@@ -345,14 +345,15 @@ class Supervisor:
         assert channel
         self.router.outage = ""
         channel.open()
+        again, self._connected = self._connected, True
+        self.router.connected(info, self.server, again)
+        self.unconfirmed += self._refusals.connected(self.router.encoder)
         self.outbound.attach()
         # After `attach`: a subscription made in between is sent twice, never left out.
         channel.engine.send(self._table.wire())
         if not self.seat.closing:
             self.status = Status.DRAINING if self.draining else Status.CONNECTED
-        again, self._connected = self._connected, True
         self._since = monotonic()
-        self.router.connected(info, self.server, again)
         if again:
             self.reconnects += 1
             self._dispatcher.log("info", "reconnected to %s", self.server)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from time import sleep
+
 import pytest
 
 import natsync
 from natsync import errors
 from natsync.protocol import Err, Msg, Ping, Pong, Pub, Sub
 
-from tests.support.fake_server import Background, FakeServer
+from tests.support.fake_server import INFO, Background, FakeServer
 
 TIMEOUT = 10.0
 TOO_MANY = Err(b"maximum subscriptions exceeded")
@@ -66,3 +68,32 @@ def test_an_answer_that_a_loss_prevents_is_not_awaited() -> None:
         peer.answer()
         with pytest.raises(errors.ServerError, match="maximum subscriptions exceeded"):
             sub.next_msg(TIMEOUT)
+
+
+def test_kept_messages_that_the_next_server_would_refuse_are_reported_and_not_sent() -> None:
+    """It would close the connection at a large one again and again."""
+    reported: list[errors.Error] = []
+    connect = natsync.connect
+    with (
+        FakeServer() as server,
+        server.client(lambda url: connect(url, on_error=reported.append)) as (nc, peer),
+    ):
+        peer.reset()
+        while nc.status is not natsync.Status.RECONNECTING:
+            sleep(0.01)
+        for size in (5000, 100, 101):
+            nc.publish("a", b"x" * size)
+        nc.publish("h", b"y", headers={"K": "v"})
+        nc.publish("a", b"last")
+        peer = server.accept()
+        peer.greet(INFO.replace(max_payload=100, headers=False))
+        assert len(peer.expect(Pub).payload) == 100
+        assert peer.expect(Pub).payload == b"last"
+        nc.publish("a", b"later")
+        assert peer.expect(Pub).payload == b"later"
+        assert nc.stats.unconfirmed_msgs == 3
+    assert [str(error) for error in reported] == [
+        str(errors.MaxPayloadError(5000, 100)),
+        str(errors.MaxPayloadError(101, 100)),
+        str(errors.HeadersNotSupportedError()),
+    ]
