@@ -16,6 +16,7 @@ __all__ = [
     "check_options",
     "check_seconds",
     "check_text",
+    "check_unsigned",
 ]
 
 PROGRAM_ERRORS = (Exception, SystemExit)
@@ -64,6 +65,15 @@ def check_count(**arguments: object) -> None:
     for what, value in arguments.items():
         if not isinstance(value, int) or isinstance(value, bool):
             raise TypeError(f"{what} must be int, not {_kind(value)}")
+
+
+def check_unsigned(least: int = 0, /, **arguments: object) -> None:
+    """Checks sequences and revisions, which a server keeps as an uint64."""
+    check_count(**arguments)
+    for what, value in arguments.items():
+        assert isinstance(value, int)
+        if not least <= value < 1 << 64:
+            raise OptionError(what, f"must be from {least} to 2**64 - 1")
 
 
 def check_kind(kind: type, **arguments: object) -> None:

@@ -21,9 +21,13 @@ __all__ = [
     "add_form",
     "add_headers",
     "add_json",
+    "age",
+    "chunk_size",
     "connection_options",
     "count",
     "header",
+    "payload_size",
+    "sequence",
     "seconds",
     "whole",
     "with_count",
@@ -204,24 +208,56 @@ def header(text: str) -> tuple[str, str]:
 
 def seconds(text: str) -> float:
     """Seconds, above 0."""
-    return _number(float, text)
+    number = _number(float, text)
+    if not 0 < number < MAX_WAIT:
+        raise argparse.ArgumentTypeError(f"must be above 0 and below {MAX_WAIT:.0f}")
+    return number
+
+
+def age(text: str) -> float:
+    """Seconds before now, above 0; a server counts at most 292 years of nanoseconds."""
+    number = _number(float, text)
+    if not 0 < number < 2**63 / 1e9:
+        raise argparse.ArgumentTypeError("must be above 0 and below 292 years")
+    return number
 
 
 def count(text: str) -> int:
     """A whole number, above 0."""
-    return _number(int, text)
+    return _within(1, 1 << 63, text)
 
 
 def whole(text: str) -> int:
     """A whole number, 0 or above."""
-    return 0 if text == "0" else _number(int, text)
+    return _within(0, 1 << 63, text)
+
+
+def payload_size(text: str) -> int:
+    """The bytes of a payload, 0 or above; the protocol has no longer ones."""
+    return _within(0, 1 << 31, text)
+
+
+def chunk_size(text: str) -> int:
+    """The bytes of a payload, above 0."""
+    return _within(1, 1 << 31, text)
+
+
+def sequence(text: str) -> int:
+    """The sequence of a stored message."""
+    return _within(1, 1 << 64, text)
+
+
+def _within(least: int, end: int, text: str) -> int:
+    number = _number(int, text)
+    if number < least:
+        raise argparse.ArgumentTypeError(f"must be at least {least}")
+    if number >= end:
+        raise argparse.ArgumentTypeError(f"must be below {end}")
+    return number
 
 
 def _number(kind: Callable[[str], _N], text: str) -> _N:
     try:
-        number = kind(text)
+        return kind(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"not a number: {text}") from None
-    if not 0 < number < MAX_WAIT:
-        raise argparse.ArgumentTypeError(f"must be above 0 and below {MAX_WAIT:.0f}")
-    return number

@@ -20,7 +20,7 @@ from ..object_store import (
     ObjectStoreStatus,
 )
 from ..object_store.naming import check_object_name, check_store_name
-from .arguments import Commands, add_headers, add_json, count, with_count
+from .arguments import Commands, add_headers, add_json, chunk_size, with_count
 from .bucket_options import add_bucket_options, checked, read_bucket_options
 from .jetstream_options import DONE, add_force, add_jetstream, jetstream, need_force
 from .jetstream_output import print_fields, print_table
@@ -101,7 +101,7 @@ def _add_put(added: argparse.ArgumentParser) -> None:
     added.add_argument("--description", default="", metavar="TEXT", help="information for people")
     add_headers(added)
     added.add_argument(
-        "--chunk-size", type=count, metavar="BYTES", help="the size of a chunk (131072)"
+        "--chunk-size", type=chunk_size, metavar="BYTES", help="the size of a chunk (131072)"
     )
 
 

@@ -12,6 +12,7 @@ from .arguments import (
     add_json,
     connection_options,
     count,
+    payload_size,
     seconds,
     whole,
     with_count,
@@ -130,7 +131,7 @@ def _add_bench(command: Commands) -> None:
     with_count(added, f"number of messages ({BENCH_COUNT})", BENCH_COUNT)
     added.add_argument(
         "--size",
-        type=whole,
+        type=payload_size,
         default=BENCH_SIZE,
         metavar="BYTES",
         help=f"bytes of each message ({BENCH_SIZE})",

@@ -92,7 +92,7 @@ def rtt(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 def sub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     """Prints messages: those that are published from now on, or those of a stream."""
-    if args.stream:
+    if args.stream is not None:
         return DONE if sub_stream(nc, args, reporter) and not reporter.failed else FAILED
     if args.start:
         raise OptionError("start", "needs --stream")

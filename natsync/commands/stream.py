@@ -9,7 +9,7 @@ from ..client import Client
 from ..errors import OptionError
 from ..jetstream import Stream, StreamConfig
 from . import stream_backup
-from .arguments import Commands, add_form, count
+from .arguments import Commands, add_form, sequence, whole
 from .config_options import add_config_options, read_config, stream_name
 from .jetstream_options import DONE, add_force, add_jetstream, jetstream, need_force
 from .jetstream_output import print_fields, print_json, print_object, print_table, show_stored
@@ -54,7 +54,7 @@ def add_commands(command: Commands) -> None:
         elif name == "get":
             _add_get(added)
         elif name == "rm-msg":
-            added.add_argument("seq", type=count, help="the sequence of the message")
+            added.add_argument("seq", type=sequence, help="the sequence of the message")
             added.add_argument("--erase", action="store_true", help="overwrite its bytes on disk")
             add_force(added)
         elif name == "purge":
@@ -75,16 +75,16 @@ def _add_purge(added: argparse.ArgumentParser) -> None:
     added.add_argument("--subject", default="", help="only messages on subjects that match")
     some = added.add_mutually_exclusive_group()
     some.add_argument(
-        "--seq", type=int, default=0, metavar="N", help="only messages before this sequence"
+        "--seq", type=sequence, default=0, metavar="N", help="only messages before this sequence"
     )
     some.add_argument(
-        "--keep", type=int, default=0, metavar="N", help="all but the last N messages"
+        "--keep", type=whole, default=0, metavar="N", help="all but the last N messages"
     )
     add_force(added)
 
 
 def _add_get(added: argparse.ArgumentParser) -> None:
-    added.add_argument("seq", nargs="?", type=int, help="the sequence of the message")
+    added.add_argument("seq", nargs="?", type=sequence, help="the sequence of the message")
     added.add_argument(
         "--last",
         metavar="SUBJECT",

@@ -7,6 +7,8 @@ from datetime import datetime
 
 from ..client import Client
 from ..errors import ConnectionReconnectingError, Error, NextMsgTimeoutError, OptionError
+from ..message import to_wire
+from ..protocol import check_subscribe
 from .output import Shown, show
 from .reporting import Reporter
 
@@ -19,7 +21,7 @@ def start(text: str) -> str | int | datetime:
     """Reads where to begin: one of STARTS, a sequence, or a time (ISO 8601; local if it has no zone)."""
     if text in STARTS:
         return text
-    if text.isascii() and text.isdigit() and len(text) <= 20 and int(text):
+    if text.isascii() and text.isdigit() and len(text) <= 20 and 0 < int(text) < 1 << 64:
         return int(text)
     try:
         return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone()
@@ -31,10 +33,16 @@ def start(text: str) -> str | int | datetime:
 def sub_stream(nc: Client, args: argparse.Namespace, reporter: Reporter) -> bool:
     """Prints `--count` messages, or all until none arrives for `--timeout` seconds. Returns False if fewer
     than `--count` arrive."""
-    from ..jetstream import ConsumerConfig  # imported late, since it takes long
+    from ..jetstream import ConsumerConfig, InvalidStreamNameError  # imported late: it takes long
+    from ..jetstream.names import check_stream_name
 
     if args.queue:
         raise OptionError("--queue", "excludes --stream")
+    try:
+        check_stream_name(args.stream)
+    except InvalidStreamNameError as error:
+        raise OptionError("stream", str(error)) from None
+    check_subscribe(to_wire(args.subject))
     begin = args.start
     config = ConsumerConfig(filter_subject=args.subject)
     if isinstance(begin, int):

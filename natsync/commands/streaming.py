@@ -13,7 +13,7 @@ from ..errors import NextMsgTimeoutError, OptionError
 from ..message import Msg
 from ..streaming import StartPosition, StreamingConnection, Subscription
 from ..streaming.session import check_channel
-from .arguments import Commands, add_form, add_json, count, seconds, with_count
+from .arguments import Commands, add_form, add_json, age, count, seconds, sequence, with_count
 from .output import Shown, show
 from .pubsub import DONE, FAILED, read_data
 from .reporting import Reporter
@@ -70,13 +70,15 @@ def _add_subscription(added: argparse.ArgumentParser) -> None:
     )
     start = added.add_mutually_exclusive_group()
     start.add_argument("--start", choices=_STARTS, help="where to begin (new)")
-    start.add_argument("--start-sequence", type=count, metavar="N", help="begin with this sequence")
+    start.add_argument(
+        "--start-sequence", type=sequence, metavar="N", help="begin with this sequence"
+    )
     start.add_argument(
         "--start-time", type=_time, metavar="TIME", help="begin at this time (ISO 8601)"
     )
     start.add_argument(
         "--since",
-        type=seconds,
+        type=age,
         metavar="SECONDS",
         help="begin with what was stored in the last SECONDS",
     )

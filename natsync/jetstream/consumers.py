@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from .._checks import check_kind
+from .._checks import check_kind, check_text, check_unsigned
 from .api import API, TIMEOUT, Timeout, check_kept
 from .configs import ConsumerConfig
 from .infos import ConsumerInfo, PauseInfo
@@ -77,6 +77,7 @@ def pause_consumer(api: API, stream: str, name: str, until: datetime | None) -> 
 
 def unpin_consumer(api: API, stream: str, name: str, group: str) -> None:
     """Unpins the client of a priority group, so that another client can be pinned."""
+    check_text(group=group)
     api.need("unpinning a consumer", "2.11")
     api.request(_call("UNPIN", stream, name), {"group": group})
 
@@ -84,7 +85,9 @@ def unpin_consumer(api: API, stream: str, name: str, group: str) -> None:
 def reset_consumer(api: API, stream: str, name: str, seq: int) -> ConsumerInfo:
     """Moves a consumer to a sequence of the stream; 0 means the sequence after its acknowledgement
     floor."""
+    check_unsigned(seq=seq)
     api.need("resetting a consumer", "2.14")
+    consumer_info(api, stream, name)  # the server does not answer for one that does not exist
     call = _call("RESET", stream, name)
     return ConsumerInfo.from_json(api.request(call, {"seq": seq}), api.subject(call))
 

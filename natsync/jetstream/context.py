@@ -202,7 +202,9 @@ class JetStream:
         """Returns a reader that delivers the messages of a stream in order, without
         acknowledgements. `config` says where it begins and selects subjects; it must not name the
         consumer. Sends no request."""
-        return OrderedConsumer(self._api, stream, config or ConsumerConfig())
+        config = ConsumerConfig() if config is None else config
+        check_kind(ConsumerConfig, config=config)
+        return OrderedConsumer(self._api, stream, config)
 
     def push_consumer(self, stream: str, name: str) -> PushConsumer:
         """Returns an existing consumer that has a deliver subject. Raises ConsumerNotFoundError and

@@ -136,7 +136,7 @@ class Messages(BlockingIterator[JetStreamMsg]):
                 self._look(started, until)
                 if monotonic() >= until:
                     self._silence.pause(started, self._inbox.received)
-                    raise NextMsgTimeoutError(self._inbox.subject, timeout or 0.0)
+                    raise NextMsgTimeoutError(self._source.next_subject, timeout or 0.0)
 
     def _take_at_hand(self) -> JetStreamMsg | None:
         """The hot path of a reader that is not shared: returns the next of the messages that

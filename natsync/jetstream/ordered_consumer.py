@@ -167,7 +167,10 @@ class OrderedConsumer:
         seconds = self._api.seconds(timeout)
         until = monotonic() + seconds
         reader = self._reader or self.messages()
-        return reader.next(max(0.0, until - monotonic()))
+        try:
+            return reader.next(max(0.0, until - monotonic()))
+        except NextMsgTimeoutError:
+            raise NextMsgTimeoutError(self.stream_name, seconds) from None
 
     def stop(self) -> None:
         """Ends the reader, and removes its consumer from the server."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Literal, NamedTuple, TypedDict, TypeVar
 
-from .._checks import check_count, check_options, check_text
+from .._checks import check_count, check_options, check_text, check_unsigned
 from ..errors import (
     ConnectionReconnectingError,
     Error,
@@ -258,10 +258,7 @@ def _value(name: str, value: object) -> str:
         check_count(incr=value)
         return f"{value:+d}"
     if name in ("expected_last_seq", "expected_last_subject_seq"):
-        check_count(**{name: value})
-        assert isinstance(value, int)
-        if not 0 <= value < 1 << 64:
-            raise OptionError(name, "must be from 0 to 2**64 - 1")
+        check_unsigned(**{name: value})
         return str(value)
     check_text(**{name: value})
     assert isinstance(value, str)

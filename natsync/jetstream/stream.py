@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import BinaryIO
 
-from .._checks import check_count, check_text
+from .._checks import check_count, check_text, check_unsigned
 from ..errors import OptionError
 from ..message import to_wire
 from ..protocol import check_publish
@@ -99,6 +99,7 @@ class Stream:
         """Asks the server for the `StreamInfo`. With `deleted_details` it lists the sequences of
         deleted messages; with `subjects_filter`, the number of messages on each matching
         subject."""
+        check_text(subjects_filter=subjects_filter)
         self._info = stream_info(
             self._api, self.name, deleted_details=deleted_details, subjects_filter=subjects_filter
         )
@@ -108,7 +109,8 @@ class Stream:
         """Deletes messages and returns how many were deleted: all messages, or only those on
         subjects that match `subject`. `seq` spares messages with that sequence or a later one;
         `keep` spares the last `keep` messages."""
-        check_count(seq=seq, keep=keep)
+        check_text(subject=subject)
+        check_unsigned(seq=seq, keep=keep)
         if seq and keep:
             raise OptionError("keep", "excludes seq")
         body: dict[str, object] = {"filter": subject, "seq": seq, "keep": keep}
@@ -128,8 +130,8 @@ class Stream:
         lag slightly behind the leader (server 2.9; stream `allow_direct`). Raises
         MessageNotFoundError and NoDirectGetError.
         """
-        check_count(seq=seq)
         check_text(subject=subject)
+        check_unsigned(0 if subject else 1, seq=seq)
         request: dict[str, object] = {"seq": seq}
         if subject:
             request["next_by_subj"] = subject
@@ -158,7 +160,9 @@ class Stream:
         or at `start_time`; with `subject`, only matching messages. `max_bytes` limits their total
         size. Any server that has a copy may answer (server 2.11; stream `allow_direct`). Raises
         MessageNotFoundError if there are none."""
-        check_count(seq=seq, batch=batch, max_bytes=max_bytes)
+        check_text(subject=subject)
+        check_unsigned(seq=seq)
+        _check_limits(1, batch, max_bytes)
         if seq and start_time:
             raise OptionError("start_time", "excludes seq")
         request = batch_request(
@@ -185,6 +189,14 @@ class Stream:
         """
         if isinstance(subjects, str) or not subjects:
             raise OptionError("subjects", "must be a list with at least one subject")
+        if not isinstance(subjects, Iterable):
+            raise TypeError(f"subjects must be a list, not {type(subjects).__name__}")
+        for subject in (subjects := [*subjects]):
+            check_text(subject=subject)
+        check_unsigned(up_to_seq=up_to_seq)
+        if up_to_seq and up_to_time:
+            raise OptionError("up_to_time", "excludes up_to_seq")
+        _check_limits(0, batch)
         request = batch_request(
             subjects=subjects, up_to_seq=up_to_seq, up_to_time=up_to_time, batch=batch
         )
@@ -193,7 +205,7 @@ class Stream:
     def delete_msg(self, seq: int, *, erase: bool = False) -> None:
         """Deletes a message. `erase` also overwrites its bytes, which takes longer. Raises APIError
         if there is no such message."""
-        check_count(seq=seq)
+        check_unsigned(1, seq=seq)
         delete_msg(self._api, self.name, seq, erase)
 
     def snapshot(
@@ -286,3 +298,11 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"Stream({self.name!r})"
+
+
+def _check_limits(least: int, batch: int, max_bytes: int = 0) -> None:
+    """Checks how much a request for many messages may return; 0 leaves it to the server."""
+    check_count(batch=batch, max_bytes=max_bytes)
+    for option, low, limit in (("batch", least, batch), ("max_bytes", 0, max_bytes)):
+        if not low <= limit < 1 << 63:
+            raise OptionError(option, f"must be from {low} to 2**63 - 1")

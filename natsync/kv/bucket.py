@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from .._checks import check_count, check_seconds
+from .._checks import check_seconds, check_unsigned
 from ..errors import OptionError
 from ..jetstream import (
     JetStream,
@@ -291,7 +291,5 @@ def _keys_of(watcher: Watcher, timeout: float) -> Iterator[str]:
 
 
 def _revision(revision: int) -> int:
-    check_count(revision=revision)
-    if revision < 0:
-        raise OptionError("revision", "must not be negative")
+    check_unsigned(revision=revision)
     return revision

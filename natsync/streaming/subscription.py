@@ -82,12 +82,13 @@ class Start:
         if time is not None:
             if not isinstance(time, datetime):
                 raise TypeError(f"start_time must be a datetime, not {type(time).__name__}")
-            return cls._before_now(time_ns() - round(time.timestamp() * 1e6) * 1000)
+            return cls._before_now("start_time", time_ns() - round(time.timestamp() * 1e6) * 1000)
         if isinstance(time_delta, timedelta):
-            return cls._before_now(time_delta // timedelta(microseconds=1) * 1000)
+            delta_ns = time_delta // timedelta(microseconds=1) * 1000
+            return cls._before_now("start_time_delta", delta_ns)
         if time_delta is not None:
             check_seconds(start_time_delta=time_delta)
-            return cls._before_now(time_delta * 1e9)
+            return cls._before_now("start_time_delta", time_delta * 1e9)
         try:
             position = StartPosition.NEW_ONLY if position is None else StartPosition(position)
         except ValueError:
@@ -97,9 +98,9 @@ class Start:
         return cls(position)
 
     @classmethod
-    def _before_now(cls, delta_ns: float) -> Start:
+    def _before_now(cls, option: str, delta_ns: float) -> Start:
         if not -(2**63) <= delta_ns < 2**63:
-            raise OptionError("start", "is more than 292 years from now")
+            raise OptionError(option, "is more than 292 years from now")
         return cls(StartPosition.TIME_DELTA_START, 0, int(delta_ns))
 
 

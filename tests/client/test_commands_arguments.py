@@ -10,7 +10,17 @@ from collections.abc import Iterator
 import pytest
 
 from natsync.commands import make_parser
-from natsync.commands.arguments import Parser, count, header, seconds, whole
+from natsync.commands.arguments import (
+    Parser,
+    age,
+    chunk_size,
+    count,
+    header,
+    payload_size,
+    seconds,
+    sequence,
+    whole,
+)
 from natsync.commands.parser import GROUPS
 
 from tests.support.paths import ROOT
@@ -21,7 +31,11 @@ from tests.support.paths import ROOT
     [
         (seconds, "0.5", 0.5),
         (count, "3", 3),
+        (count, "5000000000", 5_000_000_000),
         (whole, "0", 0),
+        (sequence, "18446744073709551615", 2**64 - 1),
+        (payload_size, "8000000", 8_000_000),
+        (age, "31536000", 31_536_000.0),
         (header, "Name: a:b", ("Name", "a:b")),
         (header, "Name:", ("Name", "")),
     ],
@@ -33,6 +47,8 @@ def test_good_arguments(read: type, text: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("read", "text"),
     [(seconds, "0"), (seconds, "inf"), (count, "0"), (count, "1.5"), (whole, "-1")]
+    + [(sequence, "0"), (sequence, "18446744073709551616"), (count, "9223372036854775808")]
+    + [(chunk_size, "0"), (payload_size, "2147483648"), (age, "0"), (age, "1e10"), (age, "nan")]
     + [(header, "name"), (header, ":value")],
 )
 def test_bad_arguments(read: type, text: str) -> None:

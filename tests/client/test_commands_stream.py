@@ -92,6 +92,25 @@ def test_a_message_is_deleted(stream: Command, stream_name: str, js: JetStream) 
     assert stream(f"get {stream_name} 1 --raw") == "1\n"
 
 
+def test_a_sequence_may_be_large(stream: Command, stream_name: str, js: JetStream) -> None:
+    stream(f"add {stream_name} --first-seq 9000000000")
+    for data in (b"1", b"2", b"3"):
+        js.publish(stream_name, data)
+    assert stream(f"rm-msg {stream_name} 9000000001 -f") == ""
+    assert stream(f"get {stream_name} 9000000002 --raw") == "3\n"
+    assert stream.json(f"purge {stream_name} -f --seq 9000000002")["purged"] == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["get a 0", "rm-msg a 0", "purge a --seq 0 -f", "purge a --keep=-1"]
+)
+def test_a_wrong_sequence_is_wrong_usage(line: str, capsys: Output) -> None:
+    """The server would take `--seq 0` for no limit, and delete everything."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["stream", *line.split()])
+    assert "must be at least" in capsys.readouterr().err
+
+
 def test_leaders_and_copies(stream: Command, stream_name: str) -> None:
     """Without a cluster, the server says that there are none."""
     stream(f"add {stream_name}")

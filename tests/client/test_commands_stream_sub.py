@@ -79,6 +79,9 @@ def test_fewer_than_wanted(sub: Sub) -> None:
 def test_what_cannot_be(sub: Sub, stream_name: str) -> None:
     assert "--queue" in sub("--queue q", status=2)
     assert "stream not found" in sub("--stream nowhere", status=1)
+    assert "--stream: invalid stream name 'a.b'" in sub("--stream a.b", status=2)
+    assert "--stream: invalid stream name ''" in sub("--stream=", status=2)
+    assert f"invalid subject '{stream_name}. b'" in sub("", ". b", status=2)
 
 
 def test_where_to_begin_is_checked() -> None:
@@ -86,6 +89,6 @@ def test_where_to_begin_is_checked() -> None:
     assert start("17") == 17
     noon = start("2026-11-22T12:00:00Z")
     assert noon == datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
-    for wrong in ("0", "-1", "yesterday", "9" * 30, ""):
+    for wrong in ("0", "-1", "yesterday", "9" * 20, "9" * 30, ""):
         with pytest.raises(argparse.ArgumentTypeError, match="last-per-subject"):
             start(wrong)

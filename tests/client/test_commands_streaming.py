@@ -52,7 +52,8 @@ def test_what_is_published_is_printed(command: Command) -> None:
     assert age < timedelta(minutes=1)
     assert rows == [{"sequence": 4, "subject": "printed", "data": "last"}]
     assert command("sub printed --start-sequence 3 --timeout 0.2 --raw") == "two\nlast\n"
-    assert command("sub printed --since 3600 --count 1 --raw") == "two\n"
+    assert command("sub printed --since 31536000 --count 1 --raw") == "two\n"
+    assert command("sub printed --start-sequence 9000000000 --timeout 0.2") == ""
     assert command("sub printed --start-time 2020-01-01T00:00Z --count 1 --raw") == "two\n"
 
 
@@ -81,6 +82,7 @@ def test_failures_are_one_line(command: Command) -> None:
     assert "--client" in command("pub a --client a.b", 2)
     assert "--client: is needed" in command("sub a --durable d", 2)
     assert "no message on empty" in command("sub empty --count 1 --timeout 0.1", 1)
+    assert "--start-time: is more than 292" in command("sub a --start-time 0002-01-01", 2)
     with pytest.raises(SystemExit, match="2"):
         main(["streaming", "sub", "a", "--start-time", "yesterday"])
     with pytest.raises(SystemExit, match="2"):

@@ -89,6 +89,10 @@ def test_a_consumer_is_reset(stream: Stream, js_client: natsync.Client) -> None:
     assert stream.reset_consumer("c", 4).num_pending == 2
     assert stream.reset_consumer("c", 1).num_pending == 5
     assert stream.reset_consumer("c").delivered.stream_seq == 0  # nothing is acknowledged
+    with pytest.raises(natsync.OptionError, match="seq: must be from 0"):
+        stream.reset_consumer("c", -1)
+    with pytest.raises(ConsumerNotFoundError):
+        stream.reset_consumer("missing")
 
 
 def test_a_pin_is_taken_away(stream: Stream) -> None:

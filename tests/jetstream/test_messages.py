@@ -91,7 +91,7 @@ def test_requests_that_expire_are_repeated(js: JetStream, stream_name: str) -> N
     errors = Errors()
     with consumer.messages(expires=1.0, on_error=errors) as messages:
         begun = process_time()
-        with pytest.raises(NextMsgTimeoutError):
+        with pytest.raises(NextMsgTimeoutError, match=rf"on .*\.{stream_name}\.c within 1.6 s"):
             messages.next(1.6)
         assert process_time() - begun < 0.1
         publish(js, stream_name, [1])

@@ -128,6 +128,8 @@ def test_what_cannot_be_chosen(js: JetStream) -> None:
     with pytest.raises(InvalidStreamNameError):
         js.ordered_consumer("a.b")
     assert repr(js.ordered_consumer("S")) == "OrderedConsumer(stream 'S')"
+    with pytest.raises(TypeError, match="config must be ConsumerConfig, not str"):
+        js.ordered_consumer("S", "a.*")  # type: ignore[arg-type]  # on purpose
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
@@ -115,6 +117,33 @@ def test_the_last_message_of_each_subject(stream: Stream) -> None:
     ] in (3, 4)
     with pytest.raises(natsync.OptionError, match="list with at least one"):
         stream.get_last_msgs(f"{stream.name}.>")
+
+
+WRONG: list[tuple[Callable[[Any], object], str]] = [
+    (lambda stream: stream.get_msg(0), "seq: must be from 1 to"),
+    (lambda stream: stream.get_msg(2**64, direct=True), "seq: must be from 1 to"),
+    (lambda stream: stream.delete_msg(0), "seq: must be from 1 to"),
+    (lambda stream: stream.purge(seq=-1), "seq: must be from 0 to"),
+    (lambda stream: stream.purge(keep=-1), "keep: must be from 0 to"),
+    (lambda stream: stream.purge(subject=5), "subject must be str, not int"),
+    (lambda stream: stream.get_msgs(seq=-1), "seq: must be from 0 to"),
+    (lambda stream: stream.get_msgs(batch=0), "batch: must be from 1 to"),
+    (lambda stream: stream.get_msgs(max_bytes=-1), "max_bytes: must be from 0 to"),
+    (lambda stream: stream.get_msgs(subject=5), "subject must be str, not int"),
+    (lambda stream: stream.get_last_msgs(5), "subjects must be a list, not int"),
+    (lambda stream: stream.get_last_msgs([5]), "subject must be str, not int"),
+    (lambda stream: stream.get_last_msgs([">"], up_to_seq=-1), "up_to_seq: must be from 0 to"),
+    (lambda stream: stream.get_last_msgs([">"], batch=-1), "batch: must be from 0 to"),
+    (lambda stream: stream.info(subjects_filter=5), "subjects_filter must be str, not int"),
+]
+
+
+@pytest.mark.parametrize(("call", "text"), WRONG)
+def test_what_the_server_cannot_read_is_not_sent(
+    stream: Stream, call: Callable[[Any], object], text: str
+) -> None:
+    with pytest.raises((natsync.OptionError, TypeError), match=text):
+        call(stream)
 
 
 def test_a_deleted_message_is_gone(stream: Stream) -> None:
