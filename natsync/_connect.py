@@ -243,7 +243,8 @@ def _renewed(parents: Connection) -> Connection:
     _open.discard(parents)
     if not parents.options.reconnect_after_fork:
         raise ForkedError
-    return _connection(parents.options)
+    # Those that the parent knows now: they may have been replaced or discovered since it connected.
+    return _connection(parents.options.replace(servers=tuple(parents.pool.servers)))
 
 
 def _version() -> str:

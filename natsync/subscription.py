@@ -12,6 +12,7 @@ from ._engine.reply_stream import ReplyStream
 from ._engine.sink import SubscriptionSink
 from ._finalizers import before_exit
 from .errors import (
+    BadSubscriptionError,
     ForkedError,
     NextMsgTimeoutError,
     NoRespondersError,
@@ -275,6 +276,8 @@ class Replies:
             self.close()
             raise
         except BaseException as error:
+            if self._over and isinstance(error, BadSubscriptionError):
+                raise StopIteration from None  # another thread has closed it
             self._end(error if isinstance(error, Exception) else None)
             raise
 

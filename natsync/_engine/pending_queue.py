@@ -315,8 +315,9 @@ class PendingQueue:
         return began
 
     def _make_room(self, size: int) -> bool:
-        """Drops old messages if that is the policy; returns whether the new one fits."""
-        if self.overflow is not Overflow.DROP_OLD:
+        """Drops old messages if that is the policy; returns whether the new one fits. For one that is larger
+        than all room, none is dropped."""
+        if self.overflow is not Overflow.DROP_OLD or 0 <= self.most_bytes < size:
             return False
         while self._is_over(1, size):
             if not self._frames:

@@ -108,6 +108,25 @@ def test_replies_that_nobody_iterates_over_end_with_close_or_when_dropped() -> N
         assert not streams
 
 
+def test_another_thread_may_end_the_iteration() -> None:
+    came, got = threading.Event(), []
+
+    def read() -> None:
+        for msg in replies:
+            got.append(msg.data)
+            came.set()
+
+    with FakeServer() as server, server.client() as (nc, peer):
+        replies = nc.request_many("x", timeout=TIMEOUT)
+        reader = Background(read)
+        sid = peer.subscribed()
+        peer.send(Msg(peer.until(Pub).reply, sid, b"", b"one"))
+        assert came.wait(TIMEOUT)
+        replies.close()
+        reader.result()
+    assert got == [b"one"]
+
+
 def test_no_timeout_waits_for_ever() -> None:
     with FakeServer() as server, server.client() as (nc, peer):
         calls: list[Callable[[], object]] = [

@@ -55,6 +55,23 @@ def ends(program: subprocess.Popen[bytes], parent: Peer) -> None:
     assert program.wait(10) == 0
 
 
+def test_the_child_connects_to_a_server_that_the_parent_knows_now() -> None:
+    with FakeServer() as server, FakeServer() as other:
+        text = PROGRAM.format(child="nc.publish_confirmed('child', b'hello')", options="")
+        text = text.replace("pid =", f"nc.set_server_pool('{other.url}')\npid =")
+        program = subprocess.Popen([sys.executable, "-c", text, server.url])
+        try:
+            parent = parent_of(server)
+            peer = other.accept()
+            peer.greet()
+            assert peer.until(Pub).payload == b"hello"
+            peer.answer()
+            ends(program, parent)
+        finally:
+            program.kill()
+            program.wait()
+
+
 @pytest.mark.parametrize(
     "child",
     [

@@ -58,11 +58,12 @@ def test_old_messages_make_room() -> None:
     assert (pending.received, pending.dropped, pending.delivered) == (4, 2, 2)
 
 
-def test_a_message_larger_than_all_room_is_dropped_in_any_case() -> None:
+def test_a_message_larger_than_all_room_is_dropped_and_no_other() -> None:
     pending = new_pending(most=-1, most_bytes=3, overflow=Overflow.DROP_OLD)
     pending.put(frames(b"a", b"b"))
-    assert pending.put(frames(b"1234")) == 3
-    assert taken(pending) == []
+    assert pending.put(frames(b"1234")) == 1
+    assert pending.put(frames(b"c")) == 0
+    assert taken(pending) == [b"a", b"b", b"c"]
 
 
 def test_a_full_queue_that_drops_nothing_says_so() -> None:
