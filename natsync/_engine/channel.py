@@ -78,6 +78,7 @@ class Channel:
         self._parts: list[Item] = []  # the items that are being sent
         self._unsent = _NOTHING
         self._sending = False  # some bytes of `_unsent` may have been sent
+        self._begun = 0  # the bytes of `_unsent` that the server may have processed
         self._taken: list[Item] = []  # items that are being gathered
         self.busy = False  # see above; `engine.is_changing` means the same
         # Input that was read and not passed on yet: the bytes, or their number in the loop's buffer.
@@ -218,7 +219,7 @@ class Channel:
 
     def _left(self) -> Iterator[Item]:
         """Yields the parts that are not completely sent, the last one first."""
-        left = 0 if self._sending else self._unsent.nbytes
+        left = 0 if self._sending else self._unsent.nbytes - self._begun
         for part in reversed(self._parts):
             if left <= 0:
                 return
@@ -311,6 +312,7 @@ class Channel:
     def _send_some(self) -> bool:
         self._sending = self.busy = True
         sent = self._loop.write(self._unsent)
+        self._begun = self._loop.begun
         if sent:
             self._unsent = self._unsent[sent:]
             self.out_bytes += sent

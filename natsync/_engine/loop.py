@@ -143,6 +143,11 @@ class Loop:
         """As `Transport.write`."""
         return self.transport.write(data) if self.transport else 0
 
+    @property
+    def begun(self) -> int:
+        """As `Transport.begun`."""
+        return self.transport.begun if self.transport else 0
+
     def finish_writing(self) -> None:
         """As `Transport.finish_writing`."""
         if self.transport:

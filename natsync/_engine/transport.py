@@ -202,6 +202,11 @@ class Transport:
             return None
         return SystemCalls(self._socket.send, self._socket.recv_into)
 
+    @property
+    def begun(self) -> int:
+        """The number of bytes that `write` has not counted yet, but that the server may have processed."""
+        return 0
+
     def write(self, data: memoryview) -> int:
         """Sends as much of `data` as the socket takes now; returns the number of bytes.
 

@@ -84,6 +84,7 @@ class WebSocketTransport(Transport):
         self._reader.feed(rest)
         self._unsent = b""  # the rest of the frame that is being sent
         self._covers = 0  # the number of the caller's bytes in that frame
+        self._is_begun = False  # whether the socket has taken some of them
         self._pong = b""  # a frame to be sent after it
         self._ended = False
 
@@ -113,6 +114,12 @@ class WebSocketTransport(Transport):
         """None, since frames have to be made."""
         return None
 
+    @property
+    def begun(self) -> int:
+        """The number of bytes in a frame of which the socket has taken some: a server processes what has
+        arrived of a frame (nats-server 2.9 to 2.12)."""
+        return self._covers if self._is_begun else 0
+
     def write(self, data: memoryview) -> int:
         """Sends the first bytes of `data` in a frame; returns their number once the frame is sent, else 0.
 
@@ -129,7 +136,7 @@ class WebSocketTransport(Transport):
             self._send()
         if self._unsent:
             return 0
-        covers, self._covers = self._covers, 0
+        covers, self._covers, self._is_begun = self._covers, 0, False
         return covers
 
     def finish_writing(self) -> None:
@@ -158,6 +165,7 @@ class WebSocketTransport(Transport):
             if not sent:
                 break
             self._unsent = self._unsent[sent:]
+            self._is_begun = bool(self._covers)
         self._note_wants()
 
     def _note_wants(self) -> None:

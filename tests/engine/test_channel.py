@@ -99,6 +99,29 @@ def test_what_did_not_reach_the_network_is_known_to_the_message() -> None:
     assert not channel.has_unsent and channel.unsent() == [] and channel.unconfirmed == 3
 
 
+class HalfFrame(ThinLoop):
+    """Takes the first write into a frame, and sends a part of that."""
+
+    begun = 0
+
+    def write(self, data: memoryview) -> int:
+        self.begun = len(data[: self.room])
+        return 0
+
+
+def test_messages_in_a_frame_that_is_sent_in_part_count_as_sent() -> None:
+    channel, loop, outbound, _ = linked(10_000)
+    channel.turn(0.0)
+    half = channel._loop = HalfFrame(room=12)
+    half.inbound.clear()
+    half.close()
+    for item in (b"0123456789", b"abcdef", RequestBytes(b"ask")):
+        outbound.put(item, len(item))
+    channel.turn(0.0)
+    assert channel.unsent() == [b"abcdef", RequestBytes(b"ask")]
+    assert channel.unconfirmed == 1
+
+
 def test_many_messages_are_followed_by_a_ping_of_our_own() -> None:
     channel, loop, outbound, _ = linked(1_000_000)
     channel.turn(0.0)

@@ -131,6 +131,16 @@ def test_a_frame_that_does_not_fit_is_sent_before_the_next() -> None:
     assert not transport.wants_write
 
 
+def test_bytes_in_a_frame_that_is_sent_in_part_are_begun() -> None:
+    inner = Inner(room=0)
+    transport = WebSocketTransport(inner, False, b"")
+    assert transport.write(memoryview(b"PING\r\n")) == transport.begun == 0
+    inner.room = 1
+    assert transport.read(10) is None and transport.begun == 6
+    inner.room = 100
+    assert transport.write(memoryview(b"PING\r\n")) == 6 and transport.begun == 0
+
+
 def test_pings_are_answered_between_frames() -> None:
     inner = Inner(room=4)
     transport = WebSocketTransport(inner, False, b"")
