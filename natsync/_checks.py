@@ -7,7 +7,6 @@ from collections.abc import Container, Iterable
 from .errors import OptionError
 
 __all__ = [
-    "PROGRAM_ERRORS",
     "check_call",
     "check_count",
     "check_data",
@@ -17,11 +16,8 @@ __all__ = [
     "check_seconds",
     "check_text",
     "check_unsigned",
+    "is_kill",
 ]
-
-PROGRAM_ERRORS = (Exception, SystemExit)
-"""The exceptions to catch where natsync calls functions of the program. SystemExit is one of them: on a
-thread, `sys.exit` would end only that thread, and silently."""
 
 _COROUTINE = 0x80 | 0x200  # inspect.CO_COROUTINE, CO_ASYNC_GENERATOR
 _GENERATOR = 0x20  # inspect.CO_GENERATOR
@@ -123,3 +119,12 @@ def _flags(function: object) -> int:
 
 def _kind(value: object) -> str:
     return type(value).__name__
+
+
+def is_kill(error: BaseException) -> bool:
+    """Returns whether `error` shall end the thread that it comes from: gevent's `kill` raises it.
+
+    Where natsync's own threads call code of the program, they catch every other exception, also SystemExit,
+    asyncio.CancelledError and gevent.Timeout, which are no Exception: the thread would end, and silently.
+    """
+    return type(error).__name__ == "GreenletExit"

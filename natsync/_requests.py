@@ -35,7 +35,7 @@ class Requests:
 
     _connection: Connection
     _router: Router
-    _put: Callable[..., None]
+    _put: Callable[..., float]
     _host: SubscriptionHost
     _mux: ReplyMux | None = None
     _futures: RequestContext | None = None
@@ -65,8 +65,8 @@ class Requests:
         token, waiter = mux.open(subject)
         try:
             wire = self._router.encoder.request(subject, data, mux.wire_prefix, token, headers)
-            self._put(wire, len(wire), False)
-            frame = waiter.wait(seconds)
+            waited = self._put(wire, len(wire), False, seconds)
+            frame = waiter.wait(seconds - waited if waited else seconds)
             if frame is None:
                 self._router.check_room()
                 raise RequestTimeoutError(subject, seconds, self._router.outage)
@@ -98,7 +98,7 @@ class Requests:
             wire = self._router.encoder.request(
                 subject, data, mux.wire_prefix, future.token, headers
             )
-            self._put(wire, len(wire))
+            self._put(wire, len(wire), True, seconds)
         except BaseException:
             future.cancel()
             raise

@@ -122,10 +122,7 @@ class Subscription:
     @property
     def stats(self) -> SubStats:
         """All counts at one moment."""
-        pending = self._sink.pending
-        return SubStats(
-            pending.received, pending.delivered, pending.dropped, len(pending), pending.size
-        )
+        return SubStats(*self._sink.pending.counts())
 
     @property
     def max_msgs(self) -> int | None:

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
-from .._checks import PROGRAM_ERRORS
 from ..credentials import Login, Source, check_nkey, read_credentials
 from ..errors import CredentialsError, OptionError
 from ..nkeys import KeyPair
@@ -138,7 +137,7 @@ def _signature(sign: Callable[[bytes], bytes], nonce: str) -> str:
 def _call(option: str, asked: Callable[[], _T]) -> _T:
     try:
         return asked()
-    except PROGRAM_ERRORS as error:  # the program's own code, which may raise anything
+    except BaseException as error:  # the program's own code, which may raise anything
         raise CredentialsError(option, f"the callable raised {type(error).__name__}") from error
 
 

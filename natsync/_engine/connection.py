@@ -214,8 +214,8 @@ class Connection:
         router.confirm(subject, waiter)
         try:
             # Never sent again on another connection, like a request: the caller learns of the loss.
-            self.outbound.flush(waiter, RequestBytes(data))
-            if not waiter.wait(timeout):
+            waited = self.outbound.flush(waiter, RequestBytes(data), timeout)
+            if not waiter.wait(timeout - waited):
                 router.check_room()
                 raise FlushTimeoutError(timeout)
         finally:
@@ -225,6 +225,9 @@ class Connection:
         """Subscribes `sub` and returns its sid."""
         if self._supervisor.draining:
             raise ConnectionDrainingError
+        return self._subscribe(sub)
+
+    def _subscribe(self, sub: Sink) -> bytes:
         refusal: Error | None = None
         sid = b""
         try:
@@ -278,7 +281,8 @@ class Connection:
             self._supervisor.loop.wake()
 
     def reply_mux(self) -> ReplyMux:
-        """Returns the reply mux. The first call makes and subscribes it."""
+        """Returns the reply mux. The first call makes and subscribes it, also during a drain: handlers of
+        the last messages may send requests."""
         router = self._supervisor.router
         mux = router.reply_mux
         if mux is None:
@@ -294,7 +298,7 @@ class Connection:
                         loop.wake,
                     )
                     try:
-                        self.subscribe(mux)
+                        self._subscribe(mux)
                         # A signal handler that has interrupted this may have made one and used it.
                         mux = router.reply_mux = router.reply_mux or mux
                     except Error as error:

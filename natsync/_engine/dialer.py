@@ -14,7 +14,6 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
-from .._checks import PROGRAM_ERRORS
 from ..errors import OptionError
 from ..tls import TLS
 from .loop import Loop
@@ -112,7 +111,7 @@ class Dialer:
                 return as_socket(open_socket(host, port))
             except (OSError, OptionError):
                 raise
-            except PROGRAM_ERRORS as error:  # code of the program may raise anything
+            except BaseException as error:  # code of the program may raise anything
                 raise OptionError("open_socket", f"the function failed: {error}") from error
 
         made = self.run_blocking(make, until, check, lambda late: late.close())
@@ -189,7 +188,7 @@ class Dialer:
                 values.append(call())
                 if given_up:
                     throw_away()
-            except PROGRAM_ERRORS as error:  # handed to the thread that waits
+            except BaseException as error:  # handed to the thread that waits
                 errors.append(error)
             self._loop.wake()
 

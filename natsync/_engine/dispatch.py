@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from .._checks import PROGRAM_ERRORS
+from .._checks import is_kill
 from ..errors import Error, HandlerError
 from ..message import Handler, Msg
 from ..options import Callbacks, HandlerContext
@@ -76,7 +76,9 @@ class Dispatcher:
                 else:
                     with around(msg):
                         handler(msg)
-            except PROGRAM_ERRORS as error:  # code of the program may raise anything
+            except BaseException as error:  # code of the program may raise anything
+                if is_kill(error):
+                    raise
                 self._failed(sub.subject, error)
 
         if executor:
@@ -96,7 +98,7 @@ class Dispatcher:
         def guarded(outage: Error | None) -> None:
             try:
                 call(outage)
-            except PROGRAM_ERRORS as error:  # as above
+            except BaseException as error:  # as above
                 self._failed(subject, error)
 
         return guarded
@@ -298,5 +300,5 @@ class _Serial:
     def _make(self, call: Callback) -> None:
         try:
             call()
-        except PROGRAM_ERRORS:  # as above; reporting it to a callback could go on for ever
+        except BaseException:  # as above; reporting it to a callback could go on for ever
             logger().exception("a callback failed")

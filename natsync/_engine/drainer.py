@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 
 from ..errors import (
     BadSubscriptionError,
+    ConnectionClosedError,
     ConnectionReconnectingError,
     DrainTimeoutError,
     Error,
@@ -49,6 +51,7 @@ class Drainer:
     def drain_subscriptions(self, subs: list[SubscriptionSink], timeout: float) -> None:
         """Ends `subs`, and waits until their handlers, if any, have handled what has arrived."""
         self._supervisor.seat.prepare_to_block()
+        self._supervisor.router.check_room()
         awaited = [sub for sub in subs if sub.has_handler]
         left = self._drain(subs, awaited, monotonic() + min(timeout, MAX_WAIT))
         if left:
@@ -57,10 +60,12 @@ class Drainer:
     def drain(self, timeout: float) -> None:
         """Ends all subscriptions, waits until messages that have arrived are handled and published ones are
         sent, and closes. Raises if messages are left after `timeout` seconds, or if the server has not
-        confirmed the published ones.
+        confirmed the published ones; raises at once, and ends nothing, if this thread would have to take
+        messages of a full subscription first.
 
-        A second call waits for the first. A call from a signal handler that has interrupted this thread
-        while it was driving cannot wait: another thread drains then.
+        Without a connection, it first waits for the next one. A second call waits for the first. A call
+        from a signal handler that has interrupted this thread while it was driving cannot wait: another
+        thread drains then.
         """
         supervisor = self._supervisor
         until = monotonic() + min(timeout, MAX_WAIT)
@@ -70,6 +75,7 @@ class Drainer:
             self.until = until
             self._dispatcher.start("drain", partial(self._drain_aside, timeout))
             return
+        supervisor.router.check_room()  # before anything ends
         closed = first = False
         unconfirmed = supervisor.unconfirmed
         left: dict[str, int] = {}
@@ -80,7 +86,8 @@ class Drainer:
                 supervisor.draining |= first
             if not (first or closed):
                 self._wait_drained(timeout, until)
-            if first and supervisor.connected.wait(max(0.0, until - monotonic())):
+            if first:
+                supervisor.connected.wait(max(0.0, until - monotonic()))
                 supervisor.drained()
                 subs = self._table.subscriptions()
                 left = self._drain(subs, [sub for sub in subs if sub.is_taken_elsewhere()], until)
@@ -127,8 +134,9 @@ class Drainer:
 
         Pending messages that the calling thread itself would have to take stay pending.
         """
-        for sub in subs:
-            self._supervisor.outbound.put_control(unsubscribe(sub.sid))
+        io = self._supervisor.io
+        channel = io.channel
+        is_sent = self._unsubscribe(subs)
         try:
             self._flush(max(0.0, until - monotonic()))
         except (FlushTimeoutError, ConnectionReconnectingError):
@@ -136,6 +144,9 @@ class Drainer:
         for sub in subs:
             sub.end(BadSubscriptionError(sub.subject))
             self._table.remove(sub.sid)
+        if not is_sent or io.channel is not channel:  # this server may have got their SUBs since
+            with suppress(ConnectionClosedError):
+                self._unsubscribe(subs)
         self._supervisor.loop.wake()  # a thread that drives while it reads `subs` must see their end
         left: dict[str, int] = {}
         for sub in awaited:
@@ -145,3 +156,8 @@ class Drainer:
                 sub.end(BadSubscriptionError(sub.subject), discard=True)
         self._resume()
         return left
+
+    def _unsubscribe(self, subs: list[SubscriptionSink]) -> bool:
+        """Returns whether there was a connection for it."""
+        put = self._supervisor.outbound.put_control
+        return all([put(unsubscribe(sub.sid)) for sub in subs])

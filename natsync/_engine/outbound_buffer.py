@@ -21,6 +21,7 @@ from ..errors import (
     OutboundBufferLimitError,
     ReentrantCallError,
 )
+from ..options import MAX_WAIT
 from .waiter import release
 
 __all__ = [
@@ -148,27 +149,36 @@ class OutboundBuffer:
         self.outage = ""
         """Why there is no connection; empty if there is one."""
 
-    def put(self, item: bytes | RequestBytes | Chunks, size: int, wake: bool = True) -> None:
-        """Appends `item`, of `size` bytes; waits while the buffer is full. Without `wake` the caller
-        drives, or wakes the driver.
+    def put(
+        self,
+        item: bytes | RequestBytes | Chunks,
+        size: int,
+        wake: bool = True,
+        timeout: float = MAX_WAIT,
+    ) -> float:
+        """Appends `item`, of `size` bytes; waits while the buffer is full, at most `timeout` seconds. Returns
+        how long it has waited. Without `wake` the caller drives, or wakes the driver.
 
         Raises OutboundBufferLimitError if it waits too long, or at once if the buffer is full while there
         is no connection; ConnectionReconnectingError if the buffer keeps nothing without a connection;
         after `close`, the error of its `refusal`.
         """
+        waited = 0.0
         if self._size >= self._full_at:
-            self._wait_for_room()
+            waited = self._wait_for_room(timeout)
         self.items.append(item)
         self._size += size
         if self._size >= self._look_at:
             self._look_again(item, size, wake)
-            return
+            return waited
         # After each item: an interrupt may have kept the previous call from waking the driver.
         if wake and not ((wakeup := self._wakeup).awake or wakeup.standby):
             wakeup.wake_if_due()
+        return waited
 
-    def put_control(self, data: SubscriptionOps | RequestBytes) -> None:
-        """Appends `data` however full the buffer is, if there is a connection; raises after `close`."""
+    def put_control(self, data: SubscriptionOps | RequestBytes) -> bool:
+        """Appends `data` however full the buffer is, if there is a connection; returns whether there is one.
+        Raises after `close`."""
         with self._lock:
             refusal, away = self._refusal, self._away
             if not (refusal or away):
@@ -178,12 +188,17 @@ class OutboundBuffer:
             raise refusal()
         if not away:
             self._wakeup.wake()
+        return not away
 
-    def flush(self, token: object, message: RequestBytes | None = None) -> None:
+    def flush(
+        self, token: object, message: RequestBytes | None = None, timeout: float = MAX_WAIT
+    ) -> float:
         """Appends `message`, if any, and a request for a PONG; waits for room for the message as `put`
-        does, and raises if there is no connection. The caller drives, or wakes the driver."""
+        does, and raises if there is no connection. Returns how long it has waited. The caller drives, or
+        wakes the driver."""
+        waited = 0.0
         if message and self._size >= self._full_at and not self._away:
-            self._wait_for_room()
+            waited = self._wait_for_room(timeout)
         with self._lock:
             refusal, away = self._refusal, self._away
             if not (refusal or away):
@@ -195,6 +210,7 @@ class OutboundBuffer:
             raise refusal()
         if away:
             raise ConnectionReconnectingError(self.outage)
+        return waited
 
     def take_all(self, into: list[Item] | None = None) -> list[Item]:
         """Takes all items. If an interrupt comes, each item is either in the list `into` or still here."""
@@ -291,26 +307,28 @@ class OutboundBuffer:
                 return error
         return None
 
-    def _wait_for_room(self) -> None:
-        until = 0.0
+    def _wait_for_room(self, timeout: float) -> float:
+        """Waits at most `timeout` or `self._timeout` seconds. Returns how long it has waited."""
+        began, most = monotonic(), min(timeout, self._timeout)
+        until = began + most
         while True:
-            until = until or monotonic() + self._timeout
             with self._lock:
-                turn = self._queue_up(until)
+                turn = self._queue_up(until, most)
             if turn is None:
-                return
+                break
             if isinstance(turn, Error):
                 raise turn
             try:
                 self._drive(lambda: not self.is_full, until)
             except ReentrantCallError:
-                return  # messages from signal handlers and finalizers may exceed the limit
+                break  # messages from signal handlers and finalizers may exceed the limit
             if self.is_full:
                 turn.acquire(timeout=max(0.0, until - monotonic()))
+        return monotonic() - began
 
-    def _queue_up(self, until: float) -> threading.Lock | Error | None:
+    def _queue_up(self, until: float, most: float) -> threading.Lock | Error | None:
         """Returns a lock to wait for if there is no room; an error if no room will come or the time `until`
-        has passed; None if there is room."""
+        has passed, `most` seconds after the call; None if there is room."""
         turn = threading.Lock()
         turn.acquire()
         self._waiting.append(turn)  # first: a signal handler may interrupt this and make room
@@ -325,7 +343,7 @@ class OutboundBuffer:
                 return ConnectionReconnectingError(self.outage)
             return OutboundBufferLimitError(self._away_limit, outage=self.outage)
         if monotonic() >= until:
-            return OutboundBufferLimitError(self._limit, self._timeout)
+            return OutboundBufferLimitError(self._limit, most)
         return turn
 
     def _wake_all(self) -> None:

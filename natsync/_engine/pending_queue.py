@@ -97,8 +97,14 @@ class PendingQueue:
     @property
     def delivered(self) -> int:
         """The number of messages that were taken."""
+        return self.counts()[1]
+
+    def counts(self) -> tuple[int, int, int, int, int]:
+        """Returns the numbers of messages received, taken, dropped and pending, and the pending bytes."""
         with self._lock:
-            return self.received - self.dropped - len(self)
+            pending, dropped = len(self), self.dropped
+            size = self._bytes - self._run_bytes if pending else 0
+            return self.received, self.received - dropped - pending, dropped, pending, size
 
     @property
     def is_full(self) -> bool:

@@ -12,7 +12,6 @@ from functools import partial
 from os import urandom  # `random` would be a thirtieth of `import natsync`
 from time import monotonic
 
-from .._checks import PROGRAM_ERRORS
 from ..errors import Error, OptionError
 from ..options import MAX_WAIT, Options
 from ..protocol import ServerInfo
@@ -56,7 +55,7 @@ class ReconnectPolicy:
             if not delay >= 0:
                 raise ValueError(f"{delay} is not a number of seconds")
             return min(delay, MAX_WAIT)
-        except PROGRAM_ERRORS as error:  # code of the program may raise anything
+        except BaseException as error:  # code of the program may raise anything
             self._failed("reconnect_wait", error)
             return longest
 
@@ -70,7 +69,7 @@ class ReconnectPolicy:
             choice = self._dialer.run_blocking(partial(select, names, info), until, self._check)
             if choice is not None and not self._pool.prefer(choice):
                 raise ValueError(f"{choice!r} is not one of the known servers")
-        except PROGRAM_ERRORS as error:  # as above
+        except BaseException as error:  # as above
             self._failed("select_server", error)
 
     def _failed(self, option: str, cause: BaseException) -> None:

@@ -42,7 +42,8 @@ class Router:
         refusals: Refusals,
     ) -> None:
         self.info = ServerInfo()
-        self.encoder = MessageEncoder(self.info)
+        # Until a server says otherwise: what it refuses then is reported (see `Refusals.connected`).
+        self.encoder = MessageEncoder(ServerInfo(headers=True))
         self.in_msgs = 0
         self.outage = ""
         """Why there is no connection; empty if there is one."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..errors import Error, HandlerError
@@ -77,24 +78,36 @@ class RunQueue:
             self._runs -= 1
 
     def _submit(self) -> None:
+        began: list[int] = []
         try:
-            task: Future[None] = self._executor.submit(self._run)
-        except RuntimeError as error:  # it was shut down: nobody will handle the messages
-            self._give_up()
-            self._sink.pending.drop()
-            report = HandlerError(self._sink.subject)
-            report.__cause__ = error
-            self._report(report)
+            task: Future[None] = self._executor.submit(self._run, began)
+        except RuntimeError as error:  # it was shut down
+            self._fail(error)
         else:
-            task.add_done_callback(self._ended)
+            task.add_done_callback(partial(self._ended, began))
 
-    def _ended(self, task: Future[None]) -> None:
-        if task.cancelled():  # before it began; its messages are still pending
+    def _fail(self, error: BaseException) -> None:
+        """Drops the messages, which nobody will handle."""
+        self._give_up()
+        self._sink.pending.drop()
+        report = HandlerError(self._sink.subject)
+        report.__cause__ = error
+        self._report(report)
+
+    def _ended(self, began: list[int], task: Future[None]) -> None:
+        if began:
+            return
+        if task.cancelled():  # its messages are still pending
             self._give_up()
             self.arrived()
+        elif (
+            error := task.exception()
+        ):  # for example of a pool of processes, to which no run can be sent
+            self._fail(error)
 
-    def _run(self) -> None:
+    def _run(self, began: list[int]) -> None:
         me = threading.get_ident()
+        began.append(me)
         self._running[me] = None
         with self._sink.host.lock:
             self._beginning -= 1

@@ -94,22 +94,22 @@ class Supervisor:
         )
         self._greeting: ServerInfo | None = None  # the INFO that TLS follows
         self._past = [0, 0, 0]  # of past channels: messages out, bytes in, bytes out
+        self._shown = [0, 0, 0]  # the last result of `counts`
         self.unconfirmed = 0  # messages of past channels that no server has confirmed
         self._since = 0.0  # when the last connection was made
         self._connected = False  # whether there has ever been a connection
         self._step = ""
 
-    def counts(self) -> tuple[int, int, int]:
-        """Returns messages out, bytes in and bytes out, over all connections."""
-        channel = self.io.channel
-        out_msgs, in_bytes, out_bytes = self._past
+    def counts(self) -> list[int]:
+        """Returns messages out, bytes in and bytes out, over all connections. They never fall, although the
+        driver may be in the middle of a step, in which some of them are not yet where they are counted.
+        """
+        now, channel = self._past[:], self.io.channel
         if channel and not channel.is_counted:
-            return (
-                out_msgs + channel.sent,
-                in_bytes + channel.in_bytes,
-                out_bytes + channel.out_bytes,
-            )
-        return out_msgs, in_bytes, out_bytes
+            own = channel.sent, channel.in_bytes, channel.out_bytes
+            now = [past + count for past, count in zip(now, own, strict=True)]
+        self._shown = [*map(max, now, self._shown)]
+        return self._shown
 
     def closed(self) -> ConnectionClosedError:
         """Returns the error that says why, or by whom, the client was closed."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Protocol
 
-from .._checks import PROGRAM_ERRORS, check_call, check_count
+from .._checks import check_call, check_count, is_kill
 from ..core import Core
 from ..errors import (
     ConnectionClosedError,
@@ -62,7 +62,7 @@ def guarded(on_error: OnError | None) -> OnError | None:
     def report_or_log(error: Error) -> None:
         try:
             call(error)
-        except PROGRAM_ERRORS:  # the boundary to user code
+        except BaseException:  # the boundary to user code
             logging.getLogger("natsync").exception("a callback failed")
 
     return report_or_log
@@ -107,7 +107,9 @@ class ConsumeContext:
                 self._busy[me] = None
                 try:
                     self._handler(msg)
-                except PROGRAM_ERRORS as error:
+                except BaseException as error:
+                    if is_kill(error):
+                        raise
                     # The boundary to user code: every exception is reported.
                     failure = HandlerError(msg.subject)
                     failure.__cause__ = error

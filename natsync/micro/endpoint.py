@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from time import perf_counter_ns
 
-from .._checks import PROGRAM_ERRORS
+from .._checks import is_kill
 from ..errors import Error, MsgNoReplyError
 from ..message import Msg
 from ..subscription import Subscription
@@ -88,7 +88,9 @@ class Endpoint:
                 self._handler(request)
             except ServiceError as error:
                 self._answer(request, error)
-        except PROGRAM_ERRORS as error:
+        except BaseException as error:
+            if is_kill(error):
+                raise
             # The boundary to user code: every exception is counted and reported.
             with suppress(Error):  # the handler's error matters more
                 self._answer(request, ServiceError(_INTERNAL_ERROR, type(error).__name__))

@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 from functools import partial
 from types import TracebackType
 
-from .._checks import PROGRAM_ERRORS, check_call, check_text
+from .._checks import check_call, check_text
 from .._engine.waiter import Event
 from ..core import Core
 from ..errors import DrainTimeoutError, Error, MaxControlLineError, ServerError
@@ -301,7 +301,7 @@ class Service(Group):
         """Stops the service where nobody waits for the result: logs what `stop` raises."""
         try:
             self.stop(error)
-        except PROGRAM_ERRORS:  # `on_stop` is code of the program
+        except BaseException:  # `on_stop` is code of the program
             logging.getLogger("natsync").exception("stopping service %s failed", self.name)
 
     def _answer(self, answer: Callable[[], Iterator[bytes]], msg: Msg) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from asyncio import CancelledError
 from time import monotonic
 
 import pytest
@@ -63,7 +64,7 @@ def test_a_handler_that_ends_its_subscription_gets_no_more_messages() -> None:
     assert got == [b"1", b"2"] and (sub.pending.delivered, sub.pending.dropped) == (2, 2)
 
 
-@pytest.mark.parametrize("kind", [KeyError, SystemExit])
+@pytest.mark.parametrize("kind", [KeyError, SystemExit, CancelledError, KeyboardInterrupt])
 def test_what_a_handler_raises_is_reported_and_delivery_goes_on(
     caplog: pytest.LogCaptureFixture, kind: type[BaseException]
 ) -> None:
@@ -90,6 +91,26 @@ def test_what_a_handler_raises_is_reported_and_delivery_goes_on(
     assert repr(errors[1].__cause__) == f"{kind.__name__}(b'2')"
     assert kind.__name__ in caplog.text and caplog.records[0].name == "natsync"
     assert {record.levelname for record in caplog.records} == {"DEBUG"}, "it was handled"
+
+
+def test_a_greenlet_that_is_killed_ends() -> None:
+    got: list[bytes] = []
+
+    class GreenletExit(BaseException):
+        """As gevent's `kill` raises it."""
+
+    def handler(msg: Msg) -> None:
+        got.append(msg.data)
+        raise GreenletExit
+
+    dispatcher = Dispatcher("test", Callbacks(), threading.RLock())
+    thrown: list[object] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threading, "excepthook", lambda args: thrown.append(args.exc_type))
+        dispatcher.handle(handled_sub(b"1", b"2"), handler)
+        assert dispatcher.join(until())
+    assert (got, thrown) == ([b"1"], [GreenletExit])
+    dispatcher.end(None)
 
 
 def test_what_no_callback_gets_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:

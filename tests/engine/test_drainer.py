@@ -11,6 +11,7 @@ from natsync import errors
 from natsync.protocol import Msg, Ping, Pong, Pub, Unsub
 
 from tests.support.fake_server import Background, FakeServer, Peer
+from tests.support.waiting import eventually
 
 TIMEOUT = 10.0
 
@@ -210,3 +211,87 @@ def test_draining_a_subscription_ends_the_iteration_of_another_thread() -> None:
         drained(peer, 1)
         drain.result()
         assert reader.result() == [b"1"]
+
+
+def test_draining_during_an_outage_says_what_was_left_and_keeps_the_rest_readable() -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def handler(msg: natsync.Msg) -> None:
+        entered.set()
+        release.wait(TIMEOUT)
+
+    with FakeServer() as server, server.client() as (nc, peer):
+        nc.subscribe("a", handler=handler)
+        handled = peer.subscribed()
+        own = nc.subscribe("own")
+        peer.send(*[Msg(b"a", handled)] * 3, *[Msg(b"own", peer.subscribed(), b"", b"1")] * 2)
+        seen_by(peer)
+        assert entered.wait(TIMEOUT) and own.next_msg(TIMEOUT)
+        peer.close()
+        server.close()
+        eventually(lambda: nc.status is natsync.Status.RECONNECTING)
+        with pytest.raises(errors.DrainTimeoutError) as caught:
+            nc.drain(0.05)
+        assert caught.value.left == {"a": 3}
+        assert [msg.data for msg in own] == [b"1"]
+        assert nc.status is natsync.Status.CLOSED
+        release.set()
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["subscription", "connection"])
+def test_the_reader_of_a_full_subscription_has_to_read_before_it_drains(whole: bool) -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        sub = nc.subscribe("a", pending_msgs_limit=1, overflow="block")
+        sid = peer.subscribed()
+        drain = (nc if whole else sub).drain
+        peer.send(Msg(b"a", sid))
+        sub.next_msg(TIMEOUT)
+        peer.send(*[Msg(b"a", sid)] * 3)
+        eventually(lambda: sub.stats.pending_msgs == 3)
+        with pytest.raises(errors.SubscriptionFullError):
+            drain(TIMEOUT)
+        assert nc.status is natsync.Status.CONNECTED
+        for _ in range(3):
+            sub.next_msg(TIMEOUT)
+        call = Background(lambda: (drained(peer, 1), peer.expect_end() if whole else None))
+        drain(TIMEOUT)
+        call.result()
+
+
+def test_a_handler_may_send_the_first_request_during_a_drain() -> None:
+    answers: list[bytes] = []
+    with FakeServer() as server, server.client() as (nc, peer):
+        nc.subscribe("a", handler=lambda msg: answers.append(nc.request("x", timeout=TIMEOUT).data))
+        sid = peer.subscribed()
+        call = Background(lambda: nc.drain(TIMEOUT))
+        peer.until(Unsub)
+        peer.expect(Ping)
+        peer.send(Msg(b"a", sid), Pong())
+        mux = peer.subscribed()
+        peer.send(Msg(peer.until(Pub).reply, mux, b"", b"yes"))
+        peer.expect_end()
+        call.result()
+        assert answers == [b"yes"]
+
+
+def test_a_server_that_gets_the_subscription_during_its_drain_gets_its_end_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        sub = nc.subscribe("a")
+        peer.subscribed()
+        remove = nc._connection.table.remove
+
+        def late(sid: bytes) -> None:
+            eventually(lambda: nc.stats.reconnects)
+            remove(sid)
+
+        monkeypatch.setattr(nc._connection.table, "remove", late)
+        call = Background(lambda: sub.drain(TIMEOUT))
+        peer.until(Unsub)
+        peer.reset()
+        peer = server.accept()
+        peer.greet()
+        sid = peer.subscribed()
+        assert peer.until(Unsub).sid == sid
+        call.result()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -12,9 +13,9 @@ import pytest
 
 import natsync
 from natsync import errors
-from natsync.protocol import Msg, Ping, Pong
+from natsync.protocol import Msg, Ping, Pong, Pub
 
-from tests.support.fake_server import FakeServer, Peer
+from tests.support.fake_server import Background, FakeServer, Peer
 
 TIMEOUT = 10.0
 
@@ -84,3 +85,28 @@ def test_a_handler_hears_of_outages_on_its_thread_in_order(pooled: bool) -> None
             b"after",
         ]
         assert isinstance(reported.get(timeout=TIMEOUT), errors.HandlerError)
+
+
+def test_counts_never_fall() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        over = threading.Event()
+
+        def look() -> None:
+            earlier = nc.stats
+            while not over.is_set():
+                later = nc.stats
+                assert all(before <= after for before, after in zip(earlier, later, strict=True))
+                earlier = later
+
+        reader = Background(look)
+        try:
+            for _ in range(50):
+                nc.publish("a", b"x")
+                peer.expect(Pub)
+                nc.reconnect()
+                peer = server.accept()
+                peer.greet()
+                nc.wait_connected(TIMEOUT)
+        finally:
+            over.set()
+        reader.result()

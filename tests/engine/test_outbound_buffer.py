@@ -9,6 +9,7 @@ from time import monotonic
 
 import pytest
 
+import natsync
 from natsync._engine.outbound_buffer import (
     MUCH,
     Chunks,
@@ -27,7 +28,7 @@ from natsync.errors import (
     OutboundBufferLimitError,
 )
 
-from tests.support.fake_server import Background
+from tests.support.fake_server import Background, FakeServer
 
 TIMEOUT = 10.0
 
@@ -325,3 +326,23 @@ def test_sizes_of_all_kinds() -> None:
         Flush("token"),
     ]
     assert [*map(length, items)] == [4, 3, 5, 4, 0]
+
+
+def test_the_timeout_of_a_call_includes_the_wait_for_room() -> None:
+    connect = partial(natsync.connect, write_timeout=0.05)
+    payload = bytes(64 << 10)
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        nc._connection.reply_mux()
+        with pytest.raises(OutboundBufferLimitError):
+            while True:
+                nc.publish("a", payload)
+        calls: list[Callable[[float], object]] = [
+            lambda timeout: nc.request("x", payload, timeout=timeout),
+            lambda timeout: nc.request_async("x", payload, timeout=timeout),
+            lambda timeout: nc.publish_confirmed("x", payload, timeout=timeout),
+        ]
+        for call in calls:
+            with pytest.raises(OutboundBufferLimitError, match="full after 0.01 s"):
+                call(0.01)
+            with pytest.raises(OutboundBufferLimitError, match="full after 0.05 s"):
+                call(10.0)

@@ -1,14 +1,16 @@
-"""An -ERR that names no subscription reaches those that it means."""
+"""What a server refuses, now or after a reconnect, reaches those that it means."""
 
 from __future__ import annotations
 
+from functools import partial
+from queue import SimpleQueue
 from time import sleep
 
 import pytest
 
 import natsync
 from natsync import errors
-from natsync.protocol import Err, Msg, Ping, Pong, Pub, Sub
+from natsync.protocol import Err, HPub, Msg, Ping, Pong, Pub, ServerInfo, Sub
 
 from tests.support.fake_server import INFO, Background, FakeServer
 
@@ -97,3 +99,31 @@ def test_kept_messages_that_the_next_server_would_refuse_are_reported_and_not_se
         str(errors.MaxPayloadError(101, 100)),
         str(errors.HeadersNotSupportedError()),
     ]
+
+
+@pytest.mark.parametrize("supported", [True, False])
+def test_a_server_that_comes_later_may_refuse_headers(supported: bool) -> None:
+    reported: SimpleQueue[errors.Error] = SimpleQueue()
+    with FakeServer() as server:
+        connect = partial(
+            natsync.connect,
+            reconnect_wait=0.01,
+            retry_on_failed_connect=True,
+            on_error=reported.put,
+        )
+        call = server.connecting(connect)
+        server.accept().close()
+        with call.result() as nc:
+            nc.publish("a", b"1", headers={"a": "b"})
+            nc.publish("a", b"2")
+            peer = server.accept()
+            peer.greet(INFO if supported else ServerInfo(server_id="old"))
+            if supported:
+                assert peer.expect(HPub).payload.endswith(b"1")
+            assert peer.expect(Pub).payload == b"2"
+            peer.send(Ping())
+            peer.until(Pong)
+            unconfirmed = nc.stats.unconfirmed_msgs
+        kinds = [type(reported.get()) for _ in range(reported.qsize())]
+        assert (errors.HeadersNotSupportedError in kinds) is not supported
+        assert unconfirmed == (not supported)

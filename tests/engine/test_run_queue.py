@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from queue import SimpleQueue
 from time import monotonic
 
 import pytest
@@ -110,3 +112,20 @@ def test_a_handler_on_an_executor_may_drain(whole: bool) -> None:
         else:
             peer.expect_end()
         assert done.wait(TIMEOUT)
+
+
+def test_a_pool_of_processes_is_reported_since_no_handler_can_be_sent_there() -> None:
+    reported: SimpleQueue[Error] = SimpleQueue()
+    connect = partial(natsync.connect, on_error=reported.put)
+    with (
+        ProcessPoolExecutor(1) as pool,
+        FakeServer() as server,
+        server.client(connect) as (nc, peer),
+    ):
+        sub = nc.subscribe("a", handler=print, executor=pool)
+        sid = peer.subscribed()
+        for _ in range(2):
+            peer.send(Msg(b"a", sid))
+            error = reported.get(timeout=TIMEOUT)
+            assert isinstance(error, errors.HandlerError) and "pickle" in str(error.__cause__)
+        assert sub.stats == natsync.SubStats(2, 0, 2, 0, 0)

@@ -179,9 +179,13 @@ class FakeServer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._listener.close()
+        self.close()
         for peer in self._peers:
             peer.close()
+
+    def close(self) -> None:
+        """Listens no more; what it accepted goes on."""
+        self._listener.close()
 
     def accept(self) -> Peer:
         """The next connection."""
