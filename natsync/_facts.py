@@ -32,7 +32,7 @@ class Facts(Error):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls._names += tuple(cls.__annotations__)
+        cls._names += tuple(name for name in cls.__annotations__ if name not in cls._names)
         setattr(cls, "__match_args__", cls._names)
         if cls.__module__.startswith("natsync."):
             # Tracebacks and pickles name the package that users import these from.

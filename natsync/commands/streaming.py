@@ -115,7 +115,7 @@ def pub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 def sub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     """Prints `--count` messages, or all until none arrives for `--timeout` seconds. Acknowledges each after
     it is printed."""
-    if args.durable and not (args.client or args.queue):
+    if args.durable and args.client is None and not args.queue:
         raise OptionError("client_id", "is needed: a durable belongs to a client")
     with _connect(nc, args) as sc:
         subscription = sc.subscribe(
@@ -157,7 +157,7 @@ def _listen(subscription: Subscription, args: argparse.Namespace, reporter: Repo
 
 
 def _connect(nc: Client, args: argparse.Namespace) -> StreamingConnection:
-    client_id = args.client or f"natsync-{os.getpid()}"
+    client_id = f"natsync-{os.getpid()}" if args.client is None else args.client
     return streaming.connect(args.cluster, client_id, nc=nc)
 
 

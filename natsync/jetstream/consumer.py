@@ -9,7 +9,7 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
-from .._checks import check_call, check_count, check_options
+from .._checks import check_call, check_count, check_options, check_text
 from .._finalizers import before_exit
 from ..errors import (
     NextMsgTimeoutError,
@@ -31,7 +31,7 @@ from .fetch import Fetch, FetchPlan, MessageBatch
 from .infos import ConsumerInfo
 from .message import JetStreamMsg
 from .messages import Messages, OnError
-from .pull import MANY, GroupOptions, PullOptions, PullPlan
+from .pull import MANY, GroupOptions, PullOptions, PullPlan, check_limit
 from .pull_inbox import Pin, PullInbox, PullSource
 
 if TYPE_CHECKING:
@@ -209,6 +209,7 @@ class Consumer:
     ) -> Messages:
         check_call(on_error=on_error)
         self._need_pull()
+        check_limit(options)
         plan = PullPlan(**self._grouped(call, self._limited(options), _PULL), most=self._most)
         return Messages(self._source, plan, on_error, shared)
 
@@ -220,8 +221,12 @@ class Consumer:
     ) -> _Options:
         """`options` of `call`, which must be `known`, with the consumer's own group unless they name one."""
         check_options(call, options, known)
-        if "group" not in options and self._info.config.priority_groups:
-            options["group"] = self._info.config.priority_groups[0]
+        groups = self._info.config.priority_groups
+        group = options.setdefault("group", groups[0] if groups else "")
+        check_text(group=group)
+        # A server refuses a wrong group, but never answers if there is none. Another client may have set it.
+        if group and not (groups or self.info().config.priority_groups):
+            raise OptionError("group", "the consumer has no groups")
         return options
 
     def _limited(self, options: PullOptions) -> PullOptions:

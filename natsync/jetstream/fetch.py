@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from time import monotonic
 
-from .._checks import check_count, check_seconds, check_text
-from ..errors import ConnectionReconnectingError, Error
+from .._checks import check_seconds
+from ..errors import ConnectionReconnectingError, Error, OptionError
 from .consume_errors import ConsumerDeletedError, NoHeartbeatError
 from .message import JetStreamMsg
 from .messages import ALARM, LOOK, Backoff, is_soon
-from .pull import Meaning, PullRequest, PullStatus
+from .pull import Meaning, PullRequest, PullStatus, check_group_options
 from .pull_inbox import PullInbox, PullSource
 
 __all__ = ["Fetch", "FetchPlan", "MessageBatch"]
@@ -45,10 +45,11 @@ class FetchPlan:
     priority: int = 0
 
     def __post_init__(self) -> None:
-        check_seconds(heartbeat=self.heartbeat or 0)
-        check_text(group=self.group)
-        check_count(priority=self.priority)
-        check_count(min_pending=self.min_pending, min_ack_pending=self.min_ack_pending)
+        check_group_options(self.group, self.min_pending, self.min_ack_pending, self.priority)
+        if self.heartbeat is not None:
+            check_seconds(heartbeat=self.heartbeat)
+            if self.heartbeat < 0:
+                raise OptionError("heartbeat", "must not be negative")
 
     def request(self, left: int, size: int, expires: float, pin_id: str) -> PullRequest:
         """Returns a request for the missing messages."""
@@ -58,7 +59,7 @@ class FetchPlan:
         return PullRequest(
             left,
             0.0 if self.no_wait else max(expires, 0.001),
-            0.0 if self.no_wait else min(max(0.0, beat), expires / 2),
+            0.0 if self.no_wait else min(beat, expires / 2),
             size,
             self.no_wait,
             self.group,

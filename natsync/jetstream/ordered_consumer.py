@@ -35,7 +35,7 @@ from .message import JetStreamMsg
 from .messages import OnError
 from .names import check_stream_name
 from .ordered import CreatedConsumer, OrderedMessages
-from .pull import PullPlan
+from .pull import PullPlan, check_limit
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -106,6 +106,7 @@ class OrderedConsumer:
         """
         check_call(on_error=on_error)
         check_options("messages", options, OrderedOptions.__optional_keys__)
+        check_limit(options)
         expires = options.get("expires", 30.0)
         check_seconds(expires=expires)
         options.setdefault("heartbeat", min(5.0, expires / 2))

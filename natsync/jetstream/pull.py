@@ -9,11 +9,12 @@ not arrived, and tells when to request more.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypedDict
 
-from .._checks import check_count, check_duration, check_seconds, check_text
+from .._checks import check_count, check_duration, check_seconds, check_text, check_unsigned
 from ..errors import Error, OptionError
 from ..message import Delivered, Msg
 from ..protocol import HMsg, ProtocolError
@@ -36,6 +37,8 @@ __all__ = [
     "PullPlan",
     "PullRequest",
     "PullStatus",
+    "check_group_options",
+    "check_limit",
     "may_be_status",
     "read_status",
 ]
@@ -208,13 +211,22 @@ class GroupOptions(TypedDict, total=False):
     """0 to 9: requests with a lower number are served first (policy `prioritized`, server 2.12)."""
 
 
+def check_group_options(group: str, min_pending: int, min_ack_pending: int, priority: int) -> None:
+    """Checks the values of `GroupOptions`."""
+    check_text(group=group)
+    check_count(priority=priority)
+    check_unsigned(min_pending=min_pending, min_ack_pending=min_ack_pending)
+    if not 0 <= priority <= 9:
+        raise OptionError("priority", "must be between 0 and 9")
+
+
 class PullOptions(GroupOptions, total=False):
     """How a reader keeps itself supplied with messages."""
 
     max_msgs: int
     """At most this many messages are requested and not yet taken (500)."""
     max_bytes: int
-    """If not 0, the limit is this many bytes instead."""
+    """If not 0, the limit is this many bytes instead; not together with `max_msgs`."""
     threshold: float
     """The next request is sent when only this fraction of the limit is left (0.5)."""
     expires: float
@@ -222,6 +234,12 @@ class PullOptions(GroupOptions, total=False):
     heartbeat: float
     """Seconds between the server's signs of life while it has no messages; unless given, half of
     `expires`, but at most 30. After two of them the reader sends a new request."""
+
+
+def check_limit(options: Mapping[str, object]) -> None:
+    """Raises OptionError if both messages and bytes are the limit."""
+    if options.get("max_bytes") and "max_msgs" in options:
+        raise OptionError("max_msgs", "is not for a reader with max_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,9 +259,8 @@ class PullPlan:
     """The most messages of a request if bytes are the limit."""
 
     def __post_init__(self) -> None:
-        check_text(group=self.group)
-        check_count(max_msgs=self.max_msgs, max_bytes=self.max_bytes, priority=self.priority)
-        check_count(min_pending=self.min_pending, min_ack_pending=self.min_ack_pending)
+        check_group_options(self.group, self.min_pending, self.min_ack_pending, self.priority)
+        check_count(max_msgs=self.max_msgs, max_bytes=self.max_bytes)
         check_duration(expires=self.expires)
         check_seconds(threshold=self.threshold, heartbeat=self.heartbeat or 0)
         if self.max_msgs < 1:
@@ -256,8 +273,6 @@ class PullPlan:
             raise OptionError("threshold", "must be at least 0 and below 1")
         if self.heartbeat is not None and not 0.1 <= self.heartbeat <= self.expires / 2:
             raise OptionError("heartbeat", "must be between 0.1 seconds and half of expires")
-        if not 0 <= self.priority <= 9:
-            raise OptionError("priority", "must be between 0 and 9")
 
     @property
     def beat(self) -> float:

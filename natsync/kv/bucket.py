@@ -117,7 +117,7 @@ class KeyValue:
         else:  # 0 stands for a key without a value
             entry = self._reader.at(key, revision) if _revision(revision) else None
         if entry is None:
-            raise KeyNotFoundError(self.bucket, key)
+            raise KeyNotFoundError(self.bucket, key, revision)
         if entry.operation is not _PUT:
             raise KeyDeletedError(self.bucket, key, entry.revision, entry.operation.value)
         return entry

@@ -77,12 +77,15 @@ class BadBucketError(KeyValueError):
 
 
 class KeyNotFoundError(KeyValueError, KeyError):
-    """The key has no value, or does not have that revision."""
+    """The key has no value, or does not have the `revision` that was asked for."""
 
     bucket: str
     key: str
+    revision: int | None = None
 
     def __str__(self) -> str:
+        if self.revision:
+            return f"key {self.key} has no revision {self.revision} in bucket {self.bucket}"
         return f"key {self.key} not found in bucket {self.bucket}"
 
 

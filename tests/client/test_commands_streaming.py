@@ -80,6 +80,7 @@ def test_what_was_printed_before_says_so(
 def test_failures_are_one_line(command: Command) -> None:
     assert "nobody listens on _STAN.discover.other" in command("pub a --cluster other", 1)
     assert "--client" in command("pub a --client a.b", 2)
+    assert "--client" in command("pub a --client ''", 2)
     assert "--client: is needed" in command("sub a --durable d", 2)
     assert "no message on empty" in command("sub empty --count 1 --timeout 0.1", 1)
     assert "--start-time: is more than 292" in command("sub a --start-time 0002-01-01", 2)

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from natsync import OptionError
 from natsync.jetstream import (
     ConsumerConfig,
     ConsumerNotFoundError,
@@ -55,3 +56,31 @@ def test_an_unknown_option_is_refused_with_the_name_of_the_call(
     with pytest.raises(TypeError, match="'group'"):
         ordered.messages(group="g")  # type: ignore[call-arg]  # on purpose
     assert stream.info().state.messages == 0
+
+
+def test_a_group_that_the_consumer_does_not_have_is_refused(
+    js: JetStream, stream_name: str
+) -> None:
+    """A server may never answer such a request."""
+    stream = js.create_stream(StreamConfig(stream_name))
+    consumer = stream.create_consumer(ConsumerConfig(durable_name="c"))
+    handler: Callable[[JetStreamMsg], None] = lambda msg: None
+    calls: list[Callable[[], object]] = [
+        partial(consumer.fetch, group="g"),
+        partial(consumer.fetch_bytes, 100, group="g"),
+        partial(consumer.fetch_no_wait, 1, group="g"),
+        partial(consumer.messages, group="g"),
+        partial(consumer.consume, handler, group="g"),
+    ]
+    for call in calls:
+        with pytest.raises(OptionError, match="group: the consumer has no groups"):
+            call()
+
+
+def test_a_reader_has_one_limit(js: JetStream, stream_name: str) -> None:
+    stream = js.create_stream(StreamConfig(stream_name))
+    consumer = stream.create_consumer(ConsumerConfig(durable_name="c", max_batch=10))
+    for messages in (consumer.messages, js.ordered_consumer(stream_name).messages):
+        with pytest.raises(OptionError, match="max_msgs: is not for a reader with max_bytes"):
+            messages(max_msgs=10, max_bytes=1000)
+        messages(max_bytes=1000).stop()

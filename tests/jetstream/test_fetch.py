@@ -234,6 +234,9 @@ def test_arguments_that_make_no_sense(js: JetStream, stream_name: str) -> None:
             call(0)
         with pytest.raises(TypeError):
             call("1")  # type: ignore[arg-type]  # what is refused
+    for wrong in ({"heartbeat": -1.0}, {"priority": 10}, {"min_pending": -1}):
+        with pytest.raises(OptionError, match=f"{[*wrong][0]}"):
+            consumer.fetch(1, **wrong)  # type: ignore[arg-type]  # ints among them
 
 
 def test_heartbeats_are_asked_for_where_it_is_worth_it() -> None:

@@ -29,6 +29,18 @@ def test_purge_by_subject_sequence_and_keep(
     assert stream.info().state.messages == 5
     assert stream.purge() == 5
     assert stream.purge(subject=f"{stream_name}.*", keep=1) == 0
+    for call in (
+        lambda subject: stream.purge(subject=subject),
+        lambda subject: stream.get_msg(1, subject=subject),
+        lambda subject: stream.get_last_msg(subject),
+        lambda subject: stream.get_msgs(subject=subject),
+        lambda subject: stream.get_last_msgs([subject]),
+        lambda subject: stream.info(subjects_filter=subject),
+    ):
+        with pytest.raises(natsync.ProtocolError, match="'a b'"):
+            call("a b")
+    with pytest.raises(natsync.ProtocolError, match="empty"):
+        stream.get_last_msg("")
     with pytest.raises(natsync.OptionError, match="excludes seq"):
         stream.purge(seq=3, keep=3)
 

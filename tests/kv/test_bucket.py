@@ -48,7 +48,7 @@ def test_values_are_put_and_got_with_their_revisions(kv: KeyValue) -> None:
     assert kv.put("empty", b"") == 3 and kv.get("empty").value == b""
     with pytest.raises(KeyNotFoundError, match="key a.c not found"):
         kv.get("a.c")
-    with pytest.raises(KeyNotFoundError):
+    with pytest.raises(KeyNotFoundError, match="key empty has no revision 1 in bucket"):
         kv.get("empty", revision=1)  # another key's
     for revision in (0, 99):
         with pytest.raises(KeyNotFoundError):

@@ -15,6 +15,7 @@ ERRORS: dict[str, Error] = {
     "bucket b exists with another configuration": kv.BucketExistsError("b"),
     "stream KV_b is not a key-value bucket: why": kv.BadBucketError("b", "why"),
     "key k not found in bucket b": kv.KeyNotFoundError("b", "k"),
+    "key k has no revision 8 in bucket b": kv.KeyNotFoundError("b", "k", 8),
     "key k not found in bucket b: DEL at revision 7": kv.KeyDeletedError("b", "k", 7, "DEL"),
     "last revision of key k in bucket b is not 3, it is 7": kv.WrongLastRevisionError(
         "b", "k", 3, 7
