@@ -112,10 +112,17 @@ class Deliveries:
             reply = f"{self._inbox}.{token}"
             is_gone = queue in self._gone
             self._gone.discard(queue)
-        if is_gone:
-            self._declare_again(queue, token)
-        request = PullRequest(wanted, _EXPIRES).encode()
-        self._client.publish(self._next_subject(queue), request, reply=reply)
+        try:
+            if is_gone:
+                self._queues.declare_again(queue)
+            request = PullRequest(wanted, _EXPIRES).encode()
+            self._client.publish(self._next_subject(queue), request, reply=reply)
+        except BaseException:
+            with self._lock:
+                self._pulls.pop(token, None)
+                if is_gone:
+                    self._gone.add(queue)
+            raise
 
     def receive(self, timeout: float) -> Delivery | None:
         """Returns the next delivery; None after `timeout` seconds, or earlier if messages may have
@@ -190,15 +197,6 @@ class Deliveries:
             pass  # without a connection, the server delivers them again anyway
         if self._thread is not None:
             self._thread.join()
-
-    def _declare_again(self, queue: str, token: str) -> None:
-        try:
-            self._queues.declare_again(queue)
-        except BaseException:
-            with self._lock:
-                self._gone.add(queue)
-                self._pulls.pop(token, None)
-            raise
 
     def _note_outage(self, outage: _Outage) -> None:
         """Records an outage or its end. A restarted server may have lost queues in memory, and

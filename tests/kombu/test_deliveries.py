@@ -74,6 +74,28 @@ def test_requests_are_sent_again_after_a_reconnect(
     deliveries.ack(delivery)
 
 
+def test_a_request_that_could_not_be_sent_is_not_waited_for(
+    queues: Queues,
+    deliveries: Deliveries,
+    js_client: natsync.Client,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queues.declare("q")
+    queues.put("q", b"x", "1")
+
+    def fail(*arguments: object, **options: object) -> None:
+        raise natsync.OutboundBufferLimitError(1, 2.0)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(js_client, "publish", fail)
+        with pytest.raises(natsync.OutboundBufferLimitError):
+            deliveries.ask("q", 1)
+    deliveries.ask("q", 1)
+    delivery = deliveries.receive(5)
+    assert delivery and delivery.msg.data == b"x"
+    deliveries.ack(delivery)
+
+
 def test_a_queue_that_was_deleted_is_made_again(
     queues: Queues, deliveries: Deliveries, js: JetStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
