@@ -17,6 +17,7 @@ from time import monotonic
 
 from .._connect import connect
 from ..client import Client
+from ..credentials import read_credentials
 from ..errors import (
     AuthorizationError,
     ConnectError,
@@ -193,7 +194,7 @@ def opened(args: argparse.Namespace, reporter: Reporter) -> Iterator[Client]:
             user=setting("user"),
             password=setting("password"),
             token=setting("token"),
-            credentials=os.path.expanduser(setting("creds")),
+            credentials=_readable(setting("creds")),
             nkey=_seed_of(setting("nkey")),
             tls=_tls(args, setting),
             http_proxy=setting("http_proxy") or None,
@@ -237,6 +238,13 @@ def _tls(args: argparse.Namespace, setting: Callable[[str], str]) -> TLS | bool:
         key_password=setting("tls_key_password") if setting("tls_cert") else "",
         handshake_first=args.tls_first,
     )
+
+
+def _readable(path: str) -> str:
+    """Returns the path of a credentials file; reads it once now, to report errors early."""
+    if path:
+        read_credentials(path := os.path.expanduser(path))
+    return path
 
 
 def _seed_of(path: str) -> str | Callable[[], str]:
