@@ -25,12 +25,16 @@ frames are then not read.
 So a whole frame in the middle of a packet is not always found if a gap follows soon. Less proof would invent
 frames: a payload may quote a message and the line after it, and a gap may hide that the text goes on.
 
+Where the bytes before a candidate are missing, they may belong to its operation: the rest of an HMSG, HPUB or
+UNSUB is a MSG, PUB or SUB. Such a line is no candidate if it fits the longer operation as well.
+
 As long as the connection is not known to carry NATS, refuted bytes are kept while there is room. They are
 searched again when the connection has proven itself elsewhere.
 """
 
 from __future__ import annotations
 
+import re
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -47,6 +51,8 @@ _HELD_BYTES = 3 << 20  # of memory: enough for a body of the default max_payload
 _HELD_AT_LEAST = 32 << 10
 _KEPT_BYTES = 32 << 10  # while it is not known whether this is NATS
 _VISITED = 1 << 14
+# The rest of an HMSG or HPUB without a reply, or of an UNSUB with a maximum, after the first letters.
+_REST = re.compile(rb"(?:MSG \S+ \S+|PUB \S+|SUB) \d+ \d+\r\n")
 
 
 class Quota:
@@ -303,6 +309,8 @@ class Resynchronizer:
                 return _State.BROKEN
             return self._open_end(run, _State.BEGUN)
         if chain.next in self._visited or data[end - 2] != 13:
+            return _State.BROKEN
+        if chain.next == chain.start == run.start and _REST.match(data, at, end):
             return _State.BROKEN
         self._visit(chain.next)
         if chain.frames and chain.next in buffer.starts:

@@ -96,6 +96,17 @@ def test_the_operation_that_a_gap_cuts_is_the_third_in_a_row() -> None:
     assert Fed()(b"rest\r\n" + PUB * 3 + b"MSG a 5", 99) is None
 
 
+def test_the_rest_of_a_longer_operation_after_a_gap_is_no_frame() -> None:
+    header = b"NATS/1.0\r\nA: b\r\n\r\n"
+    body = b"%d %d\r\n%shello\r\n" % (len(header), len(header) + 5, header)
+    server = (Context(Role.SERVER, Kind.CLIENT),)
+    message = b"MSG a 1 %s" % body
+    assert Fed()(b"H", 3, b"PUB a %s" % body + PUB * 2, PUB) == len(b"H...PUB a %s" % body)
+    assert Fed(server)(b"H", 3, message + b"PING\r\n" * 2, b"PING\r\n") == 4 + len(message)
+    assert Fed()(b"UN", 3, b"SUB 5 10\r\n" + PUB * 2, PUB) == len(b"UN...SUB 5 10\r\n")
+    assert Fed(server)(b"\r\n" + message, message) == 2
+
+
 def test_two_frames_and_a_cut_line_are_no_proof_at_the_end() -> None:
     fed = Fed()
     assert fed(b"rest\r\n" + PUB * 2 + b"PUB a 5") is None
