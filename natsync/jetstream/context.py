@@ -108,7 +108,8 @@ class JetStream:
 
         `timeout` limits the wait for each response; the last one arrives when everything is stored.
         Raises APIError if the stream exists, or if the file is damaged or truncated; in the latter
-        case servers may keep the part of the stream that they have read.
+        case servers may keep the part of the stream that they have read. Raises SnapshotError if the
+        server gives up, as where reading the next part of the file takes too long.
         """
         return Stream(self._api, restore_stream(self._api, info, file, timeout))
 

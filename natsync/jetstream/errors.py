@@ -241,7 +241,7 @@ class InvalidPubAckError(InvalidResponseError):
 
 
 class SnapshotError(JetStreamError):
-    """The server did not send the whole snapshot of `stream`; `reason` says why."""
+    """The server did not send, or take, the whole snapshot of `stream`; `reason` says why."""
 
     stream: str
     reason: str

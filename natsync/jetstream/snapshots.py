@@ -15,6 +15,7 @@ from ..errors import (
     ConnectionReconnectingError,
     Error,
     NextMsgTimeoutError,
+    NoRespondersError,
     RequestTimeoutError,
 )
 from ..subscription import Subscription
@@ -86,7 +87,10 @@ def restore_stream(api: API, info: StreamInfo, file: BinaryIO, timeout: Timeout)
         raise InvalidResponseError(api.subject(call), "no subject to send the snapshot to")
     while True:
         data = file.read(_chunk(api))
-        answer = api.core.request(target, data, timeout=api.seconds(timeout)).data
+        try:
+            answer = api.core.request(target, data, timeout=api.seconds(timeout)).data
+        except NoRespondersError as error:
+            raise SnapshotError(info.config.name, "the server gave up the restore") from error
         if answer:
             response = decode_object(answer, target)
             if "error" in response:

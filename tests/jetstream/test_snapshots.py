@@ -201,6 +201,18 @@ def test_a_restore_without_an_end(js_client: natsync.Client, js: JetStream) -> N
         other.restore_stream(info, io.BytesIO(b"x"))
 
 
+def test_a_restore_that_the_server_gives_up(js_client: natsync.Client, js: JetStream) -> None:
+    """It does so where the next part of the file takes too long, or when it stops."""
+    info = js.create_stream(StreamConfig("given_up")).cached_info
+    other = js_client.jetstream(prefix=js_client.new_inbox())
+    body = json.dumps({"deliver_subject": js_client.new_inbox()}).encode()
+    js_client.subscribe(
+        f"{other.api.prefix}.STREAM.RESTORE.given_up", handler=lambda msg: msg.respond(body)
+    )
+    with pytest.raises(SnapshotError, match="given_up failed: the server gave up the restore"):
+        other.restore_stream(info, io.BytesIO(b"x"))
+
+
 def test_a_name_is_no_file(js: JetStream, stream_name: str) -> None:
     stream = js.create_stream(StreamConfig(stream_name))
     with pytest.raises(TypeError, match="file must be an open binary file, not str"):
