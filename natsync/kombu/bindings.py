@@ -18,20 +18,24 @@ from ..jetstream import JetStream
 from ..kv import Entry, KeyValue, KeyValueConfig, Operation, Watcher
 from .naming import Names, encode
 
-__all__ = ["Binding", "Bindings"]
+__all__ = ["KINDS", "Binding", "Bindings"]
 
 _log = logging.getLogger("natsync.kombu")
+
+KINDS = frozenset({"direct", "topic", "fanout"})  # the types of exchanges
 
 _LONGEST = 1.0  # the most seconds that `refresh` waits for changes in the bucket
 _KEPT = 3600.0  # seconds that the bucket keeps the marker of a removed binding
 
 
 class Binding(NamedTuple):
-    """A row of an exchange's table, as in kombu: `pattern` is the regular expression of a topic."""
+    """A row of an exchange's table, as in kombu: `pattern` is the regular expression of a topic;
+    and the type of the exchange, for processes that have not declared it (empty: unknown)."""
 
     routing_key: str
     pattern: str | None
     queue: str
+    kind: str = ""
 
 
 class Bindings:
@@ -136,10 +140,11 @@ class Bindings:
 def _read(entry: Entry) -> Binding | None:
     """Returns the binding in an entry. Logs an entry that is none: every process would fail on it."""
     try:
-        routing_key, pattern, queue = json.loads(entry.value)
+        routing_key, pattern, queue, *more = json.loads(entry.value)
+        (kind,) = more or [""]  # earlier states of natsync wrote none
         texts = (routing_key, queue) if pattern is None else (routing_key, queue, pattern)
-        if all(isinstance(text, str) for text in texts):
-            return Binding(routing_key, pattern, queue)
+        if all(isinstance(text, str) for text in texts) and kind in {*KINDS, ""}:
+            return Binding(routing_key, pattern, queue, kind)
     except (ValueError, TypeError, RecursionError):
         pass
     _log.error("the entry %r of bucket %s is no binding of kombu", entry.key, entry.bucket)

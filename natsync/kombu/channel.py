@@ -135,15 +135,23 @@ class Channel(virtual.Channel):
 
     # Virtual channels keep these tables in process memory; this one shares them with all processes.
 
-    def get_table(self, exchange: str) -> list[Binding]:
+    def get_table(self, exchange: str) -> list[tuple[str, str | None, str]]:
         """Returns the bindings of `exchange` from all processes."""
-        return self.connection.bindings.of(exchange)
+        return [binding[:3] for binding in self.connection.bindings.of(exchange)]
+
+    def typeof(self, exchange: str, default: str = "direct") -> virtual.exchange.ExchangeType:
+        """Returns the type of an exchange: as this channel's connection has declared it, else as
+        the connections have that bound queues to it."""
+        if exchange not in self.state.exchanges:
+            kinds = (binding.kind for binding in self.connection.bindings.of(exchange))
+            default = next(filter(None, kinds), default)
+        kind: virtual.exchange.ExchangeType = super().typeof(exchange, default)
+        return kind
 
     def _lookup(self, exchange: str, routing_key: str, default: str | None = None) -> Iterable[str]:
-        bindings = self.connection.bindings
         kind = self.typeof(exchange)
-        if exchange and not kind.lookup(bindings.of(exchange), exchange, routing_key, None):
-            bindings.refresh()  # another process may have just bound a queue
+        if exchange and not kind.lookup(self.get_table(exchange), exchange, routing_key, None):
+            self.connection.bindings.refresh()  # another process may have just bound a queue
         found: Iterable[str] = super()._lookup(exchange, routing_key, default)
         return found
 
@@ -157,8 +165,9 @@ class Channel(virtual.Channel):
     ) -> None:
         """Binds a queue, even if it was bound before and another process has deleted it since."""
         exchange = exchange or "amq.direct"
-        meta = self.typeof(exchange).prepare_bind(queue, exchange, routing_key, arguments)
-        self.connection.bindings.add(exchange, Binding(*meta))
+        kind = self.typeof(exchange)
+        key, pattern, _ = kind.prepare_bind(queue, exchange, routing_key, arguments)
+        self.connection.bindings.add(exchange, Binding(key, pattern, queue, str(kind.type)))
 
     def exchange_delete(self, exchange: str, if_unused: bool = False, nowait: bool = False) -> None:
         """Deletes the bindings of an exchange, but no queue; with `if_unused`, only if it has no

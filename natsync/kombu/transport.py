@@ -24,7 +24,7 @@ from ..errors import (
 )
 from ..jetstream import JetStreamError, JetStreamUnavailableError
 from ..tls import TLS
-from .bindings import Bindings
+from .bindings import KINDS, Bindings
 from .channel import Channel
 from .deliveries import Deliveries
 from .naming import CONSUMER, Names
@@ -73,9 +73,7 @@ class Transport(virtual.Transport):
         *virtual.Transport.channel_errors,
         JetStreamError,
     )
-    implements = virtual.Transport.implements.extend(
-        exchange_type=frozenset(["direct", "topic", "fanout"])
-    )
+    implements = virtual.Transport.implements.extend(exchange_type=KINDS)
     client: Connection
     nats: Client
     queues: Queues

@@ -11,7 +11,7 @@ from natsync.kombu.naming import Names
 pytestmark = pytest.mark.server
 
 RED = Binding("red", None, "paint")
-ANY = Binding("#", "^.*?$", "logs")
+ANY = Binding("#", "^.*?$", "logs", "topic")
 
 
 @pytest.fixture
@@ -55,11 +55,14 @@ def test_entries_that_are_no_bindings_are_left_out(
     """Otherwise no process could begin."""
     one, other = Bindings(js, names, 1), Bindings(js, names, 1)
     one.add("x", RED)
-    for number, entry in enumerate((b"", b"no JSON", b"5", b'["red"]', b'["red", null, 5]')):
+    odd = b'["red", null, 5]', b'["red", null, "paint", "headers"]'
+    for number, entry in enumerate((b"", b"no JSON", b"5", b'["red"]', *odd)):
         js.publish(f"$KV.{names.bucket}.x.bad.{number}", entry)
     one.add("x", ANY)
+    js.publish(f"$KV.{names.bucket}.y.old", b'["red", null, "paint"]')  # without a type
     assert sorted(other.of("x")) == sorted([RED, ANY])
-    assert "x.bad.0" in caplog.text and "x.bad.4" in caplog.text
+    assert other.of("y") == [RED]
+    assert "x.bad.0" in caplog.text and "x.bad.5" in caplog.text
     other.remove_queue("paint")
     assert other.of("x") == [ANY]
     one.close()

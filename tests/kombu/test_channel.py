@@ -73,6 +73,20 @@ def test_messages_of_all_exchanges_arrive(broker: Connect) -> None:
     assert worker.take(1, timeout=1.0) == []
 
 
+def test_a_process_that_declares_nothing_reaches_all_exchanges(broker: Connect) -> None:
+    """Celery declares nothing before it sends a task to a `Broadcast`."""
+    topic, fanout = Exchange("topic", "topic"), Exchange("fanout", "fanout")
+    early, late = broker().Producer(), broker().Producer()
+    early.publish("lost", exchange="fanout", routing_key="")  # nobody has bound a queue yet
+    queues = [Queue("eu", topic, routing_key="orders.#"), Queue("one", fanout, routing_key="any")]
+    worker = Worker(broker(), *queues)
+    for producer in (early, late):
+        producer.publish("topic", exchange="topic", routing_key="orders.new")
+        producer.publish("fanout", exchange="fanout", routing_key="")
+    assert sorted(map(str, worker.take(4))) == ["fanout", "fanout", "topic", "topic"]
+    assert worker.take(1, timeout=1.0) == []
+
+
 def test_content_survives(broker: Connect) -> None:
     worker = Worker(broker(), Queue("q"))
     producer = worker.connection.Producer()
@@ -242,7 +256,7 @@ def test_a_queue_that_another_process_deleted_is_bound_again(broker: Connect) ->
     Queue("q", fanout)(mine).declare()
     theirs.queue_delete("q")
     Queue("q", fanout)(mine).declare()
-    assert [binding.queue for binding in mine.get_table("all")] == ["q"]
+    assert [queue for _, _, queue in mine.get_table("all")] == ["q"]
 
 
 def test_an_exchange_is_deleted_and_its_queues_are_not(broker: Connect) -> None:
