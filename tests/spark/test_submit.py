@@ -15,7 +15,7 @@ from dissect.nats.spark.submit import session
 from tests.spark.launch.test_java import fake
 from tests.support.paths import CAPTURES, ROOT
 from tests.support.requirements import missing
-from tests.support.spark import lack
+from tests.support.spark import JAVA, lack
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,7 +90,8 @@ def test_with_an_old_java(tmp_path: Path) -> None:
 def test_what_java_says(args: list[str], expected: str, tmp_path: Path) -> None:
     if lacking := lack():
         missing(*lacking)
-    line = refused(tmp_path, *args).replace("org.apache.spark.SparkException: ", "")
+    quick = f"spark.driver.extraJavaOptions={' '.join(JAVA)}"
+    line = refused(tmp_path, "--conf", quick, *args).replace("org.apache.spark.SparkException: ", "")
     assert line == expected
     assert list(tmp_path.iterdir()) == []
 
