@@ -193,10 +193,21 @@ def test_a_condition_is_not_empty() -> None:
     assert done.exit_code == 2 and done.stderr.endswith("an empty text is not a condition\n")
 
 
-@pytest.mark.parametrize("command", ["frames", "info", "slice", "top", "report"])
-def test_from_is_before_until(command: str, tmp_path: Path) -> None:
-    out = ("-o", str(tmp_path / "out")) if command in ("slice", "report") else ()
-    done = run(command, "--from", "5", "--until", "2", CORE, *out)
+@pytest.mark.parametrize(
+    "command, out",
+    [
+        ("frames", None),
+        ("info", None),
+        ("top", None),
+        ("audit", None),
+        ("slice", "-o"),
+        ("report", "-o"),
+        ("spark", "--out"),
+    ],
+)
+def test_from_is_before_until(command: str, out: str | None, tmp_path: Path) -> None:
+    outputs = (out, str(tmp_path / "out")) if out else ()
+    done = run(command, "--from", "5", "--until", "2", CORE, *outputs)
     assert done.exit_code == 2
     assert done.stderr == "nats-dissect: --from is not before --until: no packet can match\n"
 

@@ -107,6 +107,12 @@ def test_a_summary_of_shares() -> None:
     assert printed[2] == "flows were divided among 2 tasks, each of which read all packets"
 
 
+def test_files_that_are_not_captures_are_counted() -> None:
+    for others, expected in ((["a"], "1 other file is not"), (["a", "b"], "2 other files are not")):
+        *_, counted, _ = lines(Summary(files=1, passed_over=others), "tables")
+        assert counted.startswith(f"{expected} ")
+
+
 def test_a_summary_for_people() -> None:
     summary = Summary(
         files=2,

@@ -74,6 +74,13 @@ class CommandOptions:
     max_expanded: int | None = None
     key_logs: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Raises Fault if no packet can be in the range of time."""
+        try:
+            check_bounds(self.from_time, self.until_time)
+        except ValueError:
+            raise Fault("--from is not before --until: no packet can match") from None
+
     @property
     def live(self) -> bool:
         """Whether packets may still be arriving."""
@@ -143,9 +150,4 @@ class CommandOptions:
 
 def command_options(values: dict[str, object]) -> CommandOptions:
     """The command line, parsed by click, as one value. Raises Fault."""
-    options = CommandOptions(**values)  # type: ignore[arg-type]  # the options above declare the same types
-    try:
-        check_bounds(options.from_time, options.until_time)
-    except ValueError:
-        raise Fault("--from is not before --until: no packet can match") from None
-    return options
+    return CommandOptions(**values)  # type: ignore[arg-type]  # the options above declare the same types

@@ -67,6 +67,9 @@ def lines(summary: Summary, out: str) -> Iterator[str]:
         f"read {read} of {count_text(summary.files, 'file')} in {count_text(summary.chunks, 'chunk')};"
         f" starts guessed wrong: {summary.wrong_starts}"
     )
+    if others := len(summary.passed_over):
+        verb = "is not a capture" if others == 1 else "are not captures"
+        yield f"{count_text(others, 'other file')} {verb}"
     if summary.shares:
         tasks = count_text(summary.shares, "task")
         yield f"flows were divided among {tasks}, each of which read all packets"
