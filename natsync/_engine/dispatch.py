@@ -7,11 +7,11 @@ is the last.
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from queue import SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -244,7 +244,7 @@ class _Serial:
         self._name = name
         self._start = start
         self._lock = lock
-        self._calls: SimpleQueue[Callback | None] | None = None
+        self._calls: queue.SimpleQueue[Callback | None] | None = None
         self._keeps = keeps
         self._kept: deque[Callback] = deque()
         self._ended = False
@@ -257,7 +257,7 @@ class _Serial:
                 return False
             calls, first = self._calls, False
             if calls is None:
-                calls = SimpleQueue()
+                calls = queue.SimpleQueue()  # gevent may have replaced it since the import
                 # Read only now: a signal handler may have interrupted this and posted a call itself.
                 first = self._calls is None
                 self._calls = calls = self._calls or calls
