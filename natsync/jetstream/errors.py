@@ -76,7 +76,8 @@ class JetStreamNotEnabledError(APIError):
 
 
 class JetStreamUnavailableError(APIError):
-    """JetStream has no leader at the moment, or cannot answer now: try again."""
+    """JetStream has no leader at the moment, all servers with a copy are stopped, or it cannot
+    answer now: try again."""
 
 
 class InsufficientResourcesError(APIError):
@@ -278,7 +279,7 @@ _SHOWN = 64
 
 _KINDS: dict[type[APIError], tuple[int, ...]] = {
     JetStreamNotEnabledError: (10039, 10076),
-    JetStreamUnavailableError: (10008, 10007, 10009, 10163),
+    JetStreamUnavailableError: (10008, 10007, 10009, 10118, 10119, 10163),
     InsufficientResourcesError: (10002, 10023, 10028, 10047),
     TooManyRequestsError: (10167,),
     RequiredAPILevelError: (10185,),

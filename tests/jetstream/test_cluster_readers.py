@@ -16,6 +16,7 @@ from natsync.jetstream import (
     ConsumingError,
     JetStream,
     JetStreamError,
+    JetStreamUnavailableError,
     StreamConfig,
 )
 
@@ -116,6 +117,27 @@ def test_every_message_reaches_its_readers(servers: list[NatsServer], js: JetStr
         assert read.wait(stored)[:stored] == list(range(stored))
     kinds = {type(error).__name__ for error in errors.all}
     assert all(isinstance(error, (ConsumingError, natsync.Error)) for error in errors.all), kinds
+
+
+def test_a_reader_of_the_only_copy_outlives_a_restart_of_its_server(
+    servers: list[NatsServer], js: JetStream
+) -> None:
+    """The others know of a server that has stopped in order: they answer that the stream is offline."""
+    until(lambda: js.create_stream(StreamConfig("S", subjects=["s.>"])))
+    (only,) = (server for server in servers if server.name == leader(js))
+    urls = [server.url for server in servers if server is not only]
+    errors, read = Errors(), Gathered(lambda msg: None)
+    with natsync.connect(urls, discover=False) as nc:
+        js = nc.jetstream(timeout=5.0)
+        with js.ordered_consumer("S").consume(read, expires=2.0, on_error=errors):
+            for number in range(20):
+                if number == 10:
+                    assert read.wait(10) == list(range(10))
+                    only.terminate()
+                    errors.wait_for(JetStreamUnavailableError)
+                    only.start()
+                until(lambda: js.publish("s.a", b"%d" % number, msg_id=str(number)))
+            assert read.wait(20) == list(range(20))
 
 
 def test_a_consumer_with_one_copy_on_a_server_that_is_gone(
