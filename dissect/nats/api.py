@@ -195,8 +195,8 @@ def table(
     return rows_of(TABLES[name].row)(paths, options, report, live)
 
 
-def _check_table(name: str) -> None:
-    if name not in TABLES:
+def _check_table(name: object) -> None:
+    if not isinstance(name, str) or name not in TABLES:
         raise ValueError(f"{name!r} is not a table; tables are {', '.join(TABLES)}")
 
 

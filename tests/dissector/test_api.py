@@ -71,6 +71,8 @@ def test_one_table_may_be_a_text_and_an_unknown_one_names_those_that_there_are()
             ValueError, match="^'messages' is not a table; tables are frames, sessions, "
         ):
             records(CORE, wrong)
+    with pytest.raises(ValueError, match=r"^\['sessions'\] is not a table; tables are frames, "):
+        table(CORE, ["sessions"])  # type: ignore[arg-type]  # a wrong call
 
 
 def test_rows_as_an_arrow_table() -> None:

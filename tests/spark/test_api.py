@@ -304,11 +304,15 @@ def test_paths_may_be_of_any_type_that_other_tables_take(spark: SparkSession) ->
         nats_spark.plan(spark, 3)  # type: ignore[arg-type]  # a wrong call
     with pytest.raises(ValueError, match="^no capture is named$"):
         nats_spark.plan(spark, [])
+    with pytest.raises(CaptureError, match="^'': no such file$"):
+        nats_spark.read(spark, "")
 
 
 def test_wrong_options_are_named(spark: SparkSession) -> None:
     with pytest.raises(DissectError, match="there is no table 'frame'"):
         read(spark, SAMPLE, "frame")
+    with pytest.raises(DissectError, match=r"there is no table \['frames'\]"):
+        read(spark, SAMPLE, ["frames"])  # type: ignore[arg-type]  # a wrong call
     with pytest.raises(DissectError, match="read has no option 'sort'"):
         read(spark, SAMPLE, sort="ts_ns")
 

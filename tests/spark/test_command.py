@@ -102,6 +102,19 @@ def test_what_needs_no_spark_is_reported_before_it_starts(
         assert done.stderr.startswith(f"nats-dissect: {expected}")
 
 
+def test_an_empty_text_is_no_file_and_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for capture, out, expected in (
+        ("", "new", "'': no such file"),
+        (CORE, "", "'' is not a folder; name a new folder with --out"),
+    ):
+        done = run(capture, "--out", out)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert done.stderr == f"nats-dissect: {expected}\n"
+
+
 def test_a_summary_of_shares() -> None:
     printed = list(lines(Summary(files=1, chunks=6, shares=2), "tables"))
     assert printed[2] == "flows were divided among 2 tasks, each of which read all packets"

@@ -48,9 +48,9 @@ def audit(
     with a placeholder that has no value does not run. One path, or one value, needs no list. The captures
     are read completely, and `report` is updated meanwhile, before the first finding is returned.
 
-    Raises RuleError for an invalid rule, MissingLibrary without the extra `audit`, TypeError for `paths` that
-    are not paths, and ValueError if there are none; and when the first finding is asked for, CaptureError for
-    an input that is not a capture.
+    Raises RuleError for an invalid rule, MissingLibrary without the extra `audit`, TypeError for arguments of
+    a wrong type, and ValueError if there are no `paths`, or if no rule has the placeholder of a variable; and
+    when the first finding is asked for, CaptureError for an input that is not a capture.
     """
     from .libraries import check_libraries
 

@@ -20,7 +20,7 @@ from .engines.duckdb import over_records
 from .findings.finding import Finding
 from .findings.store import store
 from .loading import loaded_records
-from .run import queries_of, run, tables_of
+from .run import check_variables, queries_of, run, tables_of
 from .sigma.rule_files import load_rules
 from .sql.dialect import Dialect
 from .sql.query import Query
@@ -37,14 +37,33 @@ def audit(
     names = capture_names(paths)
     options = Options() if options is None else options
     check_options(options)
-    if isinstance(rules, (str, bytes, os.PathLike)):
-        rules = [rules]
-    variables = {
-        name: [values] if isinstance(values, str) else values for name, values in variables.items()
-    }
-    known = load_rules([os.fsdecode(path) for path in rules])
-    queries = queries_of(known, Dialect.DUCKDB, variables)
+    known = load_rules(_rule_paths(rules))
+    values = _values(variables)
+    queries = queries_of(known, Dialect.DUCKDB, values)
+    check_variables(known, values)
     return _findings(queries, names, options, CaptureReport() if report is None else report)
+
+
+def _rule_paths(rules: object) -> list[str]:
+    """The folders and files of rules. Raises TypeError if these are no paths."""
+    paths = [rules] if isinstance(rules, (str, bytes, os.PathLike)) else rules
+    if not isinstance(paths, Collection):
+        raise TypeError(f"rules must be paths of rules, not {rules!r}")
+    return [os.fsdecode(path) for path in paths]
+
+
+def _values(variables: object) -> dict[str, list[str]]:
+    """The values of placeholders as lists. Raises TypeError for other types."""
+    if not isinstance(variables, Mapping):
+        raise TypeError(f"variables must be a dict of values, not {variables!r}")
+    found = {}
+    for name, values in variables.items():
+        texts = [values] if isinstance(values, str) else values
+        is_list = isinstance(texts, Collection) and not isinstance(texts, bytes)
+        if not is_list or not all(isinstance(text, str) for text in texts):
+            raise TypeError(f"the values of variable {name!r} must be texts, not {values!r}")
+        found[name] = list(texts)
+    return found
 
 
 def _findings(

@@ -30,7 +30,7 @@ from .findings.suppressions import Suppressions, load_suppressions, names_of
 from .loading import loaded_records
 from .output.formats import OUTPUTS, column_names
 from .output.report import Report
-from .run import Engine, Outcome, queries_of, run, tables_of
+from .run import Engine, Outcome, check_variables, queries_of, run, tables_of
 from .sigma.levels import Level
 from .sigma.rule_files import load_rules
 from .sigma.rules import Correlation, Detection
@@ -64,7 +64,10 @@ def audit(options: AuditOptions) -> None:
         known = _suppressions(options, rules)
         dialect = Dialect.SPARK if options.master else Dialect.DUCKDB
         queries = queries_of(rules, dialect, options.variables)
-        _check_variables(rules, options.variables)
+        try:
+            check_variables(rules, options.variables)
+        except ValueError as error:
+            raise Fault(f"--var: {error}") from None
         with _engine(options, reading, queries) as engine, store() as kept:
             if options.tables and not engine.tables:
                 raise Fault(
@@ -116,21 +119,6 @@ def _suppressions(
         return Suppressions([], today)
     names = names_of([(rule.name, rule.id) for rule in rules.values()])
     return load_suppressions(options.suppress, names, today)
-
-
-def _check_variables(
-    rules: Mapping[str, Detection | Correlation], variables: Collection[str]
-) -> None:
-    """Refuses a variable that no rule uses, such as a misspelt one."""
-    if not variables:
-        return  # compiling all rules once more takes a tenth of a second
-    known = {name for query in queries_of(rules, Dialect.DUCKDB) for name in query.unset}
-    for name in variables:
-        if name not in known:
-            raise Fault(
-                f"--var: no rule has the placeholder %{name}%; rules have"
-                f" {', '.join(f'%{each}%' for each in sorted(known)) or 'none'}"
-            )
 
 
 def _layout(options: AuditOptions) -> Layout:

@@ -286,8 +286,8 @@ def one_line_errors() -> Iterator[None]:
         raise fault_of(error) from error
 
 
-def _check_table(name: str) -> None:
-    if name not in TABLES:
+def _check_table(name: object) -> None:
+    if not isinstance(name, str) or name not in TABLES:
         raise SparkError(f"there is no table {name!r}", f"there are {', '.join(TABLES)}")
 
 

@@ -46,7 +46,9 @@ class Folder:
         self._fs, self._root = _filesystem(out)
 
     def check(self) -> None:
-        """Raises SparkError if the folder has files that no job has written."""
+        """Raises SparkError if the folder has files that no job has written, or no name."""
+        if not self.out:
+            raise SparkError("'' is not a folder", "name a new folder with --out")
         pa_fs = import_module("pyarrow.fs")
         try:
             info = self._fs.get_file_info(self._root)

@@ -56,3 +56,21 @@ def test_wrong_paths_and_options_are_refused_at_once() -> None:
         audit([])
     with pytest.raises(TypeError, match="^options must be Options, not dict$"):
         audit(CAPTURE, options={})  # type: ignore[arg-type]  # a wrong call
+    for rules in (None, 5):
+        with pytest.raises(TypeError, match=f"^rules must be paths of rules, not {rules}$"):
+            audit(CAPTURE, rules)  # type: ignore[arg-type]  # a wrong call
+
+
+def test_wrong_variables_are_refused_at_once() -> None:
+    for wrong in (None, [("known_clusters", "east")]):
+        with pytest.raises(TypeError, match="^variables must be a dict of values, not "):
+            audit(CAPTURE, variables=wrong)  # type: ignore[arg-type]  # a wrong call
+    for values in (5, [5], b"east"):
+        with pytest.raises(
+            TypeError, match="^the values of variable 'known_clusters' must be texts, not "
+        ):
+            audit(CAPTURE, variables={"known_clusters": values})  # type: ignore[dict-item]  # too
+    with pytest.raises(
+        ValueError, match="^no rule has the placeholder %cluster%; rules have %known_clusters%$"
+    ):
+        audit(CAPTURE, variables={"cluster": ["east"]})

@@ -45,6 +45,7 @@ def test_paths_are_as_workers_need_them(tmp_path: Path, monkeypatch: pytest.Monk
     assert absolute("a/*.pcap") == f"{tmp_path}/a/*.pcap"
     assert [absolute(path) for path in ("/a", "s3a://b/c", "-")] == ["/a", "s3a://b/c", "-"]
     assert absolute("file:///a b") == "/a b"
+    assert absolute("") == ""  # which names nothing, and not the working directory
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,11 @@ def test_states_of_other_options(inbox: Inbox) -> None:
 
 @pytest.mark.parametrize(
     "options, expected",
-    [({}, "a stream needs a folder"), ({"table": "flows"}, "a stream has no table flows")],
+    [
+        ({}, "a stream needs a folder"),
+        ({"state": ""}, "a stream needs a folder"),
+        ({"table": "flows"}, "a stream has no table flows"),
+    ],
 )
 def test_what_a_stream_needs(options: dict[str, str], expected: str) -> None:
     with pytest.raises(SparkError, match=expected):

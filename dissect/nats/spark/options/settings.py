@@ -74,10 +74,11 @@ def _paths(settings: Mapping[str, str]) -> tuple[str, ...]:
 
 def absolute(path: str) -> str:
     """A path for workers, which have other working directories: absolute, unless it is a URI or standard
-    input. Spark's URI for a local file, `file:///x`, becomes a path."""
+    input. Spark's URI for a local file, `file:///x`, becomes a path. An empty text stays empty: it does not
+    name the working directory."""
     if path.startswith("file:///"):
         return path.removeprefix("file://")
-    return path if is_uri(path) or path == STDIN else os.path.abspath(path)
+    return path if not path or is_uri(path) or path == STDIN else os.path.abspath(path)
 
 
 def _columns(table: str, value: str) -> tuple[str, ...]:

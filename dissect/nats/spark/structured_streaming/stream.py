@@ -61,7 +61,7 @@ class FolderReader(DataSourceStreamReader):
     def __init__(self, wanted: Settings, columns: Sequence[str]) -> None:
         if wanted.table != _TABLE:
             raise SparkError(f"a stream has no table {wanted.table}", f"it has {_TABLE} only")
-        if wanted.state is None:
+        if not wanted.state:
             raise SparkError(
                 "a stream needs a folder for what is open between batches",
                 'name a new one beside the checkpoint: .option("state", FOLDER)',
