@@ -61,6 +61,7 @@ def test_paths_are_as_workers_need_them(tmp_path: Path, monkeypatch: pytest.Monk
             {"path": "a", "columns": "op,x"},
             "option columns: there is no 'x'; there are session, num",
         ),
+        ({"path": "a", "columns": "op, op"}, "option columns: column op is named twice"),
         ({"path": "a", "payload": "all"}, "option payload: there is no 'all'; there are none, sha"),
         ({"path": "a", "redact": "maybe"}, "option redact: there is no 'maybe'; there are true, f"),
         ({"path": "a", "port": "0=client"}, "option port: '0' is not a number from 1 to 65535"),

@@ -83,7 +83,11 @@ def absolute(path: str) -> str:
 
 def _columns(table: str, value: str) -> tuple[str, ...]:
     known = {column.name: column.name for column in TABLES[table].columns}
-    return tuple(_one_of("columns", name.strip(), known) for name in value.split(","))
+    names = [_one_of("columns", name.strip(), known) for name in value.split(",")]
+    for name in names:
+        if names.count(name) > 1:
+            raise SparkError(f"option columns: column {name} is named twice")
+    return tuple(names)
 
 
 def _hints(value: str) -> dict[int, Kind]:
