@@ -100,9 +100,14 @@ def _is_absent(value: object) -> bool:
 
 
 def _value(type_: Type, value: object) -> object:
-    """A value as a record has it. Arrow returns maps as pairs; pandas makes integers beside gaps floats."""
-    if type_ in (Type.COUNTS, Type.HEADERS):
+    """A value as a record has it. Arrow returns maps as pairs; pandas has arrays, which are neither true nor
+    false, in place of lists, and makes integers beside gaps floats."""
+    if type_ is Type.COUNTS:
         return dict(value)  # type: ignore[call-overload]  # a mapping, or pairs
+    if type_ is Type.HEADERS:
+        return {name: list(texts) for name, texts in dict(value).items()}  # type: ignore[call-overload]
+    if type_ is Type.TEXTS:
+        return list(value)  # type: ignore[call-overload]  # a list, or an array
     if type_ is Type.INTEGER:
         return int(value)  # type: ignore[call-overload]  # a number
     return value

@@ -11,7 +11,13 @@ import pytest
 
 from dissect.nats.output.arrow.records import batch
 from dissect.nats.report.aggregates.aggregate import TABLES
-from dissect.nats.report.parquet_rows import TablesError, records_of, rows_in, tables_in
+from dissect.nats.report.parquet_rows import (
+    TablesError,
+    records_from,
+    records_of,
+    rows_in,
+    tables_in,
+)
 from dissect.nats.schema.records import Record
 from dissect.nats.tables import TABLE_OF
 
@@ -39,6 +45,14 @@ def test_rows_of_every_table_come_back(tmp_path: Path) -> None:
     for table, path in places.items():
         expected = [row for row in every if TABLE_OF[type(row)].name == table]
         assert list(rows_in(table, path)) == expected != []
+
+
+@pytest.mark.parametrize("table", ["sessions", "frames"])
+def test_rows_come_back_from_pandas(table: str) -> None:
+    """In which lists are arrays: several errors of a session, values of a header."""
+    found = rows([CAPTURES / "core-2.15.1.pcap", CAPTURES / "auth-2.15.1.pcap"], [table])
+    frame = pa.Table.from_batches([batch(table, found)]).to_pandas()
+    assert list(records_from(table, frame.to_dict("records"))) == found
 
 
 def test_missing_columns_are_absent() -> None:
