@@ -119,7 +119,7 @@ class JetStream:
         self.streams: Keyed[Name, Stream] = Keyed(Stream, others, NAMED)
         self.consumers: Keyed[Name, Consumer] = Keyed(Consumer, others, NAMED)
         self.lag: TimeBins[Name] = TimeBins(max)
-        self._drawn: dict[Name, None] = {}
+        self._known: set[Name] = set()
         self.acks: TimeBins[int] = TimeBins()
         self.ack_latency = Histogram()
         self.publish_latency = Histogram()
@@ -149,7 +149,7 @@ class JetStream:
         """Adds the contents of another part."""
         self.streams.merge(other.streams)
         self.consumers.merge(other.consumers)
-        self.lag.merge(other.lag)
+        self.lag.merge(other.lag.renamed(self._known_name))
         self.acks.merge(other.acks)
         self.ack_latency.merge(other.ack_latency)
         self.publish_latency.merge(other.publish_latency)
@@ -159,6 +159,18 @@ class JetStream:
             (self.errors, other.errors),
         ):
             mine.update(theirs)
+
+    @property
+    def drawn_lag(self) -> TimeBins[Name]:
+        """The lag of the consumers for which the most messages waited, and of the others together. The choice
+        does not depend on the order of the rows, or on the parts that were merged."""
+        most: Counter[Name] = Counter()
+        for _, numbers in self.lag.bins:
+            for name, number in numbers.items():
+                if name != OTHERS:
+                    most[name] = max(most[name], number)
+        drawn = set(sorted(most, key=lambda name: (-most[name], name))[:DRAWN])
+        return self.lag.renamed(lambda name: name if name in drawn else OTHERS)
 
     @property
     def is_empty(self) -> bool:
@@ -171,11 +183,16 @@ class JetStream:
             number = f" ({row.err_code})" if row.err_code else ""
             _count(self.errors, f"{call}: {row.code} {row.error or ''}{number}")
 
+    def _known_name(self, name: Name) -> Name:
+        """The name of a consumer, or that of the others if there are too many."""
+        if len(self._known) < NAMED:
+            self._known.add(name)
+        return name if name in self._known else OTHERS
+
     def _add_delivery(self, row: DeliveryRecord) -> None:
         name = _name(row, row.consumer)
         if row.pending is not None:
-            self._drawn.setdefault(name if len(self._drawn) < DRAWN else OTHERS)
-            self.lag.add(row.ts_ns, name if name in self._drawn else OTHERS, row.pending)
+            self.lag.add(row.ts_ns, self._known_name(name), row.pending)
         if row.ack_latency_ns is not None:
             self.ack_latency.add(row.ack_latency_ns)
             self.acks.add(row.ts_ns, bucket(row.ack_latency_ns))

@@ -56,6 +56,15 @@ class TimeBins(Generic[Key]):
             for key, number in numbers.items():
                 self.add(place * other.width_ns, key, number)
 
+    def renamed(self, name: Callable[[Key], Key]) -> TimeBins[Key]:
+        """The same numbers under other keys; those that get the same key are combined."""
+        made: TimeBins[Key] = TimeBins(self._combine)
+        made.width_ns = self.width_ns
+        for start_ns, numbers in self.bins:
+            for key, number in numbers.items():
+                made.add(start_ns, name(key), number)
+        return made
+
     @property
     def bins(self) -> list[tuple[int, dict[Key, int]]]:
         """The bins that are not empty, in order: the time at which each begins, and its numbers."""

@@ -216,9 +216,10 @@ def talkers(found: Connections) -> Figure:
 def lag(found: JetStream) -> Figure:
     """The number of messages that wait for each consumer over time: the maximum of each bin."""
     data = []
-    for name in found.lag.keys:
-        starts, numbers = found.lag.series(name)
-        at = moments(start + found.lag.width_ns // 2 for start in starts)
+    drawn = found.drawn_lag
+    for name in drawn.keys:
+        starts, numbers = drawn.series(name)
+        at = moments(start + drawn.width_ns // 2 for start in starts)
         label = "/".join(filter(None, name))
         trace = plotly().Scatter(x=at, y=numbers, name=text(label), mode="lines+markers")
         data.append(trace)

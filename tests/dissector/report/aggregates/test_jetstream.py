@@ -10,7 +10,7 @@ from dissect.nats.application.jetstream.deliveries import DeliveryRecord
 from dissect.nats.application.jetstream.publishes import PublishRecord
 from dissect.nats.application.jetstream.pulls import PullRecord
 from dissect.nats.application.jetstream.streams import StreamRecord
-from dissect.nats.report.aggregates.jetstream import JetStream
+from dissect.nats.report.aggregates.jetstream import DRAWN, OTHERS, JetStream
 from dissect.nats.schema.records import Record
 
 from tests.dissector.samples.rows import rows
@@ -60,6 +60,38 @@ def test_what_waits_over_time() -> None:
             most[row.consumer] = max(most[row.consumer], row.pending or 0)
     drawn = {name[3]: max(found.lag.series(name)[1]) for name in found.lag.keys}
     assert drawn == dict(most)
+
+
+def test_the_consumers_that_are_drawn_do_not_depend_on_order_or_parts() -> None:
+    deliveries = [
+        DeliveryRecord(
+            session="s",
+            number=number,
+            ts_ns=number * 10**9,
+            kind="client",
+            stream="S",
+            consumer=f"c{number % (DRAWN + 4)}",
+            stream_seq=1,
+            consumer_seq=1,
+            delivered_count=1,
+            pending=number % (DRAWN + 4),
+            stored_ns=0,
+        )
+        for number in range(100)
+    ]
+    whole, backwards, merged, *parts = (JetStream() for _ in range(6))
+    for row in deliveries:
+        whole.add(row)
+        parts[row.number % 3].add(row)
+    for row in reversed(deliveries):
+        backwards.add(row)
+    for part in parts:
+        merged.merge(part)
+    drawn = {("", "", "S", f"c{number}") for number in range(4, DRAWN + 4)}
+    assert set(whole.drawn_lag.keys) == {*drawn, OTHERS}
+    assert max(whole.drawn_lag.series(OTHERS)[1]) == 3
+    for other in (backwards, merged):
+        assert other.drawn_lag.bins == whole.drawn_lag.bins
 
 
 def test_accounts_have_streams_and_consumers_of_their_own() -> None:
