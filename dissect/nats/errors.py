@@ -69,6 +69,18 @@ class RuleError(DissectError):
         return " ".join(f"{place}: {self.reason}".split())
 
 
+class StoreError(DissectError):
+    """Temporary data that cannot be written or read. `reason` is the error of the operating system."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        reason = " ".join(self.reason.split())
+        return f"temporary data: {reason}; set TMPDIR to a folder with more room"
+
+
 class FormatError(DissectError):
     """A value that the output format cannot hold. `reason` is a sentence without a full stop."""
 

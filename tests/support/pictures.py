@@ -24,7 +24,8 @@ PICTURES = ROOT / "docs" / "pictures"
 PACKAGE = ROOT / "dissect" / "nats"
 # What every part may use: values and declarations, drawn by nobody who wants to see the way of the bytes.
 GROUND = {
-    *("errors", "number_formats", "options", "schema", "secrets", "tables", "types", "version"),
+    *("errors", "number_formats", "options", "schema", "secrets", "tables"),
+    *("temporary", "types", "version"),
     *("__init__", "__main__"),
 }
 SHOWN = {

@@ -10,16 +10,16 @@ import marshal
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from heapq import merge
 from itertools import groupby, islice
 from operator import attrgetter, itemgetter
 from tempfile import TemporaryFile
 from typing import cast
 
-from ..errors import DissectError
+from ..errors import StoreError
 from ..schema.declaration import Group, Item, LastStage
 from ..schema.records import Record
+from ..temporary import storing
 
 # Items in memory over all stages, 300 to 500 bytes each. An item on disk costs 3 us more (CPython 3.11).
 _HELD = 1 << 16
@@ -32,17 +32,6 @@ _LENGTH_BYTES = 4
 _Entry = tuple[bytes, int, str, int, tuple[object, ...]]
 _fields = cast("Callable[[Item], _Entry]", attrgetter("key", "ts_ns", "session", "number", "body"))
 _position = itemgetter(slice(4))  # bodies cannot always be compared
-
-
-class StoreError(DissectError):
-    """Temporary data cannot be written or read. `reason` is the error of the operating system."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(reason)
-
-    def __str__(self) -> str:
-        return f"temporary data: {self.reason}; set TMPDIR to a folder with more room"
 
 
 def packed(item: Item) -> bytes:
@@ -125,15 +114,15 @@ class _Run:
 
     def __init__(self, entries: Iterator[_Entry], level: int) -> None:
         self.level = level
-        with _one_line_errors():
+        with storing():
             self._file = TemporaryFile(dir=_folder())  # no `with`: it is read later
         try:
             while block := [*islice(entries, _BLOCK)]:
                 data = marshal.dumps(block)
-                with _one_line_errors():
+                with storing():
                     self._file.write(len(data).to_bytes(_LENGTH_BYTES, "big"))
                     self._file.write(data)
-            with _one_line_errors():
+            with storing():
                 self._file.flush()
         except StoreError:
             self.close()
@@ -143,7 +132,7 @@ class _Run:
         """The items. Only one iterator may be in use at a time."""
         self._file.seek(0)
         while True:
-            with _one_line_errors():
+            with storing():
                 length = self._file.read(_LENGTH_BYTES)
                 data = self._file.read(int.from_bytes(length, "big"))
             if not data:
@@ -152,7 +141,7 @@ class _Run:
 
     def close(self) -> None:
         """Frees the disk."""
-        with _one_line_errors():
+        with storing():
             self._file.close()
 
 
@@ -162,11 +151,3 @@ def _folder() -> str | None:
     if "TMPDIR" in os.environ or not os.access("/var/tmp", os.W_OK):
         return None
     return "/var/tmp"
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StoreError(error.strerror or str(error)) from None

@@ -37,6 +37,7 @@ from ..output.writer import (
 )
 from ..schema.records import FrameRecord, Record, SessionRecord
 from ..tables import TABLES
+from ..temporary import storing
 from .captures.info import Traffic, file_order, files_sorted, info_text, json_text, traffic
 from .command_options import CommandOptions
 from .processes import packs, processes_for_rows
@@ -302,7 +303,7 @@ def _settled(chunks: Iterator[Chunk], start: str) -> Iterator[Chunk]:
     if is_whole(start):
         yield from chunks
         return
-    with SpooledTemporaryFile(_SPOOLED) as spool:
+    with storing(), SpooledTemporaryFile(_SPOOLED) as spool:
         count = 0
         for chunk in chunks:
             pickle.dump(chunk, spool)

@@ -19,6 +19,7 @@ from ..output.writer import Rendered
 from ..schema.declaration import Type
 from ..schema.records import Record
 from ..tables import TABLES
+from ..temporary import storing
 
 _RUN_ROWS = 100_000
 _RUN_BYTES = 64 << 20
@@ -76,7 +77,8 @@ def sorted_rows(rows: Iterable[RenderedRow], descending: bool) -> Iterator[Rende
     key = itemgetter(2)
     held: list[RenderedRow] = []
     size = 0
-    with ExitStack() as files:
+    # Reading raises no OSError; closing a file writes what is left in its buffer.
+    with storing(), ExitStack() as files:
         runs: list[IO[bytes]] = []
         for row in rows:
             held.append(row)

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from dissect.nats.application import item_store
-from dissect.nats.application.item_store import ItemStore, StoreError
+from dissect.nats.application.item_store import ItemStore
+from dissect.nats.errors import StoreError
 from dissect.nats.schema.declaration import Group, Item
 
 

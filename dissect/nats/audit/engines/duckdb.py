@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from ...errors import QueryError
 from ...output.arrow.records import BATCH_ROWS, schema
 from ...output.duckdb import connect, create, create_tables, library, limits_of, load
 from ...schema.records import Record
+from ...temporary import temporary_folder
 from ..sql.dialect import Dialect
 from ..sql.query import Answers, Query, Row
 
@@ -53,7 +53,7 @@ def over_records(
 ) -> Iterator[DuckDb]:
     """The engine over the rows of these tables. `source` yields their records, which are stored on disk, in a
     folder that is removed after the block."""
-    with TemporaryDirectory(prefix="nats-dissect-") as folder:
+    with temporary_folder() as folder:
         path = os.path.join(folder, "tables.duckdb")
         with closing(create(library(), path, limits_of(folder))) as connection:
             create_tables(connection, sorted(tables))
@@ -65,7 +65,7 @@ def over_records(
 @contextmanager
 def over_folder(tables: Collection[str], root: str) -> Iterator[DuckDb]:
     """The engine over Parquet files, as `nats-dissect spark` writes them: one folder per table."""
-    with TemporaryDirectory(prefix="nats-dissect-") as folder:
+    with temporary_folder() as folder:
         # `allowed_directories` can only be set while external access is still enabled.
         limits = limits_of(folder) | {"enable_external_access": "true"}
         with closing(connect(library(), ":memory:", limits)) as connection:

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from itertools import islice
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from ...output.arrow.records import BATCH_ROWS
 from ...output.arrow.types import pyarrow
-from ...output.duckdb import create, library, limits_of
+from ...output.duckdb import create, library, limits_of, storing_tables
+from ...temporary import temporary_folder
 from ..sigma.levels import Level
 from .finding import FIELDS, Finding, schema
 
@@ -44,7 +44,8 @@ class Store:
         self.suppressed = 0
         self.by_rule: Counter[str] = Counter()
         connection.register("rows", schema().empty_table())
-        connection.execute("CREATE TABLE findings AS SELECT *, 0 AS severity FROM rows")
+        with storing_tables():
+            connection.execute("CREATE TABLE findings AS SELECT *, 0 AS severity FROM rows")
         connection.unregister("rows")
 
     def add(self, findings: Iterable[Finding]) -> None:
@@ -59,9 +60,10 @@ class Store:
                     self.suppressed += 1
             self._connection.register("rows", batch(some))
             levels = " ".join(f"WHEN '{level.name}' THEN {level.value}" for level in Level)
-            self._connection.execute(
-                f"INSERT INTO findings SELECT *, CASE level {levels} END FROM rows"
-            )
+            with storing_tables():
+                self._connection.execute(
+                    f"INSERT INTO findings SELECT *, CASE level {levels} END FROM rows"
+                )
             self._connection.unregister("rows")
 
     def batches(
@@ -87,7 +89,7 @@ class Store:
 @contextmanager
 def store() -> Iterator[Store]:
     """A store that is removed after the block."""
-    with TemporaryDirectory(prefix="nats-dissect-") as folder:
+    with temporary_folder() as folder:
         path = os.path.join(folder, "findings.duckdb")
         with closing(create(library(), path, limits_of(folder))) as connection:
             yield Store(connection)
