@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from ...output.arrow.records import BATCH_ROWS, schema
 from ...output.duckdb import connect, create, create_tables, library, limits_of, load
 from ...schema.records import Record
 from ...temporary import temporary_folder
+from ..folders import files_in
 from ..sql.dialect import Dialect
 from ..sql.query import Answers, Query, Row
 
@@ -78,12 +80,29 @@ def over_folder(tables: Collection[str], root: str) -> Iterator[DuckDb]:
 
 
 def _is_table(root: str, table: str) -> bool:
-    return os.path.isdir(os.path.join(root, table))
+    """Whether a folder has a table. Raises QueryError if it cannot be read."""
+    path = os.path.join(root, table)
+    with _readable(path):
+        try:
+            return stat.S_ISDIR(os.stat(path).st_mode)
+        except FileNotFoundError:
+            return False
+
+
+@contextmanager
+def _readable(path: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = f"{error.filename} cannot be read: {error.strerror}"
+        raise QueryError(str(path), reason) from None
 
 
 def _view(connection: duckdb.DuckDBPyConnection, table: str, folder: Path) -> None:
-    """Creates a view over the files of a table. Raises QueryError if the files are of another table."""
-    files = sorted(str(file.absolute()) for file in folder.rglob("*.parquet"))
+    """Creates a view over the files of a table. Raises QueryError if the files are of another table, or
+    cannot be read."""
+    with _readable(folder):
+        files = [str(file.absolute()) for file in files_in(folder, (".parquet",))]
     if not files:
         create_tables(connection, [table])
         return

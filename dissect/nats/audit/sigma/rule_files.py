@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import RuleError
+from ..folders import files_in
 from .filters import applied
 from .rules import Correlation, Detection, Filter, parsed
 from .yaml_lines import YamlFault, documents
@@ -105,7 +106,10 @@ def _files(folder: Traversable, above: str) -> Iterator[tuple[str, Traversable]]
 def _of_folder(folder: str) -> Iterator[Detection | Correlation | Filter]:
     path = Path(folder)
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.name.endswith(_SUFFIXES))
+        try:
+            files = files_in(path, _SUFFIXES)
+        except OSError as error:
+            raise RuleError(str(error.filename), 0, f"cannot be read: {error.strerror}") from None
         if not files:
             raise RuleError(folder, 0, "no rules in this folder; their files are named *.yml")
     else:

@@ -11,6 +11,7 @@ from dissect.nats.errors import QueryError
 from dissect.nats.output.arrow.records import batch
 
 from tests.support.audit import frame
+from tests.support.refused import refuse
 from tests.support.requirements import missing
 
 try:
@@ -58,6 +59,28 @@ def test_files_that_are_no_such_table(tmp_path: Path) -> None:
     (tmp_path / "frames/x.parquet").write_bytes(b"none")
     with (
         pytest.raises(QueryError, match="not the table 'frames'"),
+        over_folder({"frames"}, str(tmp_path)),
+    ):
+        pass
+
+
+def test_a_folder_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    day = tmp_path / "frames/date=2026-11-21"
+    write(day / "part-0.parquet", range(3))
+    write(tmp_path / "frames/date=2026-11-22/part-0.parquet", range(4))
+    refuse(day, monkeypatch)
+    with (
+        pytest.raises(QueryError, match="date=2026-11-21 cannot be read: Permission denied"),
+        over_folder({"frames"}, str(tmp_path)),
+    ):
+        pass
+
+
+def test_a_root_that_cannot_be_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "frames/part-0.parquet", range(3))
+    refuse(tmp_path / "frames", monkeypatch)
+    with (
+        pytest.raises(QueryError, match="frames cannot be read: Permission denied"),
         over_folder({"frames"}, str(tmp_path)),
     ):
         pass

@@ -18,6 +18,7 @@ from dissect.nats.errors import RuleError
 
 from tests.support.audit import detection_text
 from tests.support.paths import ROOT
+from tests.support.refused import refuse
 
 RULE = detection_text("  selection: {op: PUB}")
 
@@ -110,3 +111,14 @@ def test_no_files(tmp_path: Path) -> None:
         load_rules([str(tmp_path)])
     with pytest.raises(RuleError, match="cannot be read: No such file"):
         load_rules([str(tmp_path / "none.yml")])
+
+
+def test_a_folder_of_rules_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "one.yml").write_text(RULE, encoding="utf-8")
+    deep = tmp_path / "deep"
+    deep.mkdir()
+    refuse(deep, monkeypatch)
+    with pytest.raises(RuleError, match="deep: cannot be read: Permission denied"):
+        load_rules([str(tmp_path)])
