@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ._engine.connection import Connection
 from ._engine.forks import watch
+from ._late import late_import
 from .client import Client
 from .credentials import Login, Source
 from .errors import ConnectError, Error, ForkedError
@@ -215,7 +216,8 @@ def _instrumenter(instrumentation: Instrumentation | None) -> Callable[[Client],
     """Returns a function that makes a client call `instrumentation`. Raises TypeError."""
     if instrumentation is None:
         return lambda client: None
-    from .instrumentation import Instrumentation, instrument  # imports concurrent.futures
+    with late_import:
+        from .instrumentation import Instrumentation, instrument  # imports concurrent.futures
 
     if not isinstance(instrumentation, Instrumentation):
         kind = type(instrumentation).__name__
@@ -224,6 +226,8 @@ def _instrumenter(instrumentation: Instrumentation | None) -> Callable[[Client],
 
 
 def _connection(options: Options) -> Connection:
+    with late_import:
+        import json  # noqa: F401  # the I/O thread needs it when a fork may happen
     try:
         connection = Connection(options)
         connection.open()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from threading import get_ident
 from types import FrameType, TracebackType
 
 from .errors import ReentrantCallError
 
 __all__ = ["late_import"]
+
+_LONGEST = 10.0  # the most seconds that a fork waits for an import
 
 
 class _LateImport:
@@ -17,24 +21,43 @@ class _LateImport:
     If a signal handler or finalizer interrupts a late import and needs a late import itself, on the same
     thread, it gets a ReentrantCallError. Otherwise it would find a half-imported module; and up to Python
     3.11, the interrupted import may fail with a KeyError and keep the module's lock (python/cpython#91351).
+
+    A fork waits until the late imports of other threads have ended. Otherwise the child would wait for ever
+    for the lock of a module whose import ended only in its parent.
     """
 
     def __init__(self) -> None:
-        # The caller's frame by thread. If an interrupt skipped `__exit__`, its frame has left the stack.
-        self._importing: dict[int, FrameType] = {}
+        # By thread: the caller's frame, and what tells of the end of the import. If an interrupt skipped
+        # `__exit__`, the frame has left the stack.
+        self._importing: dict[int, tuple[FrameType, threading.Event]] = {}
+        self._gate = threading.RLock()  # held during a fork, so that no import begins
 
     def __enter__(self) -> None:
         me, caller = get_ident(), sys._getframe(1)
-        if me in self._importing and _is_inside(self._importing[me], caller):
+        if me in self._importing and _is_inside(self._importing[me][0], caller):
             raise ReentrantCallError
-        self._importing[me] = caller
+        with self._gate:
+            self._importing[me] = caller, threading.Event()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        self._importing.pop(get_ident(), None)
+        import_ = self._importing.pop(get_ident(), None)
+        if import_:
+            import_[1].set()
         if isinstance(error, ImportError) and not isinstance(error, ModuleNotFoundError):
             raise ReentrantCallError from error
+
+    def stop(self) -> None:
+        """Called before a fork."""
+        self._gate.acquire()
+        for thread, (caller, ended) in list(self._importing.items()):
+            if thread != get_ident() and _is_inside(caller, sys._current_frames().get(thread)):
+                ended.wait(_LONGEST)
+
+    def go_on(self) -> None:
+        """Called in the parent and in the child."""
+        self._gate.release()
 
 
 def _is_inside(outer: FrameType, frame: FrameType | None) -> bool:
@@ -45,3 +68,11 @@ def _is_inside(outer: FrameType, frame: FrameType | None) -> bool:
 
 
 late_import = _LateImport()
+
+# Windows does not fork.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=late_import.stop,
+        after_in_parent=late_import.go_on,
+        after_in_child=late_import.go_on,
+    )

@@ -14,6 +14,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
+from .._late import late_import
 from ..errors import OptionError
 from ..tls import TLS
 from .loop import Loop
@@ -63,7 +64,8 @@ class Dialer:
         self.dial(addresses, until, check)
         if first is server:
             return b""
-        from .http_proxy import Tunnel  # most programs do not need it
+        with late_import:
+            from .http_proxy import Tunnel  # most programs do not need it
 
         begin("proxy")
         return self._exchange(Tunnel(first, server), until, check)
@@ -133,7 +135,8 @@ class Dialer:
     ) -> bytes:
         """Upgrades the connection to a WebSocket; returns the payload that the server has sent already.
         Raises as `dial` does."""
-        from .websocket import WebSocketTransport
+        with late_import:
+            from .websocket import WebSocketTransport
 
         transport = self._loop.transport
         assert transport

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -65,6 +66,40 @@ def test_an_import_inside_another_one_is_refused(monkeypatch: pytest.MonkeyPatch
     assert refused == 1
     import_late()
     assert refused == 2
+
+
+FORKS = """
+import multiprocessing, sys, threading
+from natsync._late import late_import
+
+begun = threading.Event()
+
+class Slow:
+    def find_spec(self, name, path, target=None):
+        if name == "wave":
+            begun.set()
+            threading.Event().wait(0.5)
+
+def work():
+    with late_import:
+        import wave
+
+sys.meta_path.insert(0, Slow())
+threading.Thread(target=work).start()
+begun.wait()
+child = multiprocessing.get_context("fork").Process(target=work)
+child.start()
+child.join(10)
+child.kill()
+print(child.exitcode)
+"""
+
+
+def test_a_fork_waits_for_the_imports_of_other_threads() -> None:
+    """The child hung for ever at its first call of the same kind."""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    assert (done.stdout, done.stderr) == ("0\n", "")
 
 
 def test_an_import_whose_end_was_interrupted_is_forgotten() -> None:
