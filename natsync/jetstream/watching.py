@@ -17,6 +17,7 @@ from .api import API, wait_time
 from .blocking_iterator import BlockingIterator
 from .consume_errors import MessagesClosedError
 from .consumers import consumer_info
+from .errors import StreamNotFoundError
 from .message import JetStreamMsg, MsgMetadata
 from .ordered import OrderedMessages
 
@@ -81,12 +82,16 @@ class Watch(BlockingIterator[_T | None]):
     def _read(self, msg: JetStreamMsg, origin: MsgMetadata) -> _T | None:
         """Returns the item for a message, or None to skip the message."""
 
+    @abstractmethod
+    def _gone(self) -> Error:
+        """Returns the error for a stream that was deleted."""
+
     def next(self, timeout: float | None = None) -> _T | None:
         """Returns the next item, or None when all initial items have arrived; waits up to `timeout`
         seconds, or for ever.
 
         Raises NextMsgTimeoutError; MessagesClosedError after `stop`; ConnectionClosedError;
-        StreamNotFoundError if the watched bucket or store is deleted.
+        BucketNotFoundError or StoreNotFoundError if what is watched is deleted.
         """
         until = monotonic() + wait_time(timeout)
         while self._marked or self._initial > 0:
@@ -98,6 +103,8 @@ class Watch(BlockingIterator[_T | None]):
                     msg = next_if_any(self._api, self._stream, self._messages, left)
             except NextMsgTimeoutError:
                 raise NextMsgTimeoutError(self._stream, timeout or 0.0) from None
+            except StreamNotFoundError as error:
+                raise self._gone() from error
             if msg is None:
                 break
             origin = msg.metadata

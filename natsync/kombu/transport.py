@@ -23,6 +23,7 @@ from ..errors import (
     OutboundBufferLimitError,
 )
 from ..jetstream import JetStreamError, JetStreamUnavailableError
+from ..kv import KeyValueError
 from ..tls import TLS
 from .bindings import KINDS, Bindings
 from .channel import Channel
@@ -72,6 +73,7 @@ class Transport(virtual.Transport):
     channel_errors = (  # type: ignore[assignment]  # kombu's is typed as one class
         *virtual.Transport.channel_errors,
         JetStreamError,
+        KeyValueError,  # somebody has deleted the bucket of the bindings
     )
     implements = virtual.Transport.implements.extend(exchange_type=KINDS)
     client: Connection

@@ -16,6 +16,7 @@ from ..jetstream.configs import DeliverPolicy
 from ..jetstream.watching import Watch
 from ..message import Headers
 from .entry import Entry, Operation, operation_of
+from .errors import BucketNotFoundError
 from .naming import stream_name
 
 __all__ = ["Watcher", "watch_config"]
@@ -99,6 +100,9 @@ class Watcher(Watch[Entry]):
             size,
             origin.timestamp_ns,
         )
+
+    def _gone(self) -> BucketNotFoundError:
+        return BucketNotFoundError(self._bucket)
 
     def _headers_of(self, msg: JetStreamMsg, origin: MsgMetadata) -> Headers:
         """The headers of an entry; none, with a warning, if they cannot be read: the entry is then a value,

@@ -12,10 +12,15 @@ import io
 from collections.abc import Iterator
 
 from ..errors import fresh
-from ..jetstream import OrderedMessages
+from ..jetstream import OrderedMessages, StreamNotFoundError
 from ..jetstream.api import API
 from ..jetstream.watching import next_if_any
-from .errors import DigestMismatchError, ObjectStoreError, TruncatedObjectError
+from .errors import (
+    DigestMismatchError,
+    ObjectStoreError,
+    StoreNotFoundError,
+    TruncatedObjectError,
+)
 from .info import ObjectInfo, read_digest
 from .naming import stream_name
 
@@ -27,7 +32,7 @@ class ObjectReader(io.RawIOBase):
 
     A read waits for the next chunk, at most for the timeout of the JetStream context (NextMsgTimeoutError).
     Raises TruncatedObjectError if chunks are missing, DigestMismatchError if the content differs from what
-    was put, ConnectionClosedError. Close it, or read to the end; a `with` block closes it.
+    was put, StoreNotFoundError, ConnectionClosedError. Close it, or read to the end; a `with` block does.
     """
 
     def __init__(
@@ -91,7 +96,10 @@ class ObjectReader(io.RawIOBase):
             self._finish()
             return b""
         api, stream = self._api, stream_name(self._store)
-        msg = next_if_any(api, stream, self._messages, api.timeout)
+        try:
+            msg = next_if_any(api, stream, self._messages, api.timeout)
+        except StreamNotFoundError as error:
+            raise StoreNotFoundError(self._store) from error
         if msg is None:  # the object was replaced or deleted after it was opened
             self._finish()
             return b""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..jetstream import JetStreamMsg, MsgMetadata, OrderedMessages
 from ..jetstream.api import API
 from ..jetstream.watching import Watch
+from .errors import StoreNotFoundError
 from .info import ObjectInfo, read_info
 from .naming import stream_name
 
@@ -33,6 +34,9 @@ class ObjectWatcher(Watch[ObjectInfo]):
     def _read(self, msg: JetStreamMsg, origin: MsgMetadata) -> ObjectInfo | None:
         info = read_info(self._store, msg.subject, msg.data, origin.timestamp, origin.stream_seq)
         return None if self._ignore_deletes and info.deleted else info
+
+    def _gone(self) -> StoreNotFoundError:
+        return StoreNotFoundError(self._store)
 
     def __repr__(self) -> str:
         return f"ObjectWatcher(store {self._store!r})"

@@ -33,6 +33,9 @@ class Texts(Watch[str]):
         text = msg.data.decode()
         return None if text == "no" else f"{origin.stream_seq} {text}"
 
+    def _gone(self) -> natsync.Error:
+        return natsync.Error("gone")
+
 
 @pytest.fixture
 def texts(js: JetStream, stream_name: str) -> Texts:

@@ -6,7 +6,15 @@ import pytest
 
 import natsync
 from natsync.jetstream import JetStream, MessagesClosedError
-from natsync.kv import Entry, InvalidKeyError, KeyValue, KeyValueConfig, Operation, Watcher
+from natsync.kv import (
+    BucketNotFoundError,
+    Entry,
+    InvalidKeyError,
+    KeyValue,
+    KeyValueConfig,
+    Operation,
+    Watcher,
+)
 
 from tests.jetstream.streams import publish_block
 from tests.support.faults import Link
@@ -286,6 +294,20 @@ def test_a_bucket_that_is_created_again(js: JetStream, kv: KeyValue) -> None:
         kv.put("b", b"newer")
         entry = watcher.next(5)
         assert entry and (entry.key, entry.revision) == ("b", 2)
+
+
+def test_a_bucket_that_is_missing_for_a_while(js: JetStream, kv: KeyValue) -> None:
+    kv.put("a", b"old")
+    with kv.watch() as watcher:
+        assert [entry.value for entry in watcher.initial(5)] == [b"old"]
+        js.delete_key_value(kv.bucket)
+        for _ in range(2):
+            with pytest.raises(BucketNotFoundError, match=kv.bucket):
+                watcher.next(5)
+        kv = js.create_key_value(kv.bucket)
+        kv.put("a", b"new")
+        entry = watcher.next(5)
+        assert entry and (entry.value, entry.revision) == (b"new", 1)
 
 
 def test_headers_that_cannot_be_read(

@@ -18,6 +18,7 @@ from natsync.object_store import (
     DigestMismatchError,
     ObjectMeta,
     ObjectStore,
+    StoreNotFoundError,
     TruncatedObjectError,
 )
 from natsync.object_store.info import digest_of
@@ -35,6 +36,15 @@ def filled(store: ObjectStore) -> ObjectStore:
     """A store with an object of eleven chunks."""
     store.put(ObjectMeta("o", max_chunk_size=1000), DATA)
     return store
+
+
+def test_a_store_that_is_deleted_while_it_is_read(js: JetStream, store: ObjectStore) -> None:
+    store.put("o", os.urandom(10_000_000))  # more than is requested at once
+    with store.get("o") as reader:
+        assert reader.read(1)
+        js.delete_object_store(store.store)
+        with pytest.raises(StoreNotFoundError):
+            reader.readall()
 
 
 def test_it_is_a_file(filled: ObjectStore) -> None:

@@ -80,6 +80,14 @@ def test_a_store_that_is_gone(js: JetStream, store: ObjectStore) -> None:
         store.watch()
 
 
+def test_a_store_that_is_deleted_meanwhile(js: JetStream, store: ObjectStore) -> None:
+    with store.watch() as watcher:
+        assert watcher.next(5) is None
+        js.delete_object_store(store.store)
+        with pytest.raises(StoreNotFoundError):
+            watcher.next(5)
+
+
 def test_a_list_leaves_out_what_describes_no_object_and_a_store_is_repaired(
     js: JetStream, js_server: NatsServer, store: ObjectStore, caplog: pytest.LogCaptureFixture
 ) -> None:
