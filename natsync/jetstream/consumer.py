@@ -117,7 +117,8 @@ class Consumer:
         **options: Unpack[GroupOptions],
     ) -> MessageBatch:
         """Returns up to `batch` messages: at once when it has them, else those that arrived within
-        `timeout` seconds, which may be none.
+        `timeout` seconds, which may be none. A server that does not say that the time is over is
+        waited for about a second longer; so it is in `fetch_bytes`, `fetch_no_wait` and `next`.
 
         A timeout of None waits until there is at least one message. The server sends a sign of life
         every `heartbeat` seconds: every 5 seconds unless given if the timeout is 10 or more, else
