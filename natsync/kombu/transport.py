@@ -151,10 +151,9 @@ class Transport(virtual.Transport):
         return f"{self.client.uri_prefix}+{uri}" if self.client.uri_prefix else uri
 
     def _virtual_host(self) -> str:
-        """Returns the virtual host: the path of the URL, except for a WebSocket URL, whose path
-        belongs to the server."""
-        path = re.match(r"(?:nats|tls)://[^/]*/(.*)", self._url())
-        return path[1] if path else ""
+        """Returns the virtual host: the path of the URL, or of the last one of several, except for
+        WebSocket URLs, whose path belongs to the server."""
+        return _without_virtual_host(self._url())[1]
 
     def _url(self) -> str:
         """Returns the URL of the server. After a failover, kombu has taken the new URL apart; if
@@ -176,7 +175,7 @@ class Transport(virtual.Transport):
         """Returns the arguments of `natsync.connect`; `more` are those of the user."""
         url = self._url()
         arguments: _Options = {
-            "servers": re.sub(r"^((?:nats|tls)://[^/]*)/.*", r"\1", url),
+            "servers": _without_virtual_host(url)[0],
             "name": "kombu",
             "connect_timeout": self.client.connect_timeout,
         }
@@ -185,6 +184,16 @@ class Transport(virtual.Transport):
         if self.client.ssl:
             arguments["tls"] = _tls(self.client.ssl)
         return arguments | more
+
+
+def _without_virtual_host(urls: str) -> tuple[str, str]:
+    """Returns URLs, separated by commas, without the virtual host; and the virtual host."""
+    servers, virtual_host = [], ""
+    for url in re.split(r",(?:nats\+)?(?=(?:nats|tls|wss?)://)", urls):
+        parts = re.fullmatch(r"((?:nats|tls)://[^/]*)/(.*)", url)
+        servers.append(parts[1] if parts else url)
+        virtual_host = parts[2] if parts else virtual_host
+    return ",".join(servers), virtual_host
 
 
 def _is_of(

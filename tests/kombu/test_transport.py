@@ -50,6 +50,9 @@ def test_urls_show_no_secret(url: str, shown: str) -> None:
     [
         ({"hostname": "nats://a:1/shop"}, {"servers": "nats://a:1"}),
         ({"hostname": "nats+tls://a:1//"}, {"servers": "tls://a:1"}),
+        ({"hostname": "nats://a:1,b:2/shop"}, {"servers": "nats://a:1,b:2"}),
+        ({"hostname": "nats://a:1,nats://b:2/shop"}, {"servers": "nats://a:1,nats://b:2"}),
+        ({"hostname": "nats+tls://a/shop,nats+tls://b"}, {"servers": "tls://a,tls://b"}),
         ({"hostname": "nats+ws://a/path"}, {"servers": "ws://a/path"}),
         (
             {"hostname": "a", "port": 1, "userid": "u", "password": "p"},
@@ -125,6 +128,18 @@ def test_the_server_of_a_failover_has_its_virtual_host(
         transport = connection.transport
         assert isinstance(transport, Transport)
         assert transport.queues.names.prefix == (f"{stream_name}={host}" if host else stream_name)
+
+
+@pytest.mark.server
+def test_several_servers_have_one_virtual_host(js_server: NatsServer, stream_name: str) -> None:
+    natsync.kombu.register()
+    urls = f"{js_server.url},{js_server.url}/shop"
+    with Connection(urls, transport_options={"prefix": stream_name}) as connection:
+        transport = connection.transport
+        assert isinstance(transport, Transport)
+        connection.connect()
+        assert transport.queues.names.prefix == f"{stream_name}=shop"
+        assert set(transport.nats.servers) == {js_server.url.removeprefix("nats://")}
 
 
 def test_a_failover_to_tls_or_to_a_user_keeps_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
