@@ -197,9 +197,10 @@ class Requests:
         The iterator ends `timeout` seconds after the call, after `max_msgs` replies, `stall` seconds after
         the last reply, or at a reply for which `sentinel` returns true, which it does not yield. It is not
         an error if no reply arrives in time. After the replies that arrived, it raises
-        ConnectionReconnectingError if the connection was lost, since there may be more replies, or
-        ConnectionClosedError. It raises NoRespondersError if nobody listens, and PermissionsViolationError
-        if this client may not publish there. Iterate to the end, or call `close`.
+        ConnectionReconnectingError if the connection was lost, since there may be more replies, or if there
+        was none in all that time, or ConnectionClosedError. It raises NoRespondersError if nobody listens,
+        and PermissionsViolationError if this client may not publish there. Iterate to the end, or call
+        `close`.
         """
         check_max_msgs(max_msgs)
         check_call(sentinel=sentinel)
@@ -208,7 +209,7 @@ class Requests:
         stream = self.open_replies(subject)
         try:
             stream.request(data, headers=headers)
-            return Replies(stream, until, max_msgs, stall, sentinel)
+            return Replies(stream, until, max_msgs, stall, sentinel, lambda: self._router.outage)
         except BaseException:
             stream.close()
             raise

@@ -13,6 +13,7 @@ from ._engine.sink import SubscriptionSink
 from ._finalizers import before_exit
 from .errors import (
     BadSubscriptionError,
+    ConnectionReconnectingError,
     ForkedError,
     NextMsgTimeoutError,
     NoRespondersError,
@@ -247,8 +248,10 @@ class Replies:
         max_msgs: int | None,
         stall: float | None,
         sentinel: Callable[[Msg], bool] | None,
+        outage: Callable[[], str],
     ) -> None:
         self._stream = stream
+        self._outage = outage
         self._until = until
         self._left = max_msgs
         self._stall = stall
@@ -283,6 +286,8 @@ class Replies:
         if self._left != 0:
             msg = self._stream.next(max(0.0, self._stalled_at - monotonic()))
         if msg is None:
+            if self._left != 0 and (reason := self._outage()):  # nobody was asked
+                raise ConnectionReconnectingError(reason)
             raise StopIteration
         if is_no_responders(msg):
             raise NoRespondersError(self._stream.subject)

@@ -84,6 +84,17 @@ def test_several_that_were_asked_for_without_a_connection_come_when_there_is_one
         assert [msg.data for msg in replies] == [b"late"]
 
 
+def test_several_that_could_not_be_asked_in_time_are_reported() -> None:
+    """An empty list would say that nobody is there."""
+    lost = threading.Event()
+    connect = partial(natsync.connect, on_disconnect=lambda error: lost.set())
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        peer.close()
+        assert lost.wait(TIMEOUT)
+        with pytest.raises(errors.ConnectionReconnectingError):
+            list(nc.request_many("x", timeout=0.2))
+
+
 def test_several_that_may_not_be_asked() -> None:
     with FakeServer() as server, server.client() as (nc, peer):
         replies = nc.request_many("x", timeout=60)
