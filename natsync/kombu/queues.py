@@ -135,11 +135,13 @@ class Queues:
     def put(self, queue: str, body: bytes, message_id: str) -> None:
         """Appends a message, and returns when it is stored. If the queue is missing, it is created
         again if this process has declared it; otherwise the message is dropped, as a broker drops
-        messages without a queue."""
+        messages without a queue. Raises NoStreamResponseError if the queue has no leader."""
         subject = self.names.subject(queue)
         try:
             self._js.publish(subject, body, msg_id=message_id)
         except NoStreamResponseError:
+            if self.exists(queue):
+                raise
             if queue not in self._declared:
                 _log.warning("a message for the queue %r, which does not exist, is dropped", queue)
                 self._bindings.remove_queue(queue)

@@ -22,7 +22,7 @@ from ..errors import (
     OptionError,
     OutboundBufferLimitError,
 )
-from ..jetstream import JetStreamError, JetStreamUnavailableError
+from ..jetstream import JetStreamError, JetStreamUnavailableError, NoStreamResponseError
 from ..kv import KeyValueError
 from ..tls import TLS
 from .bindings import KINDS, Bindings
@@ -68,6 +68,7 @@ class Transport(virtual.Transport):
         OSError,  # lost connections and timeouts are OSErrors
         ConnectionDrainingError,
         JetStreamUnavailableError,
+        NoStreamResponseError,  # the stream of a queue, or of the bindings, has no leader
         OutboundBufferLimitError,
     )
     channel_errors = (  # type: ignore[assignment]  # kombu's is typed as one class

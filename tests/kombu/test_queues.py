@@ -7,10 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from natsync.jetstream import APIError, JetStream, JetStreamMsg
+from natsync.jetstream import APIError, JetStream, JetStreamMsg, NoStreamResponseError
 from natsync.kombu.bindings import Binding, Bindings
 from natsync.kombu.naming import CONSUMER, Names
 from natsync.kombu.queues import QueueOptions, Queues
+from natsync.kombu.transport import Transport
 
 from tests.support.waiting import eventually
 
@@ -116,6 +117,26 @@ def test_a_message_without_a_queue(
         queues.put("theirs", b"1", "1")
     assert len(warned) == 1
     assert bindings.of("x") == []
+    bindings.close()
+
+
+def test_a_queue_without_a_leader_is_not_missing(
+    queues: Queues, bindings: Bindings, js: JetStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its message was dropped, and so were its bindings, for all processes."""
+    queues.declare("theirs")
+    queues._declared.clear()
+    bindings.add("x", Binding("", None, "theirs"))
+
+    def publish(subject: str, *_: object, **__: object) -> None:
+        raise NoStreamResponseError(subject)
+
+    with monkeypatch.context() as electing:
+        electing.setattr(js, "publish", publish)
+        with pytest.raises(NoStreamResponseError):
+            queues.put("theirs", b"1", "1")
+    assert issubclass(NoStreamResponseError, Transport.connection_errors)  # kombu tries again
+    assert [binding.queue for binding in bindings.of("x")] == ["theirs"]
     bindings.close()
 
 
