@@ -18,7 +18,7 @@ except ModuleNotFoundError as error:
     needs = "natsync.kombu needs kombu: pip install 'natsync[kombu]'"
     raise ModuleNotFoundError(needs, name=error.name) from error
 
-from ..errors import Error
+from ..errors import ConnectionClosedError, Error
 from .bindings import Binding
 from .deliveries import Delivery
 
@@ -79,6 +79,15 @@ class Channel(virtual.Channel):
         self._without_ack: set[str] = set()
 
     # The methods that kombu requires of a virtual channel.
+
+    def basic_publish(
+        self, message: Payload, exchange: str, routing_key: str, **options: object
+    ) -> None:
+        """Publishes a message. Raises ConnectionClosedError if the channel was closed, as after a lost
+        connection: kombu then tries again on another one."""
+        if self.closed:
+            raise ConnectionClosedError("the channel is closed")
+        super().basic_publish(message, exchange, routing_key, **options)
 
     def prepare_queue_arguments(self, arguments: Mapping[str, object], **limits: object) -> Payload:
         """Returns the arguments of a queue, together with the attributes of kombu's `Queue` in the

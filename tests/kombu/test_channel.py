@@ -12,6 +12,7 @@ import pytest
 from kombu import Connection, Exchange, Message, Queue
 from kombu.exceptions import ChannelError
 
+import natsync
 import natsync.kombu
 from natsync.kombu.naming import encode
 from natsync.kv import Operation
@@ -206,6 +207,18 @@ def test_queues_are_deleted_unbound_and_missed(broker: Connect) -> None:
     queue.delete()
     with pytest.raises(ChannelError, match="no queue 'q'"):
         queue.queue_declare(passive=True)
+
+
+def test_a_closed_channel_is_replaced(broker: Connect) -> None:
+    """Celery keeps producers of connections that were lost meanwhile."""
+    worker, connection = Worker(broker(), Queue("q")), broker()
+    producer = connection.Producer()
+    producer.channel.close()
+    with pytest.raises(natsync.ConnectionClosedError, match="the channel is closed"):
+        producer.publish("lost", routing_key="q")
+    connection.default_channel.close()
+    producer.publish("sent", routing_key="q", retry=True, retry_policy={"max_retries": 3})
+    assert worker.take(1) == ["sent"]
 
 
 def test_a_late_watch_does_not_bring_back_what_was_unbound(
