@@ -59,13 +59,16 @@ def gunzip(pieces: Iterator[bytes]) -> Iterator[bytes]:
 def bounded(
     pieces: Iterator[bytes], taken: Callable[[], int], most: int | None = None
 ) -> Iterator[bytes]:
-    """Yields the contents, and raises PackedError when they exceed a limit: `most` bytes or, if that is None,
-    the larger of `ALWAYS_EXPANDED` and `LARGEST_RATIO` times the compressed bytes `taken` so far.
+    """Yields the contents up to a limit, and raises PackedError if there is more: `most` bytes or, if that is
+    None, the larger of `ALWAYS_EXPANDED` and `LARGEST_RATIO` times the compressed bytes `taken` so far.
     """
     size = 0
     for piece in pieces:
+        left = (max(ALWAYS_EXPANDED, LARGEST_RATIO * taken()) if most is None else most) - size
         size += len(piece)
-        if size > (max(ALWAYS_EXPANDED, LARGEST_RATIO * taken()) if most is None else most):
+        if len(piece) > left:
+            if left > 0:
+                yield piece[:left]
             limit = f"{most} bytes" if most is not None else f"{LARGEST_RATIO} times its size"
             raise PackedError(f"the file expands to more than {limit} (see --max-expanded)")
         yield piece

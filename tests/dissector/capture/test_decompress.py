@@ -192,5 +192,15 @@ def test_contents_are_bounded_by_what_was_taken_or_by_a_size(
     assert size - BLOCK < found <= size
 
 
+@pytest.mark.parametrize("most, read", [(0, b""), (2, b"ab"), (3, b"abc"), (4, b"abcd")])
+def test_contents_are_read_up_to_the_bound(most: int, read: bytes) -> None:
+    found = []
+    with pytest.raises(PackedError, match=f"more than {most} bytes"):
+        for piece in bounded(iter([b"abc", b"de"]), lambda: 1, most):
+            assert piece  # an empty one would be the end
+            found.append(piece)
+    assert b"".join(found) == read
+
+
 def test_contents_within_the_bound_are_all_there() -> None:
     assert list(bounded(iter([b"abc", b"de"]), lambda: 1, 5)) == [b"abc", b"de"]
