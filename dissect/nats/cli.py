@@ -49,7 +49,19 @@ def _print_version(context: click.Context, option: click.Parameter, wanted: bool
         context.exit()
 
 
-@click.group(cls=FullHelpGroup, context_settings={"help_option_names": ["-h", "--help"]})
+class _Program(FullHelpGroup):
+    """The program. Wherever an interrupt comes, it ends with status 130 and prints nothing; click would print
+    "Aborted!" and exit with 1."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Runs the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
+
+
+@click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version",
     is_flag=True,

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from dissect.nats import pipeline
 from dissect.nats.capture import read_runs
 from dissect.nats.cli import cli
+from dissect.nats.commands.captures import slice as captures_slice
 
 from tests.support.conversations import INFO
 from tests.support.paths import CAPTURES
@@ -323,3 +324,15 @@ def test_what_has_no_rows_says_why_it_has_no_order(command: str, reason: str) ->
     done = run(command, "-o", "out", "--sort", "packets", CORE)
     assert done.exit_code == 2 and f"Invalid value for '--sort': {reason}" in done.stderr
     assert "--sort" not in run(command, "--help").stdout
+
+
+@pytest.mark.parametrize("name", ["timelines", "records", "_packets"])
+def test_an_interrupt_of_a_slice(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def interrupt(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(captures_slice, name, interrupt)
+    done = run("slice", "-o", str(tmp_path / "out.pcap"), CORE)
+    assert (done.exit_code, done.stderr) == (130, "") and not list(tmp_path.iterdir())
