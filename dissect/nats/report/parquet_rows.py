@@ -105,7 +105,8 @@ def _value(type_: Type, value: object) -> object:
     if type_ is Type.COUNTS:
         return dict(value)  # type: ignore[call-overload]  # a mapping, or pairs
     if type_ is Type.HEADERS:
-        return {name: list(texts) for name, texts in dict(value).items()}  # type: ignore[call-overload]
+        pairs = dict(value)  # type: ignore[call-overload]  # as above
+        return {name: list(texts) for name, texts in pairs.items()}
     if type_ is Type.TEXTS:
         return list(value)  # type: ignore[call-overload]  # a list, or an array
     if type_ is Type.INTEGER:
