@@ -34,7 +34,8 @@ with natsync.connect(URL, name="sample") as nc:
 
         with consumer.consume(handle, workers=4, on_error=print) as consuming:
             for _ in range(90):
-                done.acquire()
+                if not done.acquire(timeout=30):
+                    raise TimeoutError("no message for 30 s")
             consuming.drain()
         print(consumer.info().num_ack_pending, "left")
 
