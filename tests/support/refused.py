@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+LISTING = ("scandir", "listdir")
 
-def refuse(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes reading this folder fail with PermissionError."""
-    for name in ("scandir", "listdir", "stat"):
+
+def refuse(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, calls: Sequence[str] = (*LISTING, "stat")
+) -> None:
+    """Makes these calls for this folder fail with PermissionError."""
+    for name in calls:
         monkeypatch.setattr(os, name, _refusing(getattr(os, name), folder))
 
 

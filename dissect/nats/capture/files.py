@@ -111,11 +111,19 @@ def contents(folder: str) -> list[str] | None:
 
 def matches(pattern: str) -> list[str] | None:
     """The sorted paths that match a pattern; None if `pattern` has no wildcards or is itself the path of a
-    local file. A URI may have wildcards only after its last slash."""
+    local file. A URI may have wildcards only after its last slash. Raises CaptureError if its folder cannot
+    be read."""
     if not glob.has_magic(pattern):
         return None
     if not is_uri(pattern):
-        return None if os.path.exists(pattern) else sorted(glob.glob(pattern))
+        if os.path.exists(pattern):
+            return None
+        found = sorted(glob.glob(pattern))
+        if not found:
+            contents(
+                os.path.dirname(pattern) or os.curdir
+            )  # `glob` ignores a folder it cannot read
+        return found
     folder, name = posixpath.split(pattern)
     found = _contents_elsewhere(folder) or []
     return [path for path in found if fnmatchcase(posixpath.basename(path), name)]

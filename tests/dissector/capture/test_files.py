@@ -22,6 +22,7 @@ from dissect.nats.errors import CaptureError, MissingLibrary
 
 from tests.dissector.partition.cutting import packets, same_in_partitions, whole
 from tests.support.pcapwriter import pcap_file
+from tests.support.refused import LISTING, refuse
 from tests.support.requirements import missing
 
 try:
@@ -96,6 +97,14 @@ def test_what_is_not_there_is_reported(elsewhere: bool, folder: Path) -> None:
     with pytest.raises(CaptureError, match="no file has such a name"):
         list(read_packets([f"{name}/*.cap"], CaptureReport()))
     assert contents(f"{name}/nothing") is None
+
+
+def test_a_pattern_in_a_folder_that_cannot_be_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse(folder, monkeypatch, LISTING)
+    with pytest.raises(CaptureError, match="cannot be read .Permission denied."):
+        matches(str(folder / "*.pcap"))
 
 
 def test_a_uri_that_nobody_understands_is_reported() -> None:
