@@ -119,10 +119,8 @@ def matches(pattern: str) -> list[str] | None:
         if os.path.exists(pattern):
             return None
         found = sorted(glob.glob(pattern))
-        if not found:
-            contents(
-                os.path.dirname(pattern) or os.curdir
-            )  # `glob` ignores a folder it cannot read
+        if not found:  # `glob` ignores a folder that it cannot read
+            contents(os.path.dirname(pattern) or os.curdir)
         return found
     folder, name = posixpath.split(pattern)
     found = _contents_elsewhere(folder) or []
