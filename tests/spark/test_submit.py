@@ -91,7 +91,9 @@ def test_what_java_says(args: list[str], expected: str, tmp_path: Path) -> None:
     if lacking := lack():
         missing(*lacking)
     quick = f"spark.driver.extraJavaOptions={' '.join(JAVA)}"
-    line = refused(tmp_path, "--conf", quick, *args).replace("org.apache.spark.SparkException: ", "")
+    line = refused(tmp_path, "--conf", quick, *args).replace(
+        "org.apache.spark.SparkException: ", ""
+    )
     assert line == expected
     assert list(tmp_path.iterdir()) == []
 
