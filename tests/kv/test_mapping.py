@@ -41,7 +41,8 @@ def test_it_behaves_as_a_dict_does(kv: KeyValue) -> None:
 
 def test_a_server_that_falls_silent_is_a_timeout(js_server: NatsServer, kv: KeyValue) -> None:
     with Proxy(js_server.host, js_server.port) as proxy, natsync.connect(proxy.url) as nc:
-        for number in range(2000):  # a watch asks for 500 at a time, and may have asked twice by then
+        # A watch asks for 500 at a time, and may have asked twice before the server falls silent.
+        for number in range(2000):
             nc.publish(f"$KV.{kv.bucket}.{number}", b"x")
         nc.flush()
         items = iter(BucketMapping(nc.jetstream(timeout=0.5).key_value(kv.bucket)).items())
