@@ -100,10 +100,8 @@ class RunQueue:
         if task.cancelled():  # its messages are still pending
             self._give_up()
             self.arrived()
-        elif (
-            error := task.exception()
-        ):  # for example of a pool of processes, to which no run can be sent
-            self._fail(error)
+        elif error := task.exception():
+            self._fail(error)  # a pool of processes has it, for example: no run can be sent there
 
     def _run(self, began: list[int]) -> None:
         me = threading.get_ident()

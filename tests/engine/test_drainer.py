@@ -30,15 +30,21 @@ def drained(peer: Peer, subs: int) -> None:
     peer.send(Pong())
 
 
+class HeldHandler:
+    """Handles no message until `release` is set."""
+
+    def __init__(self) -> None:
+        self.entered, self.release = threading.Event(), threading.Event()
+        self.got: list[bytes] = []
+
+    def __call__(self, msg: natsync.Msg) -> None:
+        self.entered.set()
+        self.release.wait(TIMEOUT)
+        self.got.append(msg.data)
+
+
 def test_draining_a_subscription_waits_for_its_handler() -> None:
-    entered, release = threading.Event(), threading.Event()
-    got: list[bytes] = []
-
-    def handler(msg: natsync.Msg) -> None:
-        entered.set()
-        release.wait(TIMEOUT)
-        got.append(msg.data)
-
+    handler = HeldHandler()
     with FakeServer() as server, server.client() as (nc, peer):
         ended: list[errors.Error] = []
         closed = threading.Event()
@@ -47,40 +53,35 @@ def test_draining_a_subscription_waits_for_its_handler() -> None:
         )
         sid = peer.subscribed()
         peer.send(Msg(b"a", sid, b"", b"1"), Msg(b"a", sid, b"", b"2"))
-        assert entered.wait(TIMEOUT)
+        assert handler.entered.wait(TIMEOUT)
         call = Background(lambda: sub.drain(TIMEOUT))
         peer.until(Unsub)
         peer.send(Msg(b"a", sid, b"", b"3"))  # it was on its way
         peer.expect(Ping)
         peer.send(Pong())
         assert closed.wait(TIMEOUT) and not call.done
-        release.set()
+        handler.release.set()
         call.result()
-        assert got == [b"1", b"2", b"3"]
+        assert handler.got == [b"1", b"2", b"3"]
         assert sub.state is natsync.State.CLOSED
         assert [type(error) for error in ended] == [errors.BadSubscriptionError]
 
 
 def test_draining_that_takes_too_long_says_what_was_left() -> None:
-    entered, release = threading.Event(), threading.Event()
-
-    def handler(msg: natsync.Msg) -> None:
-        entered.set()
-        release.wait(TIMEOUT)
-
+    handler = HeldHandler()
     with FakeServer() as server, server.client() as (nc, peer):
         sub = nc.subscribe("a", handler=handler)
         sid = peer.subscribed()
         peer.send(Msg(b"a", sid), Msg(b"a", sid))
         seen_by(peer)
-        assert entered.wait(TIMEOUT)
+        assert handler.entered.wait(TIMEOUT)
         call = Background(lambda: sub.drain(1.0))
         drained(peer, 1)
         with pytest.raises(errors.DrainTimeoutError) as caught:
             call.result()
         assert caught.value.left == {"a": 2}
         assert sub.stats == natsync.SubStats(2, 1, 1, 0, 0)
-        release.set()
+        handler.release.set()
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["subscription", "connection"])
@@ -148,22 +149,17 @@ def test_draining_from_a_handler() -> None:
 
 
 def test_a_second_drain_waits_for_the_first() -> None:
-    entered, release = threading.Event(), threading.Event()
-
-    def handler(msg: natsync.Msg) -> None:
-        entered.set()
-        release.wait(TIMEOUT)
-
+    handler = HeldHandler()
     with FakeServer() as server, server.client() as (nc, peer):
         nc.subscribe("a", handler=handler)
         peer.send(Msg(b"a", peer.subscribed()))
-        assert entered.wait(TIMEOUT)
+        assert handler.entered.wait(TIMEOUT)
         first = Background(lambda: nc.drain(TIMEOUT))
         drained(peer, 1)
         with pytest.raises(errors.DrainTimeoutError):
             nc.drain(0.05)
         second = Background(lambda: nc.drain(TIMEOUT))
-        release.set()
+        handler.release.set()
         peer.expect_end()
         first.result()
         second.result()
@@ -214,19 +210,14 @@ def test_draining_a_subscription_ends_the_iteration_of_another_thread() -> None:
 
 
 def test_draining_during_an_outage_says_what_was_left_and_keeps_the_rest_readable() -> None:
-    entered, release = threading.Event(), threading.Event()
-
-    def handler(msg: natsync.Msg) -> None:
-        entered.set()
-        release.wait(TIMEOUT)
-
+    handler = HeldHandler()
     with FakeServer() as server, server.client() as (nc, peer):
         nc.subscribe("a", handler=handler)
         handled = peer.subscribed()
         own = nc.subscribe("own")
         peer.send(*[Msg(b"a", handled)] * 3, *[Msg(b"own", peer.subscribed(), b"", b"1")] * 2)
         seen_by(peer)
-        assert entered.wait(TIMEOUT) and own.next_msg(TIMEOUT)
+        assert handler.entered.wait(TIMEOUT) and own.next_msg(TIMEOUT)
         peer.close()
         server.close()
         eventually(lambda: nc.status is natsync.Status.RECONNECTING)
@@ -235,7 +226,7 @@ def test_draining_during_an_outage_says_what_was_left_and_keeps_the_rest_readabl
         assert caught.value.left == {"a": 3}
         assert [msg.data for msg in own] == [b"1"]
         assert nc.status is natsync.Status.CLOSED
-        release.set()
+        handler.release.set()
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["subscription", "connection"])

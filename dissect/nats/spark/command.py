@@ -14,6 +14,7 @@ from ..capture import CaptureReport
 from ..capture.files import is_uri, size_and_mtime
 from ..number_formats import count_text, duration_text, size_text
 from ..output.sink import say, sink_of, writing
+from ..output.text.lines import passed_over_text
 from ..partition.byte_ranges import captures
 from ..tables import TABLES
 from .api import Summary, dissect
@@ -67,9 +68,8 @@ def lines(summary: Summary, out: str) -> Iterator[str]:
         f"read {read} of {count_text(summary.files, 'file')} in {count_text(summary.chunks, 'chunk')};"
         f" starts guessed wrong: {summary.wrong_starts}"
     )
-    if others := len(summary.passed_over):
-        verb = "is not a capture" if others == 1 else "are not captures"
-        yield f"{count_text(others, 'other file')} {verb}"
+    if summary.passed_over:
+        yield passed_over_text(summary.passed_over)
     if summary.shares:
         tasks = count_text(summary.shares, "task")
         yield f"flows were divided among {tasks}, each of which read all packets"

@@ -135,6 +135,12 @@ def _timeline_line(moment: FrameRecord | AnomalyRecord) -> str:
     return frame_line(moment).replace(f" {moment.session}", "", 1)
 
 
+def passed_over_text(names: Sequence[str]) -> str:
+    """How many files in folders are not captures."""
+    verb = "is not a capture" if len(names) == 1 else "are not captures"
+    return f"{count_text(len(names), 'other file')} {verb}"
+
+
 def totals(
     table: str, rows: int, messages: int, report: CaptureReport, filters: Sequence[str] = ()
 ) -> str:
@@ -142,9 +148,8 @@ def totals(
     may have excluded others."""
     packets = sum(file.packets for file in report.files)
     where = f"{count_text(packets, 'packet')} of {count_text(len(report.files), 'file')}"
-    if others := len(report.passed_over):
-        verb = "is not a capture" if others == 1 else "are not captures"
-        where += f"; {count_text(others, 'other file')} {verb}"
+    if report.passed_over:
+        where += f"; {passed_over_text(report.passed_over)}"
     if not rows:
         if filters:
             return f"no row of {table} matches {' and '.join(filters)} in {where}"
