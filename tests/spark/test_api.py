@@ -7,7 +7,7 @@ import json
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -124,6 +124,28 @@ def test_captures_apart_are_timelines_of_their_own(spark: SparkSession, tmp_path
     assert (summary.files, len(summary.passed_over)) == (2, 1)
     read_rows = read(spark, str(folder), "sessions", separate=True, from_time="0.01")
     assert read_rows.count() == summary.rows["sessions"]
+
+
+def test_small_timelines_share_the_tasks_of_one_job(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    content = Path(SMALL[0]).read_bytes()
+    for number in range(9):  # the same sessions in each: no table may mix them
+        (folder / f"{number}.pcap").write_bytes(content)
+    data = read_pcap(content)
+    later = [
+        replace(each, ts_ns=each.ts_ns + n * 10**12) for n in range(12) for each in data.records
+    ]
+    (folder / "large.pcap").write_bytes(pcap_bytes(data.with_records(later)))
+    tables = ("frames", "sessions", "api", "servers", "paths")
+    job = JobOptions(options=Options(separate=True), chunk_bytes=len(content) // 2)
+    summary = dissect(spark, [str(folder)], tables, job, str(tmp_path / "out"))
+    want = in_one([str(folder)], tables, job.options)
+    assert sorted(map(repr, written(tmp_path / "out", tables))) == sorted(map(repr, want))
+    assert set(summary.seconds) == {
+        *("walk", "decode", "survey", "stitch"),  # the large one is cut
+        *("api", "servers", "paths", "publish"),
+    }
 
 
 def test_a_compressed_capture_is_read_up_to_a_limit(spark: SparkSession, tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 from dissect.nats.options import Options
 from dissect.nats.partition import flow_shares
 from dissect.nats.schema.records import FrameRecord
-from dissect.nats.spark.job import Job
+from dissect.nats.spark.job import Job, TimelineJob
 from dissect.nats.spark.tasks import arrow_tasks as tasks
-from dissect.nats.spark.tasks.stages import JobSpec
+from dissect.nats.spark.tasks.inputs import JobSpec, Timeline
 from dissect.nats.spark.tasks.task_runner import TaskRunner
 from dissect.nats.spark.types import spark_schema
 
@@ -32,18 +32,20 @@ def job(spark: SparkSession, path: str, size: int) -> Job:
     return Job(TaskRunner(spark), spec, found, Path(path).stat().st_size)
 
 
-def frames(made: Job) -> int:
+def frames(made: Job | TimelineJob) -> int:
     rows = made.decoded(
         lambda contexts: tasks.reading(made.spec, contexts, "frames"), spark_schema("frames")
     )
     return rows.count()
 
 
-def test_a_single_partition_is_only_decoded(spark: SparkSession) -> None:
+def test_timelines_that_are_not_cut_are_only_decoded(spark: SparkSession) -> None:
     path = str(CAPTURES / "core-2.15.1.pcap")
-    made = job(spark, path, 1 << 30)
-    assert frames(made) == len(in_one([path], ["frames"]))
-    assert made.stages.seconds == {} and made.moved_bytes == 0
+    one, several = (Timeline(planned([path], size)) for size in (1 << 30, 8192))
+    spec = JobSpec(frozenset({"frames"}), Options())
+    made = TimelineJob(TaskRunner(spark), spec, [one, several, one])
+    assert frames(made) == 3 * len(in_one([path], ["frames"]))
+    assert made.stages.seconds == {}
 
 
 def test_several_are_surveyed_and_stitched(spark: SparkSession) -> None:

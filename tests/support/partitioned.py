@@ -22,12 +22,10 @@ from dissect.nats.partition.partitions import (
 from dissect.nats.partition.record_index import RecordIndex, walk_chain
 from dissect.nats.pipeline import records
 from dissect.nats.schema.records import Record
+from dissect.nats.spark.tasks.inputs import ChunkContext, JobSpec, SharedFlows
 from dissect.nats.spark.tasks.stages import (
-    ChunkContext,
     FlowChunk,
     FlowSurvey,
-    JobSpec,
-    SharedFlows,
     State,
     SurveyResult,
     chunk_contexts,

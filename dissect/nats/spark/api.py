@@ -1,7 +1,7 @@
 """The tables of captures of any size: written to a sink (`dissect`), or as DataFrames (`plan`, `read`).
 
 The captures are cut into byte ranges, and a walk over their record headers proves where each begins. The
-byte ranges form partitions of one timeline, which `job.Job` dissects.
+byte ranges form partitions of timelines, which the jobs of `job` dissect.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ..capture.files import size_and_mtime
 from ..capture.sources import time_range
 from ..capture.time_range import TimeRange
 from ..errors import SparkError
+from ..options import Options
 from ..partition.byte_ranges import captures
 from ..partition.partitions import Partition, index_captures, partitions_of, ranges_with_secrets
 from ..partition.record_index import Chain, RecordIndex, joined, walk_chain
-from ..pipeline import timelines
 from ..tables import FROM_ENGINE, TABLES, frames_for
-from .job import Job
+from .job import Job, TimelineJob
 from .launch.worker_python import set_worker_python
 from .options.job_options import JobOptions, read_options
 from .output import Folder
@@ -33,7 +33,7 @@ from .sink import NewWriter, TableSink, TableWriter
 from .spark_errors import fault_of
 from .tasks import application
 from .tasks import arrow_tasks as tasks
-from .tasks.stages import Inputs, JobSpec
+from .tasks.inputs import Inputs, JobSpec, Timeline
 from .tasks.task_runner import RESULTS, TaskRunner
 
 if TYPE_CHECKING:
@@ -103,21 +103,15 @@ def dissect(
     summary = Summary()
     stages = Stages(progress, summary.seconds)
     decoded = tasks.Decoded()
-    run = ""
-    groups = _timelines(paths, options, summary)
-    for number, group in enumerate(groups):
-        with closing(TaskRunner(spark)) as runner:
-            from_engine = set(tables).intersection(FROM_ENGINE)
-            job = _planned(runner, group, {*from_engine, "sessions"}, options, summary, stages)
-            run = run or sink.begin(uuid4().hex)
-            if job:
-                _write(
-                    job,
-                    tables,
-                    _numbered(sink.writer(run), number, len(groups)),
-                    decoded,
-                )
+    with closing(TaskRunner(spark)) as runner:
+        wanted = {*set(tables).intersection(FROM_ENGINE), "sessions"}
+        jobs = _planned(runner, paths, wanted, options, summary, stages)
+        run = sink.begin(uuid4().hex)
+        for number, job in enumerate(jobs):
+            _write(job, tables, _numbered(sink.writer(run), number, len(jobs)), decoded)
+            if isinstance(job, Job):
                 _add_counts(summary, job)
+            runner.close()  # the next one keeps its own
     summary.rows = {table: decoded.rows[table] for table in tables}
     summary.no_tcp = dict(sorted(decoded.passed_over.items()))
     summary.missing_bytes, summary.skipped_bytes = (
@@ -129,19 +123,8 @@ def dissect(
     return summary
 
 
-def _timelines(
-    paths: Sequence[str], options: JobOptions, summary: Summary
-) -> Sequence[Sequence[str]]:
-    """The captures of each timeline, see `pipeline.timelines`."""
-    report = CaptureReport()
-    found = [list(group) for group in timelines(paths, options.options, report)]
-    summary.unreadable += report.unreadable
-    summary.passed_over += report.passed_over
-    return found
-
-
 def _numbered(writer: NewWriter, position: int, count: int) -> NewWriter:
-    """Makes writers with numbers that no other of `count` timelines uses."""
+    """Makes writers with numbers that no other of `count` jobs uses."""
 
     def new(number: int, tables: Iterable[str]) -> TableWriter:
         return writer(number * count + position, tables)
@@ -149,10 +132,12 @@ def _numbered(writer: NewWriter, position: int, count: int) -> NewWriter:
     return new
 
 
-def _write(job: Job, tables: Sequence[str], writer: NewWriter, decoded: tasks.Decoded) -> None:
-    """Writes the tables of one timeline."""
+def _write(
+    job: Job | TimelineJob, tables: Sequence[str], writer: NewWriter, decoded: tasks.Decoded
+) -> None:
+    """Writes the tables of one job."""
     spark = job.runner.spark
-    direct = tuple(table for table in tables if _is_decoded(job, table))
+    direct = tuple(table for table in tables if job.decodes(table))
     spec = replace(job.spec, tables=job.spec.tables.union(direct))
 
     def function(inputs: Inputs) -> tasks.Function:
@@ -162,9 +147,17 @@ def _write(job: Job, tables: Sequence[str], writer: NewWriter, decoded: tasks.De
     with job.stages.running("decode", spark):
         for row in frame.collect():
             decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
-    layered = [table for table in tables if table not in direct]
-    by_session = list(filter(application.is_by_session, layered))
-    for some in (by_session, *([table] for table in layered if table not in by_session)):
+    if isinstance(job, Job):
+        _write_layers(job, [table for table in tables if table not in direct], writer, decoded)
+
+
+def _write_layers(
+    job: Job, tables: Sequence[str], writer: NewWriter, decoded: tasks.Decoded
+) -> None:
+    """Writes the tables of application layers that the decode does not make."""
+    spark = job.runner.spark
+    by_session = list(filter(application.is_by_session, tables))
+    for some in (by_session, *([table] for table in tables if table not in by_session)):
         if some:
             with job.stages.running(" ".join(some), spark):
                 frames, make = _prepared(job.for_tables([frames_for(*some)]), some)
@@ -173,20 +166,15 @@ def _write(job: Job, tables: Sequence[str], writer: NewWriter, decoded: tasks.De
                     decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
 
 
-def _is_decoded(job: Job, table: str) -> bool:
-    """Whether the decode makes the rows of a table, because its tasks have all that the rows depend on."""
-    if table in FROM_ENGINE:
-        return True
-    return application.is_by_session(table) and job.has_whole_flows
-
-
 class Plan:
     """Indexed captures, which are sampled or surveyed once for all tables.
 
     `summary` has the counts of files and packets. Rows, losses and damage inside packets are not known yet.
     """
 
-    def __init__(self, runner: TaskRunner, jobs: Sequence[Job], summary: Summary) -> None:
+    def __init__(
+        self, runner: TaskRunner, jobs: Sequence[Job | TimelineJob], summary: Summary
+    ) -> None:
         self.summary = summary
         self._runner = runner
         self._jobs = jobs
@@ -207,15 +195,16 @@ class Plan:
         return reduce(lambda whole, part: whole.unionAll(part), found)
 
     def _rows(self, number: int, name: str, schema: StructType) -> DataFrame:
-        """The rows of one timeline."""
+        """The rows of one job."""
         job = self._jobs[number]
-        if not _is_decoded(job, name):
+        if isinstance(job, Job) and not job.decodes(name):
             made = job.for_tables([frames_for(name)])
             layer_job = self._layer_jobs.setdefault((number, name), made)
             frames, make = _prepared(layer_job, [name])
             return frames.mapInArrow(application.layer_rows(name, make), schema)
         # The states of flows are for the tables of the job; without states, one table takes less time.
-        tables = frozenset([name]) if job.has_whole_flows else job.spec.tables
+        is_cut = isinstance(job, Job) and not job.has_whole_flows
+        tables = job.spec.tables if is_cut else frozenset([name])
         spec = replace(job.spec, tables=tables)
         return job.decoded(lambda inputs: tasks.reading(spec, inputs, name), schema)
 
@@ -239,11 +228,8 @@ def plan(spark: SparkSession, paths: str | Sequence[str], **options: object) -> 
     stages = Stages(wants_progress(None if progress is None else bool(progress)), summary.seconds)
     names = [paths] if isinstance(paths, str) else paths
     with one_line_errors():
-        found = [
-            _planned(runner, group, FROM_ENGINE, wanted, summary, stages)
-            for group in _timelines(names, wanted, summary)
-        ]
-    return Plan(runner, [job for job in found if job], summary)
+        jobs = _planned(runner, names, FROM_ENGINE, wanted, summary, stages)
+    return Plan(runner, jobs, summary)
 
 
 # The latest plan of each session, with the arguments that it was made from.
@@ -297,7 +283,7 @@ def _prepared(job: Job, tables: Sequence[str]) -> tuple[DataFrame, application.M
     have payloads."""
     spec = job.spec
     found = job.decoded(lambda inputs: application.wanted_frames(spec, inputs), application.FRAMES)
-    return application.prepared(job.runner, found, tables)
+    return application.prepared(job.runner, found, tables, job.bytes)
 
 
 def _planned(
@@ -307,29 +293,56 @@ def _planned(
     options: JobOptions,
     summary: Summary,
     stages: Stages,
-) -> Job | None:
-    """The job; None if the captures have no packets."""
+) -> list[Job | TimelineJob]:
+    """The jobs that dissect these captures: one for all timelines that are not cut, one for each other."""
     report = CaptureReport()
     wanted = options.options
     with stages.running("walk", runner.spark):
         size = options.chunk_bytes
 
         def walk_all(chains: Sequence[Chain]) -> list[list[RecordIndex]]:
-            return cast(list[list[RecordIndex]], runner.call(walk_chain, chains, size))
+            some = sum(each.bytes for chain in chains for each in chain) // len(chains)
+            return cast(list[list[RecordIndex]], runner.call(walk_chain, chains, some))
 
         walked, wrong = index_captures(paths, size, report, walk_all, wanted.max_expanded)
     report.files = [joined(each) for each in walked]
     _add_captures(summary, walked, report)
     summary.wrong_starts += wrong
-    window = time_range(paths, wanted.from_time, wanted.until_time)
-    found = _inside(partitions_of(walked), walked, window)
-    summary.chunks += len(found)
-    if not found:
-        return None
-    untimed = replace(wanted, from_time=None, until_time=None)
-    spec = JobSpec(frozenset(tables), untimed, window, ranges_with_secrets(walked))
-    size = sum(each.bytes for each in found)
-    return Job(runner, spec, found, size, stages, options.whole_flows)
+    groups = [[file] for file in walked] if wanted.separate else [walked]
+    timelines = [found for group in groups if (found := _timeline(group, wanted)).partitions]
+    summary.chunks += sum(len(each.partitions) for each in timelines)
+    spec = JobSpec(frozenset(tables), replace(wanted, from_time=None, until_time=None))
+    flows = options.whole_flows
+    whole, cut = _divided(timelines, runner.cores if flows else None)
+    jobs: list[Job | TimelineJob] = []
+    if whole:
+        jobs.append(TimelineJob(runner, spec, whole, stages))
+    for each in cut:
+        jobs.append(Job(runner, spec.within(each), each.partitions, each.bytes, stages, flows))
+    return jobs
+
+
+def _timeline(files: Sequence[Sequence[RecordIndex]], options: Options) -> Timeline:
+    """The partitions of files that form one timeline, in the time range of the options."""
+    paths = [file[0].byte_range.path for file in files]
+    window = time_range(paths, options.from_time, options.until_time)
+    found = _inside(partitions_of(files), files, window)
+    return Timeline(found, window, ranges_with_secrets(files))
+
+
+def _divided(
+    timelines: Sequence[Timeline], cores: int | None
+) -> tuple[list[Timeline], list[Timeline]]:
+    """The timelines that one task dissects from beginning to end, and those that are cut. A task dissects
+    those of one partition and, unless `cores` is None, those that are not larger than a core's share of all
+    captures: no task runs longer than the others together take."""
+    all_bytes = sum(each.bytes for each in timelines)
+    whole: list[Timeline] = []
+    cut: list[Timeline] = []
+    for each in timelines:
+        is_small = cores is not None and each.bytes * cores <= all_bytes
+        (whole if is_small or len(each.partitions) == 1 else cut).append(each)
+    return whole, cut
 
 
 def _add_captures(

@@ -1,5 +1,7 @@
 """One dissection in Spark, from partitions to rows.
 
+A `TimelineJob` dissects several timelines, each in one task. A `Job` cuts one timeline into many tasks:
+
     survey    one task per partition           the flows of each partition
     stitch    one task per share of the flows  the state in which each flow reaches each partition
     decode    one task per partition           the rows
@@ -9,7 +11,7 @@ If few tasks with whole flows take less time (see `partition.flow_shares`), ther
     sample    one task per partition           the flows in some of its packets
     decode    one task per share of the flows  the rows
 
-Only the keys, states and summaries of flows go between the stages, and no payloads. `tasks.stages` has the
+Only the keys, states and summaries of flows go between these stages, and no payloads. `tasks.stages` has the
 code of each stage. The rows are equal to those of one process, because the same code makes them.
 """
 
@@ -24,18 +26,19 @@ from typing import TYPE_CHECKING, cast
 from ..partition import flow_shares
 from ..partition.flow_shares import FlowShares, divided
 from ..partition.partitions import Partition
+from ..tables import FROM_ENGINE
 from .progress import Stages
+from .tasks import application
 from .tasks import arrow_tasks as tasks
-from .tasks.stages import (
+from .tasks.inputs import (
     ChunkContext,
     Inputs,
     JobSpec,
     SharedFlows,
-    SurveyResult,
-    chunk_contexts,
-    needs_resurvey,
-    sample,
+    Timeline,
+    WholeTimelines,
 )
+from .tasks.stages import SurveyResult, chunk_contexts, needs_resurvey, sample
 from .tasks.task_runner import RESULTS, TaskRunner, gathered
 
 if TYPE_CHECKING:
@@ -48,10 +51,35 @@ _STITCHED = "partition long, flow binary, body binary, read boolean"
 _CHUNKS = "share long, partition long, flow binary, following long, first boolean, result binary"
 
 
+Decode = Callable[[Inputs], tasks.Function]
+"""Makes the function that decodes these inputs."""
+
+
+@dataclass(slots=True)
+class TimelineJob:
+    """A dissection of timelines that are not cut: a task dissects some of them, one by one."""
+
+    runner: TaskRunner
+    spec: JobSpec
+    timelines: Sequence[Timeline]
+    stages: Stages = field(default_factory=Stages)
+
+    def decodes(self, table: str) -> bool:
+        """Whether the decode makes the rows of a table: of every table, because a task has all frames."""
+        return True
+
+    def decoded(self, function: Decode, schema: StructType | str = RESULTS) -> DataFrame:
+        """Decodes all timelines."""
+        count = len(self.timelines)
+        size = sum(timeline.bytes for timeline in self.timelines) // count
+        rows = gathered(_runs(self.runner, count), self.runner.tasks(count, size), "partition")
+        return rows.mapInArrow(function(WholeTimelines(self.timelines)), schema)
+
+
 @dataclass(slots=True)
 class Job:
-    """One dissection of some partitions. See `JobOptions` for `whole_flows`, and `api.Summary` for the
-    counts."""
+    """A dissection of one timeline in several partitions. See `JobOptions` for `whole_flows`, and
+    `api.Summary` for the counts."""
 
     runner: TaskRunner
     spec: JobSpec
@@ -82,16 +110,19 @@ class Job:
             _samples=self._samples,
         )
 
+    def decodes(self, table: str) -> bool:
+        """Whether the decode makes the rows of a table, because its tasks have all that the rows depend on.
+        The first call may sample."""
+        if table in FROM_ENGINE:
+            return True
+        return application.is_by_session(table) and self.has_whole_flows
+
     @property
     def has_whole_flows(self) -> bool:
         """Whether each task dissects flows as a whole. The first call may sample."""
-        return len(self.partitions) == 1 or self._flow_shares() is not None
+        return self._flow_shares() is not None
 
-    def decoded(
-        self,
-        function: Callable[[Inputs], tasks.Function],
-        schema: StructType | str = RESULTS,
-    ) -> DataFrame:
+    def decoded(self, function: Decode, schema: StructType | str = RESULTS) -> DataFrame:
         """Decodes all partitions. The first call samples, or surveys and stitches; later calls reuse the
         result."""
         rows, inputs = self._prepared = self._prepared or self._prepare()
@@ -101,11 +132,10 @@ class Job:
         return rows.mapInArrow(function(inputs), schema)
 
     def _prepare(self) -> tuple[DataFrame, Inputs]:
-        if len(self.partitions) == 1:
-            return self._runs(1), [ChunkContext(self.partitions[0])]
         if shares := self._flow_shares():
             self.shares = shares.count
-            return self._runs(shares.count), SharedFlows(self.partitions, shares)
+            runs = _runs(self.runner, shares.count, shares.count)
+            return runs, SharedFlows(self.partitions, shares)
         flows, found = self._survey()
         return self._stitch(flows, found), found
 
@@ -128,13 +158,6 @@ class Job:
 
     def _size(self) -> int:
         return self.bytes // max(1, len(self.partitions))
-
-    def _runs(self, count: int) -> DataFrame:
-        """One row per partition or share, so that each is decoded."""
-        numbers = self.runner.spark.range(0, count, 1, self.shares or None)
-        return numbers.selectExpr(
-            "id as partition", f"{tasks.RUN} as kind", "X'' as flow", "X'' as body"
-        )
 
     def _survey(self) -> tuple[DataFrame, list[ChunkContext]]:
         """Surveys all partitions. Returns the surveys of their flows, and the context of each partition."""
@@ -178,7 +201,7 @@ class Job:
             self._count(chunks, states)
         continuing = chunks.selectExpr("partition", "flow", "X'' as body")
         return (
-            self._runs(len(self.partitions))
+            _runs(self.runner, len(self.partitions))
             .unionByName(_kind(states, tasks.STATE))
             .unionByName(_kind(continuing, tasks.CONTINUING))
         )
@@ -193,3 +216,11 @@ class Job:
 
 def _kind(frame: DataFrame, kind: int) -> DataFrame:
     return frame.selectExpr("partition", f"{kind} as kind", "flow", "body")
+
+
+def _runs(runner: TaskRunner, count: int, tasks_: int | None = None) -> DataFrame:
+    """One row per partition, share or timeline, so that each is decoded."""
+    numbers = runner.spark.range(0, count, 1, tasks_)
+    return numbers.selectExpr(
+        "id as partition", f"{tasks.RUN} as kind", "X'' as flow", "X'' as body"
+    )

@@ -14,7 +14,8 @@ from dissect.nats.options import Options
 from dissect.nats.partition.partitions import Partition
 from dissect.nats.spark.output import Writer
 from dissect.nats.spark.tasks import arrow_tasks as tasks
-from dissect.nats.spark.tasks.stages import ChunkContext, JobSpec, chunk_contexts
+from dissect.nats.spark.tasks.inputs import ChunkContext, JobSpec
+from dissect.nats.spark.tasks.stages import chunk_contexts
 
 from tests.support.arrow_rows import records_of
 from tests.support.partitioned import WORK, chunks_of, in_one, ordered, planned, surveyed

@@ -14,9 +14,8 @@ from dissect.nats.partition import survey
 from dissect.nats.partition.flow_shares import FlowShares
 from dissect.nats.schema.records import FlowRecord
 from dissect.nats.schema.records import Record as Row
+from dissect.nats.spark.tasks.inputs import NO_TIME, SharedFlows
 from dissect.nats.spark.tasks.stages import (
-    NO_TIME,
-    SharedFlows,
     chunk_contexts,
     decode,
     needs_resurvey,

@@ -33,6 +33,20 @@ def test_small_pieces_share_tasks(
     assert TaskRunner(spark).tasks(count, size) == tasks
 
 
+@pytest.mark.parametrize("size, tasks", [(1, 8), (200 * (8 << 20), 200)])
+def test_a_small_capture_is_shuffled_into_few_tasks(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, size: int, tasks: int
+) -> None:
+    monkeypatch.setattr(task_runner, "_TASKS_A_CORE", 4)
+    name = "spark.sql.shuffle.partitions"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "200")
+    try:
+        assert TaskRunner(spark).shuffle_tasks(size) == tasks
+    finally:
+        spark.conf.set(name, str(before))
+
+
 def test_rows_with_one_number_meet_and_are_in_order(spark: SparkSession) -> None:
     rows = [(number % 5, number) for number in range(50, 0, -1)]
     frame = gathered(spark.createDataFrame(rows, "a long, b long"), 5, "a", "b")

@@ -36,7 +36,8 @@ from .arrow_tasks import (
     write_tables,
 )
 from .grouped import ITEMS, GroupedWork, item_batches, made_of_groups
-from .stages import Inputs, JobSpec, decode
+from .inputs import Inputs, JobSpec
+from .stages import decode
 from .task_runner import TaskRunner
 
 if TYPE_CHECKING:
@@ -72,24 +73,25 @@ def wanted_frames(spec: JobSpec, inputs: Inputs) -> Function:
     return run
 
 
-def in_order(frames: DataFrame, layer: ApplicationLayer) -> DataFrame:
-    """The frames of each session in one partition, in order. For a layer with one state for all sessions, all
-    frames are in one partition."""
+def in_order(frames: DataFrame, layer: ApplicationLayer, count: int) -> DataFrame:
+    """The frames of each session in one of `count` partitions, in order. For a layer with one state for all
+    sessions, all frames are in one partition."""
     if layer.across and not layer.grouped:
         return frames.repartition(1).sortWithinPartitions("ts_ns", "session", "number")
-    return frames.repartition("session").sortWithinPartitions("session", "number")
+    return frames.repartition(count, "session").sortWithinPartitions("session", "number")
 
 
 def prepared(
-    runner: TaskRunner, frames: DataFrame, tables: Sequence[str]
+    runner: TaskRunner, frames: DataFrame, tables: Sequence[str], size: int
 ) -> tuple[DataFrame, Make]:
     """A DataFrame, and the function that makes the rows of the tables from its partitions. The layers of
-    several tables work session by session."""
+    several tables work session by session. `size` is that of the captures, in bytes."""
     first, *_ = layers_of(tables)
-    ordered = in_order(frames, first)
+    count = runner.shuffle_tasks(size)
+    ordered = in_order(frames, first, count)
     if first.grouped is None:
         return ordered, partial(_rows, tables)
-    work = GroupedWork(runner, ordered.mapInArrow(session_items(tables), ITEMS))
+    work = GroupedWork(runner, ordered.mapInArrow(session_items(tables), ITEMS), count)
     last = first.grouped(work)
     return work.groups(last.stage), partial(made_of_groups, last.function)
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,12 +25,10 @@ from ...partition.partitions import Partition
 from ..arrow import add_batches
 from ..arrow import batches as batches_of
 from ..sink import NewWriter, TableWriter, WrittenFile
+from .inputs import ChunkContext, Inputs, JobSpec
 from .stages import (
-    ChunkContext,
     FlowChunk,
     FlowSurvey,
-    Inputs,
-    JobSpec,
     State,
     decode,
     flow_chunks,
@@ -161,21 +159,24 @@ def writing(
     spec: JobSpec, inputs: Inputs, wanted: Sequence[str], new_writer: NewWriter
 ) -> Function:
     """Takes rows `partition, kind, flow, body`, in order; writes the tables, and returns a row with a
-    `Decoded` per partition."""
+    `Decoded` for all partitions of the task, which write to the same files."""
 
-    def one(number: int, states: list[State], continuing: set[bytes]) -> Decoded:
+    def rows(batches: Batches, done: Decoded) -> Iterator[Rows]:
+        for number, states, continuing in states_by_partition(batches):
+            yield from decode(spec, inputs, number, states, continuing, done.passed_over)
+
+    def write(first: pa.RecordBatch, batches: Batches) -> Decoded:
         done = Decoded()
-        rows = decode(spec, inputs, number, states, continuing, done.passed_over)
-        writer = new_writer(number, wanted)
-        write_tables(rows, spec.tables, writer, wanted, done)
+        writer = new_writer(first.column(0)[0].as_py(), wanted)
+        write_tables(rows(chain([first], batches), done), spec.tables, writer, wanted, done)
         return done
 
-    def do(batches: Batches) -> Batches:
+    def run(batches: Batches) -> Batches:
         reduce_garbage_collection()
-        for number, states, continuing in states_by_partition(batches):
-            yield result_row(number, _result_or_error(lambda: one(number, states, continuing)))
+        if (first := next(filter(len, batches), None)) is not None:
+            yield result_row(0, _result_or_error(lambda: write(first, batches)))
 
-    return do
+    return run
 
 
 def write_tables(

@@ -33,8 +33,9 @@ class GroupedWork:
     """The items of all stages, as DataFrames; see `declaration.Work`. The items of a stage are computed once,
     and stay on the disks of the workers until the runner is closed."""
 
-    def __init__(self, runner: TaskRunner, items: DataFrame) -> None:
+    def __init__(self, runner: TaskRunner, items: DataFrame, count: int) -> None:
         self._runner = runner
+        self._count = count  # of tasks in each stage
         self._made = [runner.keep(items)]
 
     def run(self, stage: int, function: Callable[[Iterator[Group]], Iterable[Item]]) -> None:
@@ -63,7 +64,7 @@ class GroupedWork:
 
     def groups(self, stage: int) -> DataFrame:
         """The items of a stage; those of a key are in one partition, in order."""
-        return self._of(stage).repartition("key").sortWithinPartitions(*_ORDER)
+        return self._of(stage).repartition(self._count, "key").sortWithinPartitions(*_ORDER)
 
     def _of(self, stage: int) -> DataFrame:
         """The items for a stage, from all stages before it."""

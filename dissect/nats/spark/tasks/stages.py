@@ -1,6 +1,6 @@
 """The stages of a dissection in many tasks, as plain functions without Spark.
 
-The captures are one timeline, cut into partitions (see partitions.py). `survey` finds the flows of a
+The captures of a timeline are cut into partitions (see partitions.py). `survey` finds the flows of a
 partition. `stitch` goes through all partitions in order, for a share of the flows, and finds the state in
 which each flow reaches each partition. `decode` resumes from these states and makes the rows of its
 partition. The part of a flow in one partition is a chunk of the flow.
@@ -10,6 +10,7 @@ partition. The part of a flow in one partition is a chunk of the flow.
     decode      one task per partition            -> rows
 
 If few tasks run at once, they may dissect whole flows instead: `decode` of `SharedFlows` reads all packets.
+Timelines that are small parts of all captures are not cut; they only need the `decode` of `WholeTimelines`.
 
 The key of a flow is `tcp.flow.undirected`. Each stage reads the packets itself; only keys, times, states
 and summaries go from one stage to the next. If a summary cannot be proven for a state, the stitch reads the
@@ -22,81 +23,30 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from functools import lru_cache
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import NamedTuple
 from zlib import crc32
 
-from ...capture import CaptureReport
-from ...capture.time_range import TimeRange
-from ...engine.session_tables import Rows
-from ...options import Options
+from ...engine.connections import ConnectionTable
+from ...engine.session_tables import Rows, build_tables
 from ...packet import PacketParser
-from ...partition.byte_ranges import ByteRange, read_byte_range
 from ...partition.checkpoint import Dissector
-from ...partition.flow_shares import FlowShares, sampled
-from ...partition.partitions import Partition, read_partition
+from ...partition.flow_shares import sampled
+from ...partition.partitions import Partition
 from ...partition.survey import Survey
-from ...secrets.key_log import KeyLogs
+from ...tables import needs_payloads
 from ...tcp.flow import undirected
-from ...types import Packets, Segment, Tick
-
-NO_TIME = -1
-"""The time if there is no packet. It is before all others, so it ends no flow."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobSpec:
-    """The tables to make, the options, and the time range of the packets. `secrets` are the byte ranges that
-    contain TLS secrets: each task reads them with `key_logs`."""
-
-    tables: frozenset[str]
-    options: Options
-    window: TimeRange = TimeRange()
-    secrets: tuple[ByteRange, ...] = ()
-
-    def packets(self, partition: Partition) -> Iterator[Packets]:
-        """The packets of a partition in the time range."""
-        return self.window.of(read_partition(partition, CaptureReport()))
-
-    def key_logs(self) -> KeyLogs:
-        """The TLS secrets of all captures of the job. Each process reads them once."""
-        return _key_logs(self.options.key_logs, self.secrets)
-
-
-# A process works on one job at a time, and should not keep the secrets of others.
-@lru_cache(maxsize=1)
-def _key_logs(paths: tuple[str, ...], secrets: tuple[ByteRange, ...]) -> KeyLogs:
-    found = KeyLogs(paths)
-    for byte_range in secrets:
-        _exhaust(read_byte_range(byte_range, byte_range.report(), found.embedded))
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkContext:
-    """A partition and the results of all surveys that its decode needs. `fragments` are the IP fragments that
-    are incomplete when it begins. `latest_ns` is the latest time of a TCP packet in it, `later_ns` the latest
-    time in all partitions after it, and `last` is whether it is the last partition."""
-
-    partition: Partition
-    fragments: bytes = b""
-    latest_ns: int = NO_TIME
-    later_ns: int = NO_TIME
-    last: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class SharedFlows:
-    """All partitions, for tasks that each dissect one share of the flows."""
-
-    partitions: Sequence[Partition]
-    shares: FlowShares
-
-
-Inputs = Sequence[ChunkContext] | SharedFlows
-"""The input of the decode: partitions one by one, or all of them."""
+from ...types import Segment, Tick
+from .inputs import (
+    NO_TIME,
+    ChunkContext,
+    Inputs,
+    JobSpec,
+    SharedFlows,
+    Timeline,
+    WholeTimelines,
+)
 
 
 class FlowSurvey(NamedTuple):
@@ -321,10 +271,14 @@ def decode(
 ) -> Iterator[Rows]:
     """The rows of a partition: those that its packets complete, and those of flows that have no packets after
     it. Frames come as runs. `continuing` are the flows that have packets after it. `passed_over` counts
-    packets without TCP. For `SharedFlows`, these are the rows of share `number`, which has no states.
+    packets without TCP. For `SharedFlows`, these are the rows of share `number`, which has no states; for
+    `WholeTimelines`, those of the timeline with this number, of layers across sessions, too.
     """
     if isinstance(inputs, SharedFlows):
         yield from _decode_share(spec, inputs, number, passed_over)
+        return
+    if isinstance(inputs, WholeTimelines):
+        yield from _decode_timeline(spec, inputs.timelines[number], passed_over)
         return
     contexts = inputs
     context = contexts[number]
@@ -348,11 +302,25 @@ def _decode_share(
     parser = flows.shares.parser(number)
     options = spec.options.share(flows.shares.count)
     dissection = Dissector(spec.tables, options, key_logs=spec.key_logs(), runs=True)
-    packets = chain.from_iterable(map(spec.packets, flows.partitions))
-    yield from dissection.feed(parser.segments(packets))
+    yield from dissection.feed(parser.segments(spec.packets(*flows.partitions)))
     if not number:  # every share counts all packets
         passed_over += parser.passed_over
     yield from dissection.finish()
+
+
+def _decode_timeline(
+    spec: JobSpec, timeline: Timeline, passed_over: Counter[str]
+) -> Iterator[Rows]:
+    """The rows of a timeline."""
+    spec = spec.within(timeline)
+    parser = PacketParser()
+    connections = ConnectionTable(spec.options, needs_payloads(spec.tables), spec.key_logs())
+    groups = chain(
+        connections.feed(parser.segments(spec.packets(*timeline.partitions))),
+        connections.finish(),
+    )
+    yield from build_tables(groups, spec.tables, spec.options, together=True, runs=True)
+    passed_over += parser.passed_over
 
 
 def _arrivals(

@@ -59,6 +59,12 @@ class TaskRunner:
         """The number of tasks for `count` pieces of this size."""
         return max(1, count if size >= _TASK_BYTES else min(count, _TASKS_A_CORE * self.cores))
 
+    def shuffle_tasks(self, size: int) -> int:
+        """The number of tasks after a shuffle of the frames of captures of this size: the number that the
+        session has for shuffles, or fewer if the captures are small."""
+        most = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        return self.tasks(most, size // most)
+
     def close(self) -> None:
         """Frees the persisted DataFrames."""
         for frame in self._kept:
