@@ -7,18 +7,27 @@ from collections.abc import Container, Iterable
 from .errors import OptionError
 
 __all__ = [
+    "INT32",
+    "INT64",
+    "UINT64",
     "check_call",
     "check_count",
     "check_data",
     "check_duration",
     "check_kind",
     "check_options",
+    "check_range",
     "check_seconds",
     "check_text",
     "check_unsigned",
+    "check_word",
     "is_kill",
 ]
 
+INT32, INT64, UINT64 = 2**31 - 1, 2**63 - 1, 2**64 - 1
+"""The largest numbers of those types, in which servers keep the fields of configurations."""
+
+_SHOWN = 64  # characters of a wrong word
 _COROUTINE = 0x80 | 0x200  # inspect.CO_COROUTINE, CO_ASYNC_GENERATOR
 _GENERATOR = 0x20  # inspect.CO_GENERATOR
 
@@ -72,6 +81,22 @@ def check_unsigned(least: int = 0, /, **arguments: object) -> None:
             raise OptionError(what, f"must be from {least} to 2**64 - 1")
 
 
+def check_range(least: int, most: int, what: str, value: object) -> None:
+    """Checks a number in a configuration."""
+    assert isinstance(value, (int, float))
+    if value < least:
+        raise OptionError(what, f"must be at least {_power(least)}, not {value}")
+    if value > most:
+        raise OptionError(what, f"must be at most {_power(most)}, not {value}")
+
+
+def check_word(words: tuple[str, ...], what: str, value: object) -> None:
+    """Checks a word in a configuration."""
+    if value not in words:
+        allowed = " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+        raise OptionError(what, f"must be {allowed}, not {str(value)[:_SHOWN]!r}")
+
+
 def check_kind(kind: type, **arguments: object) -> None:
     """Checks configurations."""
     for what, value in arguments.items():
@@ -115,6 +140,13 @@ def _flags(function: object) -> int:
         function = getattr(type(function), "__call__", function)
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     return code.co_flags if code is not None else 0
+
+
+def _power(number: int) -> str:
+    """2147483647 -> 2**31 - 1"""
+    if number in (INT32, INT64, UINT64):
+        return f"2**{number.bit_length()} - 1"
+    return f"-2**{number.bit_length() - 1}" if number < -1 else str(number)
 
 
 def _kind(value: object) -> str:

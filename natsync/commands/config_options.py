@@ -56,8 +56,12 @@ def read_config(args: argparse.Namespace, config: _C) -> _C:
         known = {**config.to_json(), **_read_json(args.config), **_identity(config)}
         try:
             config = type(config).from_json(known)
+            replace(config, _exact={})  # refuses what only servers may set
         except InvalidResponseError as error:
             raise OptionError("config", f"file {args.config!r}: {error.reason}") from error
+        except OptionError as error:
+            reason = f"{error.option} {error.reason}"
+            raise OptionError("config", f"file {args.config!r}: {reason}") from error
     changes = {
         item.name: getattr(args, item.name)
         for item in fields(config)

@@ -11,7 +11,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import ClassVar, Literal
 
-from .json_object import JSONObject, since
+from .._checks import INT32, UINT64
+from .json_object import JSONObject, since, within
 
 __all__ = [
     "AckPolicy",
@@ -105,7 +106,7 @@ class StreamSource(JSONObject):
 
     name: str
     _: KW_ONLY
-    opt_start_seq: int = 0
+    opt_start_seq: int = within(0, 0, UINT64)
     opt_start_time: datetime | None = None
     filter_subject: str = ""
     subject_transforms: Sequence[SubjectTransform] = since("2.10", ())
@@ -138,15 +139,15 @@ class StreamConfig(JSONObject):
     max_consumers: int = -1
     max_msgs: int = -1
     max_bytes: int = -1
-    max_age: float = 0.0
+    max_age: float = within(0.0, 0)
     max_msgs_per_subject: int = -1
-    max_msg_size: int = -1
+    max_msg_size: int = within(-1, -1, INT32)
     discard: DiscardPolicy = "old"
     discard_new_per_subject: bool = False
     storage: StorageType = "file"
-    num_replicas: int = 1
+    num_replicas: int = within(1, 0)
     no_ack: bool = False
-    duplicate_window: float = 0.0
+    duplicate_window: float = within(0.0, 0)
     placement: Placement | None = None
     mirror: StreamSource | None = None
     sources: Sequence[StreamSource] = ()
@@ -158,12 +159,12 @@ class StreamConfig(JSONObject):
     allow_direct: bool = False
     mirror_direct: bool = False
     compression: Compression = since("2.10", "none")
-    first_seq: int = since("2.10", 0)
+    first_seq: int = within(0, 0, UINT64, since="2.10")
     subject_transform: SubjectTransform | None = since("2.10", None)
     consumer_limits: ConsumerLimits | None = since("2.10", None)
     metadata: Mapping[str, str] = field(default_factory=dict, metadata={"since": "2.10"})
     allow_msg_ttl: bool = since("2.11", False)
-    subject_delete_marker_ttl: float = since("2.11", 0.0)
+    subject_delete_marker_ttl: float = within(0.0, 0, since="2.11")
     allow_msg_counter: bool = since("2.12", False)
     allow_atomic: bool = since("2.12", False)
     allow_msg_schedules: bool = since("2.12", False)
@@ -189,16 +190,16 @@ class ConsumerConfig(JSONObject):
     name: str = ""
     description: str = ""
     deliver_policy: DeliverPolicy = "all"
-    opt_start_seq: int = 0
+    opt_start_seq: int = within(0, 0, UINT64)
     opt_start_time: datetime | None = None
     ack_policy: AckPolicy = "explicit"
-    ack_wait: float = 0.0
+    ack_wait: float = within(0.0, 0)
     max_deliver: int = -1
     backoff: Sequence[float] = ()
     filter_subject: str = ""
     filter_subjects: Sequence[str] = since("2.10", ())
     replay_policy: ReplayPolicy = "instant"
-    rate_limit_bps: int = 0
+    rate_limit_bps: int = within(0, 0, UINT64)
     sample_freq: str = ""
     max_waiting: int = 0
     max_ack_pending: int = 0
@@ -211,7 +212,7 @@ class ConsumerConfig(JSONObject):
     flow_control: bool = False
     idle_heartbeat: float = 0.0
     inactive_threshold: float = 0.0
-    num_replicas: int = 0
+    num_replicas: int = within(0, 0)
     mem_storage: bool = False
     direct: bool = False
     sourcing: bool = since("2.14", False)

@@ -10,15 +10,18 @@ of a newer server passes through an older client unharmed.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields
 from datetime import datetime, timedelta, timezone
-from typing import ClassVar, NamedTuple, TypeVar
+from functools import partial
+from typing import ClassVar, NamedTuple, TypeVar, get_args
 
+from .._checks import INT64, check_range, check_word
 from ..errors import OptionError
 from .errors import InvalidResponseError
 
-__all__ = ["JSONObject", "check_time", "format_time", "parse_time", "since"]
+__all__ = ["JSONObject", "check_time", "format_time", "parse_time", "since", "within"]
 
 _T = TypeVar("_T")
 _O = TypeVar("_O", bound="JSONObject")
@@ -30,6 +33,13 @@ _LONGEST = 2**63 - 1
 def since(version: str, default: _T) -> _T:
     """Declares a field with its default; servers know it since `version`."""
     made: _T = field(default=default, metadata={"since": version})
+    return made
+
+
+def within(default: _T, least: int, most: int = INT64, *, since: str = "") -> _T:
+    """Declares a number with its default and its range; servers know it `since` a version."""
+    metadata = {"range": (least, most)} | ({"since": since} if since else {})
+    made: _T = field(default=default, metadata=metadata)
     return made
 
 
@@ -47,7 +57,10 @@ class JSONObject:
 
     def __post_init__(self) -> None:
         for name, codec in _schema(type(self)).items():
-            object.__setattr__(self, name, codec.check(name, getattr(self, name)))
+            value = codec.check(name, getattr(self, name))
+            object.__setattr__(self, name, value)
+            if codec.limit and not self._is_kept(name, codec):
+                codec.limit(name, value)
 
     @classmethod
     def from_json(cls: type[_O], value: object, subject: str = "") -> _O:
@@ -69,8 +82,7 @@ class JSONObject:
                 except ValueError:
                     extra[key] = raw
                 else:
-                    if codec.is_lossy and codec.encode(known[key], False) != raw:
-                        # A datetime has no nanoseconds: the original text is sent back.
+                    if not codec.is_faithful(known[key], raw):
                         exact[key] = raw
         missing = [name for name, codec in schema.items() if codec.required and name not in known]
         if missing:
@@ -83,10 +95,14 @@ class JSONObject:
         for name, codec in _schema(type(self)).items():
             value = getattr(self, name)
             if complete or value != codec.default or name in self.always:
-                exact = self._exact.get(name)
-                unchanged = exact is not None and codec.decode(exact, "") == value
-                json_object[name] = exact if unchanged else codec.encode(value, complete)
+                kept = self._is_kept(name, codec)
+                json_object[name] = self._exact[name] if kept else codec.encode(value, complete)
         return {**json_object, **self.extra}
+
+    def _is_kept(self, name: str, codec: _Codec) -> bool:
+        """Returns whether a field still has the value of a server that `_exact` has the JSON of."""
+        exact = self._exact.get(name)
+        return exact is not None and bool(codec.decode(exact, "") == getattr(self, name))
 
     def needs(self) -> Iterator[tuple[str, str]]:
         """The fields that are set, including those of nested objects, each with the server version
@@ -109,14 +125,26 @@ class JSONObject:
 
 
 class _Codec(NamedTuple):
-    """How a field is checked when a program sets it, read from JSON, and written to JSON."""
+    """How a field is checked when a program sets it, read from JSON, and written to JSON. `limit`
+    refuses what no server takes."""
 
     check: Callable[[str, object], object]
     decode: Callable[[object, str], object]
     encode: Callable[[object, bool], object]
+    limit: Callable[[str, object], None] | None = None
     is_lossy: bool = False
     default: object = None
     required: bool = False
+
+    def is_faithful(self, value: object, raw: object) -> bool:
+        """Returns whether a program could set `value`, and would then send `raw`, its JSON. A
+        datetime has no nanoseconds; and a newer server may know more words."""
+        if self.limit:
+            try:
+                self.limit("", value)
+            except OptionError:
+                return False
+        return not self.is_lossy or self.encode(value, False) == raw
 
 
 _schemas: dict[type, dict[str, _Codec]] = {}
@@ -133,12 +161,17 @@ def _schema(cls: type[JSONObject]) -> dict[str, _Codec]:
 
 def _new_schema(cls: type[JSONObject]) -> dict[str, _Codec]:
     return {
-        item.name: _codec(str(item.type), cls)._replace(
+        item.name: _ranged(_codec(str(item.type), cls), item)._replace(
             default=_default(item), required=_is_required(item)
         )
         for item in fields(cls)
         if item.name not in ("extra", "_exact")
     }
+
+
+def _ranged(codec: _Codec, item: Field[object]) -> _Codec:
+    limits = item.metadata.get("range")
+    return codec._replace(limit=partial(check_range, *limits)) if limits else codec
 
 
 def _default(item: Field[object]) -> object:
@@ -162,7 +195,13 @@ def _codec(annotation: str, cls: type[JSONObject]) -> _Codec:
     if annotation in _SIMPLE:
         return _SIMPLE[annotation]
     found = _classes().get(annotation)
-    return _object(found) if found else _SIMPLE["str"]
+    return (
+        _object(found) if found else _word(get_args(vars(sys.modules[cls.__module__])[annotation]))
+    )
+
+
+def _word(words: tuple[str, ...]) -> _Codec:
+    return _SIMPLE["str"]._replace(limit=partial(check_word, words))
 
 
 def _classes() -> dict[str, type[JSONObject]]:
@@ -318,7 +357,7 @@ def _object(cls: type[JSONObject]) -> _Codec:
 
 _SIMPLE = {
     "bool": _simple(bool, "bool"),
-    "int": _simple(int, "int"),
+    "int": _simple(int, "int")._replace(limit=partial(check_range, -INT64 - 1, INT64)),
     "str": _simple(str, "str"),
     "float": _Codec(_check_seconds, _seconds, _to_nanoseconds, is_lossy=True),
     "datetime": _Codec(check_time, _time, _format, is_lossy=True),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import get_args
 
-from .._checks import check_count, check_kind, check_seconds
+from .._checks import INT32, INT64, check_count, check_kind, check_range, check_seconds, check_word
 from ..errors import OptionError
 from ..jetstream.configs import (
     Placement,
@@ -55,6 +56,10 @@ class KeyValueConfig:
         check_count(history=self.history, replicas=self.replicas)
         check_count(max_bytes=self.max_bytes, max_value_size=self.max_value_size)
         check_seconds(ttl=self.ttl, limit_marker_ttl=self.limit_marker_ttl)
+        check_word(get_args(StorageType), "storage", self.storage)
+        check_range(0, INT64, "replicas", self.replicas)
+        check_range(-1, INT64, "max_bytes", self.max_bytes)
+        check_range(-1, INT32, "max_value_size", self.max_value_size)
         if not 1 <= self.history <= MAX_HISTORY:
             raise OptionError("history", f"must be 1 to {MAX_HISTORY}, not {self.history}")
         if self.ttl < 0:

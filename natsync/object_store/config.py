@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from typing import get_args
 
-from .._checks import check_count, check_kind, check_seconds
+from .._checks import INT64, check_count, check_kind, check_range, check_seconds, check_word
 from ..errors import OptionError
 from ..jetstream.configs import Placement, StorageType, StreamConfig
 from .naming import STREAM_PREFIX, check_store_name, stream_name
@@ -32,6 +33,9 @@ class ObjectStoreConfig:
         check_store_name(self.store)
         check_count(max_bytes=self.max_bytes, replicas=self.replicas)
         check_seconds(ttl=self.ttl)
+        check_word(get_args(StorageType), "storage", self.storage)
+        check_range(0, INT64, "replicas", self.replicas)
+        check_range(-1, INT64, "max_bytes", self.max_bytes)
         if self.ttl < 0:
             raise OptionError("ttl", "must not be negative")
 

@@ -61,6 +61,13 @@ def test_a_file_holds_what_options_cannot(tmp_path: Path, monkeypatch: pytest.Mo
     assert parsed(StreamConfig("s"), "--config", "-", "--max-msgs", "9") == wanted
 
 
+def test_a_file_with_what_no_server_takes_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "stream.json"
+    path.write_text('{"retention": "wrong"}')
+    with pytest.raises(OptionError, match="stream.json': retention must be limits, interest or"):
+        parsed(StreamConfig("s"), "--config", str(path))
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"config": 7}', '{"mirror": {}}'])
 def test_a_file_that_is_none_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "stream.json"

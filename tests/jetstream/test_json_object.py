@@ -112,6 +112,37 @@ def test_a_wrong_type_is_refused_by_name(
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("retention", "wrong", "must be limits, interest or workqueue, not 'wrong'"),
+        ("compression", "", "must be none or s2, not ''"),
+        ("num_replicas", -1, "must be at least 0, not -1"),
+        ("max_age", -1, "must be at least 0, not -1.0"),
+        ("max_msgs", 2**63, "must be at most 2**63 - 1, not 9223372036854775808"),
+        ("max_msgs", -(2**63) - 1, "must be at least -2**63, not -9223372036854775809"),
+        ("max_msg_size", 2**31, "must be at most 2**31 - 1, not 2147483648"),
+        ("first_seq", -1, "must be at least 0, not -1"),
+        ("first_seq", 2**64, "must be at most 2**64 - 1, not 18446744073709551616"),
+    ],
+)
+def test_what_no_server_takes_is_refused_by_name(field: str, value: object, words: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        StreamConfig("a", **{field: value})  # type: ignore[arg-type]  # on purpose
+    assert str(caught.value) == f"option {field}: {words}"
+
+
+def test_words_and_numbers_of_a_newer_server_go_back_as_they_came() -> None:
+    json_object = {"name": "a", "retention": "novel", "num_replicas": -1, "first_seq": 2**64}
+    config = StreamConfig.from_json(json_object)
+    assert (config.retention, config.num_replicas, config.first_seq) == ("novel", -1, 2**64)
+    assert config.to_json() == json_object
+    assert replace(config, max_msgs=5).to_json() == {**json_object, "max_msgs": 5}
+    assert replace(config, retention="limits").retention == "limits"
+    with pytest.raises(OptionError, match="retention"):
+        replace(config, retention="other")  # type: ignore[arg-type]  # on purpose
+
+
 def test_a_time_without_a_zone_is_refused() -> None:
     with pytest.raises(OptionError, match="opt_start_time: must have a time zone"):
         StreamSource("a", opt_start_time=datetime(2026, 1, 1))

@@ -44,3 +44,7 @@ def test_what_makes_no_store_is_refused() -> None:
         ObjectStoreConfig("s", ttl=-1)
     with pytest.raises(TypeError, match="max_bytes must be int"):
         ObjectStoreConfig("s", max_bytes="1GB")  # type: ignore[arg-type]  # a wrong call
+    with pytest.raises(OptionError, match="storage: must be file or memory, not 'disk'"):
+        ObjectStoreConfig("s", storage="disk")  # type: ignore[arg-type]  # a wrong call
+    with pytest.raises(OptionError, match="replicas: must be at least 0, not -1"):
+        ObjectStoreConfig("s", replicas=-1)
