@@ -11,6 +11,7 @@ __all__ = [
     "INT64",
     "UINT64",
     "check_call",
+    "check_core",
     "check_count",
     "check_data",
     "check_duration",
@@ -122,6 +123,12 @@ def check_call(**arguments: object) -> None:
             raise TypeError(
                 f"{what} must be a plain function, not one with yield: a call would not run it"
             )
+
+
+def check_core(nc: object) -> None:
+    """Checks connections: a `Client`, or what passes its calls on."""
+    if not hasattr(nc, "subscribe"):
+        raise TypeError(f"nc must be a Client, not {_kind(nc)}")
 
 
 def check_options(call: str, options: Iterable[str], allowed: Container[str]) -> None:

@@ -223,7 +223,7 @@ class Connection:
 
     def subscribe(self, sub: Sink) -> bytes:
         """Subscribes `sub` and returns its sid."""
-        if self._supervisor.draining:
+        if self._supervisor.draining and not self._said_goodbye:
             raise ConnectionDrainingError
         return self._subscribe(sub)
 

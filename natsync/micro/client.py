@@ -6,7 +6,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TypeVar
 
-from .._checks import check_text
+from .._checks import check_core, check_text
 from ..core import Core
 from ..errors import NoRespondersError, ProtocolError
 from ..message import Msg
@@ -49,6 +49,7 @@ class ServiceClient:
         stall: float = STALL,
         prefix: str = PREFIX,
     ) -> None:
+        check_core(nc)
         check_text(prefix=prefix)
         self._nc = nc
         self._timeout = timeout

@@ -2,7 +2,8 @@
 
 Requests are handled on the threads of each endpoint's subscription; PING, INFO and STATS on at most
 two threads of the service, which start with the first of these requests. A service stops when
-`stop` is called, when its connection closes, and when the server refuses one of its subscriptions.
+`stop` is called, when its connection is closed or drained, and when one of its subscriptions ends: the
+server has refused it, or the program has unsubscribed it.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 from types import TracebackType
 
-from .._checks import check_call, check_text
+from .._checks import check_call, check_core, check_text
 from .._engine.waiter import Event
 from ..core import Core
-from ..errors import DrainTimeoutError, Error, MaxControlLineError, ServerError
+from ..errors import BadSubscriptionError, ConnectionClosedError, DrainTimeoutError, Error
 from ..message import Msg
 from ..options import PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT, wait_time
 from ..subscription import Subscription, drain_all
@@ -63,11 +65,13 @@ def add_service(
     gets each request, unless `queue_group` names another group; with the empty string there is no
     group, and every instance gets each request. `stats_handler` gets the statistics of an endpoint
     and returns their `data`, which must be valid for JSON. `on_stop` is called once when the
-    service has stopped, with the error that stopped it, if there was one.
+    service has stopped, with the error that stopped it, if there was one: None after `stop` and
+    after `drain` of the connection.
 
     Raises OptionError, ProtocolError or TypeError for arguments that ADR-32 forbids, and
     ConnectionClosedError.
     """
+    check_core(nc)
     check_name(name)
     check_version(version)
     check_text(description=description)
@@ -185,7 +189,7 @@ class Service(Group):
                             subject,
                             handler=partial(self._answer, answer),
                             executor=self._executor,
-                            on_close=self._subscription_closed,
+                            on_close=self._control_closed,
                         )
                     )
         except BaseException:
@@ -240,9 +244,8 @@ class Service(Group):
         if not self._begin_to_stop():
             return
         late: DrainTimeoutError | None = None
-        endpoints = [endpoint.subscription for endpoint in self._endpoints]
         try:
-            drain_all([*filter(None, endpoints), *self._control], seconds)
+            drain_all(self._subscriptions(), seconds)
         except DrainTimeoutError as failure:
             late = failure
         except Error as ended:  # the connection is closed: nothing is left to drain
@@ -280,27 +283,49 @@ class Service(Group):
         if self._on_stop:
             self._on_stop(error)
 
+    def _subscriptions(self) -> list[Subscription]:
+        endpoints = [endpoint.subscription for endpoint in self._endpoints]
+        return [*filter(None, endpoints), *self._control]
+
     def _endpoint_closed(self, endpoint: Endpoint, error: Error) -> None:
         if not self._stopping:
             endpoint.count_error(str(error))
         self._subscription_closed(error)
 
+    def _control_closed(self, error: Error) -> None:
+        """The program cannot unsubscribe the `$SRV` subjects alone: it drains the connection."""
+        if not isinstance(error, BadSubscriptionError):
+            self._subscription_closed(error)
+        elif self._begin_to_stop():
+            # The callback thread must not wait for handlers; `drain` waits for this one in the end.
+            drained = partial(self._or_log, self._drained)
+            try:
+                self.nc.start_thread(f"service-{self.name}", drained)
+            except RuntimeError:  # the system is out of threads
+                self._end(None)
+
+    def _drained(self) -> None:
+        """Waits until the requests that arrived before the connection was drained are handled."""
+        with suppress(Error):  # the connection is closed: they are handled, or dropped
+            drain_all(self._subscriptions(), None)
+        self._end(None)
+
     def _subscription_closed(self, error: Error) -> None:
         """Handles the end of a subscription. Unless the service is stopping, the server has refused
-        the subscription or the connection is closed. The service then stops, as it would otherwise
-        look complete with an endpoint missing."""
+        the subscription, the program has ended it, or the connection is closed. The service then
+        stops, as it would otherwise look complete with an endpoint missing."""
         if self._stopping:
             return
-        if isinstance(error, (ServerError, MaxControlLineError)):
+        if not isinstance(error, ConnectionClosedError):
             # Not on the callback thread, for which a handler may be waiting.
-            self._executor.submit(self._stop_or_log, error)
+            self._executor.submit(self._or_log, partial(self.stop, error))
         elif self._begin_to_stop():
             self._end(error)
 
-    def _stop_or_log(self, error: Error) -> None:
+    def _or_log(self, stop: Callable[[], None]) -> None:
         """Stops the service where nobody waits for the result: logs what `stop` raises."""
         try:
-            self.stop(error)
+            stop()
         except BaseException:  # `on_stop` is code of the program
             logging.getLogger("natsync").exception("stopping service %s failed", self.name)
 

@@ -14,7 +14,7 @@ from queue import SimpleQueue
 import pytest
 
 import natsync
-from natsync import OptionError, PermissionsViolationError, ProtocolError
+from natsync import OptionError, ProtocolError
 from natsync.micro import (
     EndpointStats,
     Request,
@@ -25,7 +25,6 @@ from natsync.micro import (
 )
 
 from tests.support.interrupts import entered_at
-from tests.support.servers import NatsServer, StartServer
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
@@ -139,6 +138,12 @@ def test_what_makes_no_service_is_refused(
         values = {"name": "a", "version": "1.0.0", **arguments}
         add_service(nc, **values)  # type: ignore[arg-type]  # wrong calls
     assert ServiceClient(nc).ping() == []
+
+
+def test_what_is_no_connection_is_refused() -> None:
+    for call in (partial(add_service, name="a", version="1.0.0"), ServiceClient):
+        with pytest.raises(TypeError, match="^nc must be a Client, not str$"):
+            call("nc")
 
 
 def test_what_makes_no_endpoint_is_refused(nc: natsync.Client) -> None:
@@ -266,94 +271,6 @@ def test_a_handler_may_stop_its_service(nc: natsync.Client) -> None:
     service.add_endpoint("once", lambda request: (service.stop(), request.respond(b"bye")))
     assert nc.request("once", timeout=5).data == b"bye"
     assert service.wait(5)
-
-
-def test_it_stops_when_the_connection_closes(server: NatsServer) -> None:
-    ended: SimpleQueue[natsync.Error | None] = SimpleQueue()
-    nc = natsync.connect(server.url)
-    service = add_service(nc, "echo", "1.0.0", on_stop=ended.put)
-    service.add_endpoint("echo", echo)
-    nc.close()
-    assert isinstance(ended.get(timeout=5), natsync.ConnectionClosedError)
-    assert service.stopped
-    service.stop()
-    with pytest.raises(ServiceStoppedError):
-        service.add_endpoint("echo", echo)
-    with pytest.raises(natsync.ConnectionClosedError):
-        add_service(nc, "echo", "1.0.0")
-
-
-def test_it_stops_when_the_connection_is_drained(server: NatsServer) -> None:
-    ended: SimpleQueue[natsync.Error | None] = SimpleQueue()
-    nc = natsync.connect(server.url)
-    with add_service(nc, "echo", "1.0.0", on_stop=ended.put) as service:
-        nc.drain()
-        assert ended.get(timeout=5) is not None
-    assert service.stopped and ended.empty()
-
-
-PERMISSIONS = """
-authorization { users: [
-  {user: service, password: pw, permissions: {subscribe: ["$SRV.>", "allowed", "_INBOX.>"], publish: ">"}}
-  {user: other, password: pw}
-] }
-"""
-
-
-def test_it_stops_when_the_server_refuses_an_endpoint(start_server: StartServer) -> None:
-    server = start_server(PERMISSIONS)
-    ended: SimpleQueue[natsync.Error | None] = SimpleQueue()
-    with natsync.connect(server.url, user="service", password="pw") as nc:
-        service = add_service(nc, "half", "1.0.0", on_stop=ended.put)
-        service.add_endpoint("fine", echo, subject="allowed")
-        refused = service.add_endpoint("forbidden", echo)
-        error = ended.get(timeout=5)
-        assert isinstance(error, PermissionsViolationError) and error.subject == "forbidden"
-        assert refused.stats().num_errors == 1 and refused.stats().last_error == str(error)
-        assert service.stopped
-        assert ServiceClient(nc).ping() == []
-
-
-def test_it_stops_when_the_server_refuses_to_let_it_be_discovered(
-    start_server: StartServer,
-) -> None:
-    server = start_server(PERMISSIONS.replace('"$SRV.>", ', ""))
-    ended: SimpleQueue[natsync.Error | None] = SimpleQueue()
-    with natsync.connect(server.url, user="service", password="pw") as nc:
-        service = add_service(nc, "hidden", "1.0.0", on_stop=ended.put)
-        error = ended.get(timeout=5)
-        assert isinstance(error, PermissionsViolationError) and "$SRV." in error.subject
-        assert service.wait(5)
-
-
-def test_it_stops_when_an_endpoint_is_one_subscription_too_many(start_server: StartServer) -> None:
-    """Whole: the endpoints within the limit do not go on without it."""
-    server = start_server("max_subscriptions: 10")  # nine of them on $SRV
-    ended: SimpleQueue[natsync.Error | None] = SimpleQueue()
-    with natsync.connect(server.url) as nc, natsync.connect(server.url) as other:
-        service = add_service(nc, "half", "1.0.0", on_stop=ended.put)
-        service.add_endpoint("fine", echo)
-        refused = service.add_endpoint("excess", echo)
-        error = ended.get(timeout=5)
-        assert isinstance(error, natsync.ServerError) and "subscriptions exceeded" in error.text
-        assert refused.stats().last_error == str(error) and service.stopped
-        with pytest.raises(natsync.NoRespondersError):
-            other.request("fine", timeout=5)
-        assert ServiceClient(other).ping() == []
-
-
-def test_what_goes_wrong_when_the_server_stops_it_is_logged(
-    start_server: StartServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(error: natsync.Error | None) -> None:
-        raise ValueError("no such service")
-
-    server = start_server(PERMISSIONS)
-    with natsync.connect(server.url, user="service", password="pw") as nc:
-        service = add_service(nc, "half", "1.0.0", on_stop=fail)
-        service.add_endpoint("forbidden", echo)
-        assert service.wait(5)
-        eventually(lambda: "no such service" in caplog.text)
 
 
 def test_several_services_share_a_connection_and_survive_a_reconnect(nc: natsync.Client) -> None:
