@@ -16,9 +16,10 @@ RULES = Path(__file__).with_suffix("")
 
 
 def main(captures: list[str]) -> int:
-    if not captures:
-        print("audit: usage: audit.py CAPTURE...", file=sys.stderr)
-        return 2
+    if not captures or captures[0] in ("-h", "--help"):
+        usage = sys.stdout if captures else sys.stderr
+        print("audit: usage: audit.py CAPTURE...", file=usage)
+        return 0 if captures else 2
     levels = set()
     try:  # findings are ordered by level and rule
         for _, group in groupby(audit(captures, rules=[RULES]), key=lambda finding: finding.rule):

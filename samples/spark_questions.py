@@ -29,8 +29,12 @@ def refuse(text: str) -> NoReturn:
     sys.exit(2)
 
 
+usage = "usage: spark_questions.py DIR, which `nats-dissect spark CAPTURE... --out DIR` wrote"
+if sys.argv[1:] in (["-h"], ["--help"]):
+    print(f"spark_questions: {usage}")
+    sys.exit()
 if len(sys.argv) != 2:
-    refuse("usage: spark_questions.py DIR, which `nats-dissect spark CAPTURE... --out DIR` wrote")
+    refuse(usage)
 try:
     from pyspark.errors import AnalysisException, PySparkRuntimeError
     from pyspark.sql import SparkSession, functions

@@ -56,3 +56,12 @@ def test_it_says_in_a_line_what_is_wrong(tmp_path: Path) -> None:
     done = run(page)
     assert done.stderr.startswith(f"audit: {page}: not a capture") and done.stderr.count("\n") == 1
     assert (done.stdout, done.returncode) == ("", 2)
+
+
+def test_it_prints_its_usage() -> None:
+    done = run("--help")
+    assert (done.stdout, done.stderr, done.returncode) == (
+        "audit: usage: audit.py CAPTURE...\n",
+        "",
+        0,
+    )

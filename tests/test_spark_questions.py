@@ -260,3 +260,11 @@ def test_a_folder_without_tables_is_reported(
     last = errors.splitlines()[-1]
     assert f"spark_questions: no frames in {tmp_path}: nats-dissect spark" in last
     assert named(last) == named(SECTION)
+
+
+def test_it_prints_its_usage_without_starting_spark() -> None:
+    done = subprocess.run(
+        [sys.executable, PROGRAM, "--help"], capture_output=True, text=True, timeout=50
+    )
+    assert done.stdout.startswith("spark_questions: usage: spark_questions.py DIR, which")
+    assert (done.stderr, done.returncode) == ("", 0)

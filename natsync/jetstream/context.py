@@ -21,7 +21,7 @@ from .consumer import Consumer
 from .consumers import consumer_info
 from .errors import StreamNotFoundError
 from .infos import AccountInfo, StreamInfo
-from .names import check_stream_name
+from .names import check_pattern, check_stream_name
 from .ordered_consumer import OrderedConsumer
 from .publish_window import PublishWindow
 from .publishing import PubAck, PublishOptions, publish
@@ -117,12 +117,14 @@ class JetStream:
         """Iterates over all streams, or those with a subject that overlaps `subject`; requests each
         page when the iteration reaches it. Streams without a leader at the moment are left out;
         `stream_names` includes them."""
+        check_pattern(subject or ">")
         body = {"subject": subject} if subject else {}
         return self._api.pages("STREAM.LIST", "streams", StreamInfo.from_json, **body)
 
     def stream_names(self, subject: str = "") -> Iterator[str]:
         """Iterates over the names of all streams, or those with a subject that overlaps
         `subject`."""
+        check_pattern(subject or ">")
         body = {"subject": subject} if subject else {}
         return self._api.pages("STREAM.NAMES", "streams", read_name, **body)
 

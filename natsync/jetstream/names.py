@@ -1,11 +1,14 @@
-"""Names of streams and consumers, checked at the call (ADR-6; nats-server err_codes 10102, 10127, 10128)."""
+"""Names of streams and consumers (ADR-6; nats-server err_codes 10102, 10127, 10128) and subjects, checked at
+the call."""
 
 from __future__ import annotations
 
 from .._checks import check_text
+from ..headers import to_wire
+from ..protocol import check_subscribe
 from .errors import InvalidConsumerNameError, InvalidNameError, InvalidStreamNameError
 
-__all__ = ["check_consumer_name", "check_stream_name"]
+__all__ = ["check_consumer_name", "check_pattern", "check_stream_name"]
 
 _LONGEST = 255
 _FORBIDDEN = set(".*>/\\")
@@ -19,6 +22,13 @@ def check_stream_name(name: str) -> str:
 def check_consumer_name(name: str) -> str:
     """Returns `name`. Raises InvalidConsumerNameError if no consumer can have this name."""
     return _check(name, InvalidConsumerNameError)
+
+
+def check_pattern(subject: str) -> None:
+    """Raises ProtocolError for a subject that matches none: servers answer only "bad request", or that
+    nothing matches."""
+    check_text(subject=subject)
+    check_subscribe(to_wire(subject))
 
 
 def _check(name: str, error: type[InvalidNameError]) -> str:

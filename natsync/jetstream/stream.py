@@ -10,7 +10,7 @@ from typing import BinaryIO
 from .._checks import check_count, check_text, check_unsigned
 from ..errors import OptionError
 from ..message import to_wire
-from ..protocol import check_publish, check_subscribe
+from ..protocol import check_publish
 from .api import API, TIMEOUT, Timeout
 from .configs import ConsumerConfig
 from .consumer import Consumer
@@ -25,7 +25,7 @@ from .consumers import (
 )
 from .errors import InvalidResponseError
 from .infos import ConsumerInfo, PauseInfo, StreamInfo, StreamState
-from .names import check_consumer_name, check_stream_name
+from .names import check_consumer_name, check_pattern, check_stream_name
 from .snapshots import take_snapshot
 from .stored import (
     StoredMsg,
@@ -45,7 +45,7 @@ def stream_info(
     """Asks the server for the `StreamInfo`. Subjects arrive in pages of 100,000, which are
     merged."""
     call = f"STREAM.INFO.{check_stream_name(name)}"
-    _check_pattern(subjects_filter or ">")
+    check_pattern(subjects_filter or ">")
     subjects: dict[str, int] = {}
     while True:
         body: dict[str, object] = {}
@@ -110,7 +110,7 @@ class Stream:
         """Deletes messages and returns how many were deleted: all messages, or only those on
         subjects that match `subject`. `seq` spares messages with that sequence or a later one;
         `keep` spares the last `keep` messages."""
-        _check_pattern(subject or ">")
+        check_pattern(subject or ">")
         check_unsigned(seq=seq, keep=keep)
         if seq and keep:
             raise OptionError("keep", "excludes seq")
@@ -131,7 +131,7 @@ class Stream:
         lag slightly behind the leader (server 2.9; stream `allow_direct`). Raises
         MessageNotFoundError and NoDirectGetError.
         """
-        _check_pattern(subject or ">")
+        check_pattern(subject or ">")
         check_unsigned(0 if subject else 1, seq=seq)
         request: dict[str, object] = {"seq": seq}
         if subject:
@@ -142,7 +142,7 @@ class Stream:
     def get_last_msg(self, subject: str, *, direct: bool = False) -> StoredMsg:
         """Returns the last message whose subject matches `subject`. With `direct`, any server that
         has a copy may answer, and `subject` must not contain wildcards. Raises as `get_msg`."""
-        _check_pattern(subject)
+        check_pattern(subject)
         if direct:
             check_publish(to_wire(subject))
             return direct_get(self._api, self.name, {}, subject)
@@ -161,7 +161,7 @@ class Stream:
         or at `start_time`; with `subject`, only matching messages. `max_bytes` limits their total
         size. Any server that has a copy may answer (server 2.11; stream `allow_direct`). Raises
         MessageNotFoundError if there are none."""
-        _check_pattern(subject or ">")
+        check_pattern(subject or ">")
         check_unsigned(seq=seq)
         _check_limits(1, batch, max_bytes)
         if seq and start_time:
@@ -193,7 +193,7 @@ class Stream:
         if not isinstance(subjects, Iterable):
             raise TypeError(f"subjects must be a list, not {type(subjects).__name__}")
         for subject in (subjects := [*subjects]):
-            _check_pattern(subject)
+            check_pattern(subject)
         check_unsigned(up_to_seq=up_to_seq)
         if up_to_seq and up_to_time:
             raise OptionError("up_to_time", "excludes up_to_seq")
@@ -307,10 +307,3 @@ def _check_limits(least: int, batch: int, max_bytes: int = 0) -> None:
     for option, low, limit in (("batch", least, batch), ("max_bytes", 0, max_bytes)):
         if not low <= limit < 1 << 63:
             raise OptionError(option, f"must be from {low} to 2**63 - 1")
-
-
-def _check_pattern(subject: str) -> None:
-    """Raises ProtocolError for a subject that matches none: servers answer only "bad request", or that
-    nothing matches."""
-    check_text(subject=subject)
-    check_subscribe(to_wire(subject))

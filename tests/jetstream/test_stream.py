@@ -36,6 +36,8 @@ def test_purge_by_subject_sequence_and_keep(
         lambda subject: stream.get_msgs(subject=subject),
         lambda subject: stream.get_last_msgs([subject]),
         lambda subject: stream.info(subjects_filter=subject),
+        js.streams,
+        js.stream_names,
     ):
         with pytest.raises(natsync.ProtocolError, match="'a b'"):
             call("a b")
