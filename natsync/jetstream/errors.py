@@ -81,7 +81,8 @@ class JetStreamUnavailableError(APIError):
 
 
 class InsufficientResourcesError(APIError):
-    """The account's or the server's limit of memory or storage is reached."""
+    """The account's or the server's limit of memory or storage is reached, or too few servers can take
+    a copy."""
 
 
 class TooManyRequestsError(APIError):
@@ -303,6 +304,7 @@ _KINDS: dict[type[APIError], tuple[int, ...]] = {
     ScheduleError: (*range(10188, 10193), 10203, 10212, 10223),
     BatchPublishError: (*range(10174, 10178), 10179, 10199, 10200, *range(10205, 10212)),
 }
+_NO_PEERS = 10005  # also that of an unknown preferred leader
 _BY_NUMBER = {number: kind for kind, numbers in _KINDS.items() for number in numbers}
 
 _T = TypeVar("_T", int, str)
@@ -317,5 +319,8 @@ def api_error(error: object) -> APIError:
         return value if isinstance(value, type(absent)) else absent
 
     err_code = fact("err_code", 0)
+    description = fact("description", "error without a description")
     kind = _BY_NUMBER.get(err_code, APIError)
-    return kind(fact("code", 500), err_code, fact("description", "error without a description"))
+    if err_code == _NO_PEERS and description.startswith("no suitable peers for placement"):
+        kind = InsufficientResourcesError
+    return kind(fact("code", 500), err_code, description)

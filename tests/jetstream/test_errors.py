@@ -51,6 +51,15 @@ def test_the_err_code_chooses_the_exception(
     assert str(error) == f"no luck (code {code}, err_code {err_code})"
 
 
+def test_too_few_servers_are_insufficient_resources() -> None:
+    """The number is also that of an unknown preferred leader."""
+    for text, kind in (
+        ("no suitable peers for placement, peer offline", errors.InsufficientResourcesError),
+        ('preferred server "x" not known', errors.APIError),
+    ):
+        assert type(api_error({"code": 400, "err_code": 10005, "description": text})) is kind
+
+
 @pytest.mark.parametrize("error", [None, "no", {}, {"code": "400", "err_code": None}])
 def test_an_error_of_another_shape_is_an_error_still(error: object) -> None:
     assert str(api_error(error)) == "error without a description (code 500)"
