@@ -158,9 +158,12 @@ class API:
 
     def need(self, feature: str, needed: str) -> None:
         """Raises UnsupportedError if the server is known to be older than `needed`."""
-        version = self.core.server_info.version
-        if self.is_local and _numbers(version) < _numbers(needed):
-            raise UnsupportedError(feature, needed, version)
+        if self.is_local and self.is_older(needed):
+            raise UnsupportedError(feature, needed, self.core.server_info.version)
+
+    def is_older(self, version: str) -> bool:
+        """Returns whether the connected server is older than `version`."""
+        return _numbers(self.core.server_info.version) < _numbers(version)
 
     def _error(self, error: object) -> APIError | UnsupportedError:
         made = api_error(error)

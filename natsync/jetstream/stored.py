@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from ..errors import NoRespondersError, ProtocolError, RequestTimeoutError
+from ..errors import Error, NoRespondersError, ProtocolError, RequestTimeoutError
 from ..message import Headers, Msg, is_no_responders, to_text
 from ..protocol import parse_headers
 from .api import API
@@ -26,6 +26,7 @@ from .errors import (
     MessageNotFoundError,
     NoDirectGetError,
     RequiredAPILevelError,
+    StreamNotFoundError,
     TooManyRequestsError,
     UnsupportedError,
 )
@@ -132,6 +133,25 @@ def ask_directly(api: API, stream: str, wire: str, data: bytes) -> Msg:
         return api.core.request(wire, data, timeout=api.timeout)
     except NoRespondersError as error:
         raise NoDirectGetError(stream) from error
+    except RequestTimeoutError as error:
+        if not error.outage and api.is_older("2.11") and not _is_direct(api, stream):
+            raise NoDirectGetError(stream) from error
+        raise
+
+
+def _is_direct(api: API, stream: str) -> bool:
+    """Returns whether the stream allows direct gets, as far as the server says. Before server 2.11, those of
+    other streams, also of deleted ones, may stay without an answer (seen with 2.9.10)."""
+    try:
+        info = api.request(f"STREAM.INFO.{stream}", timeout=min(api.timeout, 1.0))
+    except StreamNotFoundError:
+        return False
+    except Error:
+        return True
+    config = info.get("config")
+    return not isinstance(config, dict) or any(
+        config.get(key) for key in ("allow_direct", "mirror_direct")
+    )
 
 
 def read_stored(msg: Msg, wire: str) -> StoredMsg:

@@ -52,6 +52,9 @@ def _nothing_left(api: API, stream: str, messages: OrderedMessages) -> bool:
     after a purge of messages that a `last_per_subject` consumer had yet to send."""
     try:
         info = consumer_info(api, stream, messages.consumer)
+    except StreamNotFoundError:
+        messages.restart()
+        raise
     except Error:  # the reader recovers from it, or raises it
         return False
     if info.name != messages.consumer or info.delivered.consumer_seq != messages.consumer_seq:

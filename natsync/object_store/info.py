@@ -54,11 +54,14 @@ class ObjectMeta:
         check_count(max_chunk_size=self.max_chunk_size)
         if self.max_chunk_size < 1:
             raise OptionError("max_chunk_size", "must be at least 1")
+        for what, value in (("headers", self.headers), ("metadata", self.metadata)):
+            if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+                raise TypeError(f"{what} must be a mapping of str, not {type(value).__name__}")
         for values in self.headers.values():
             if isinstance(values, str) or not all(isinstance(value, str) for value in values):
                 raise TypeError("headers map str to lists of str")
-        for value in self.metadata.values():
-            check_text(metadata=value)
+        for text in self.metadata.values():
+            check_text(metadata=text)
 
 
 @dataclass(frozen=True)

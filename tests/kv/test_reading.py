@@ -7,8 +7,15 @@ from datetime import datetime, timezone
 
 import pytest
 
-from natsync.jetstream import JetStream
-from natsync.kv import BucketNotFoundError, Entry, KeyValue, Operation
+from natsync.jetstream import JetStream, NoDirectGetError
+from natsync.kv import (
+    BucketNotFoundError,
+    Entry,
+    KeyValue,
+    Operation,
+    create_bucket,
+    open_bucket,
+)
 from natsync.kv.reading import BucketReader
 
 pytestmark = pytest.mark.server
@@ -47,4 +54,22 @@ def test_a_bucket_that_is_gone(js: JetStream, kv: KeyValue) -> None:
     js.delete_key_value(kv.bucket)
     for read in (lambda: kv.get("a"), lambda: kv.get("a", revision=1)):
         with pytest.raises(BucketNotFoundError, match=f"bucket {kv.bucket} not found"):
+            read()
+
+
+def test_a_bucket_of_an_old_server_that_is_gone_or_not_read_directly_any_more(
+    old_js: JetStream,
+) -> None:
+    """It does not answer direct reads of such a bucket."""
+    kv = create_bucket(JetStream(old_js.api.core, timeout=0.5), "old")
+    kv.put("a", b"1")
+    other = open_bucket(JetStream(old_js.api.core, timeout=0.5), "old")
+    stream = old_js.stream("KV_old")
+    old_js.update_stream(replace(stream.cached_info.config, allow_direct=False))
+    with pytest.raises(NoDirectGetError):
+        JetStream(old_js.api.core, timeout=0.5).stream("KV_old").get_msg(1, direct=True)
+    assert kv.get("a").value == b"1"
+    old_js.delete_key_value("old")
+    for read in (lambda: kv.get("a"), lambda: other.get("a", revision=1)):
+        with pytest.raises(BucketNotFoundError, match="bucket old not found"):
             read()

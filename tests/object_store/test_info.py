@@ -121,3 +121,8 @@ def test_what_makes_no_object_is_refused() -> None:
         ObjectMeta("o", headers={"a": "1"})
     with pytest.raises(TypeError, match="metadata must be str"):
         ObjectMeta("o", metadata={"a": 1})  # type: ignore[dict-item]  # a wrong call
+    for wrong in (None, ["a"], {1: ["a"]}):
+        with pytest.raises(TypeError, match="headers must be a mapping of str, not "):
+            ObjectMeta("o", headers=wrong)  # type: ignore[arg-type]  # a wrong call
+        with pytest.raises(TypeError, match="metadata must be a mapping of str, not "):
+            ObjectMeta("o", metadata=wrong)  # type: ignore[arg-type]  # a wrong call

@@ -47,6 +47,19 @@ def test_a_store_that_is_deleted_while_it_is_read(js: JetStream, store: ObjectSt
             reader.readall()
 
 
+def test_a_store_of_an_old_server_that_is_deleted(old_js: JetStream) -> None:
+    js = JetStream(old_js.api.core, timeout=1)
+    store = js.create_object_store("old")
+    store.put("o", os.urandom(10_000_000))
+    with store.get("o") as reader:
+        assert reader.read(1)
+        js.delete_object_store("old")
+        with pytest.raises(StoreNotFoundError):
+            reader.readall()
+    with pytest.raises(StoreNotFoundError):
+        store.info("o")
+
+
 def test_it_is_a_file(filled: ObjectStore) -> None:
     with filled.get("o") as reader:
         assert reader.readable() and not reader.seekable() and not reader.writable()
