@@ -28,8 +28,16 @@ _ALERT = r"(?:SSLV3|TLSV1|TLSV13)_ALERT_(\w+)"
 _NOT_TLS = {"WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG"}
 # The text that Python puts around OpenSSL's own, to be removed where an error has no reason.
 _PLACE = r"^\[\w+\] | \(_ssl\.c:\d+\)$"
-# Alerts for a missing client certificate: TLS 1.3 has its own alert for that, TLS 1.2 has none.
-_NO_CERTIFICATE = {"CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "HANDSHAKE_FAILURE"}
+# The remedies of alerts. TLS 1.3 has its own alert for a missing client certificate, TLS 1.2 has none.
+_REMEDIES = {
+    "CERTIFICATE_REQUIRED": ": it wants a client certificate, cert_file",
+    "BAD_CERTIFICATE": ": it may want a client certificate, or another one",
+    "HANDSHAKE_FAILURE": ": it may want a client certificate, or another one",
+    "UNKNOWN_CA": ": it does not know the CA of cert_file",
+    "CERTIFICATE_EXPIRED": ": renew that in cert_file",
+}
+_UNKNOWN_CA = {18, 19, 20, 21}  # X509_V_ERR_..., in x509_vfy.h of OpenSSL
+_OTHER_NAME = {62, 64}
 
 
 class TLS(Struct, frozen=True, kw_only=True):
@@ -146,6 +154,10 @@ def explain(error: ssl.SSLError, host: str) -> OSError:
 
     if isinstance(error, ssl.SSLCertVerificationError):
         why = error.verify_message.rstrip(".")
+        if error.verify_code in _UNKNOWN_CA:
+            why += "; ca_file must name the CA that issued it"
+        elif error.verify_code in _OTHER_NAME:
+            why += "; if it is the right one, set hostname to a name in it"
         return OSError(errno.EPROTO, f"the certificate of {host} is not accepted: {why}")
     if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
         return OSError(errno.ECONNRESET, "the server closed the connection")
@@ -153,9 +165,8 @@ def explain(error: ssl.SSLError, host: str) -> OSError:
     if reason in _NOT_TLS:
         return OSError(errno.EPROTO, "the server does not talk TLS, or a version too old")
     if found := re.fullmatch(_ALERT, reason):
-        hint = ": it may want a client certificate" if found[1] in _NO_CERTIFICATE else ""
-        alert = found[1].lower().replace("_", " ")
-        return OSError(errno.EPROTO, f"the server refused TLS ({alert}){hint}")
+        alert, remedy = found[1].lower().replace("_", " "), _REMEDIES.get(found[1], "")
+        return OSError(errno.EPROTO, f"the server refused TLS ({alert}){remedy}")
     return OSError(errno.EPROTO, f"TLS failed: {_words(error)}")
 
 

@@ -58,16 +58,16 @@ class Dialer:
             self.open(options.open_socket, server.host, server.port, until, check)
             return b""
         first = options.http_proxy or server
-        begin("dns")
+        through = "" if first is server else "proxy"  # a step of its own: the server may be well
+        begin(through or "dns")
         addresses = self.look_up(first.host, first.port, until, check)
-        begin("tcp")
+        begin(through or "tcp")
         self.dial(addresses, until, check)
-        if first is server:
+        if not through:
             return b""
         with late_import:
             from .http_proxy import Tunnel  # most programs do not need it
 
-        begin("proxy")
         return self._exchange(Tunnel(first, server), until, check)
 
     def look_up(

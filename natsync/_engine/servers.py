@@ -194,13 +194,16 @@ class ServerPool:
 
 def _explained(server: Server, step: str, error: Exception) -> Error:
     explained: Error
+    # Servers that expect TLS first send nothing; they close the connection after a while.
+    hint = "; does it expect TLS first, or a WebSocket?" if step == "info" else ""
     if isinstance(error, TimeoutError):
-        hint = "; does it expect TLS first?" if step == "info" else ""
         explained = ConnectTimeoutError(str(server), step, f"no answer in time{hint}")
     elif isinstance(error, Error) and not isinstance(error, _MEANINGLESS):
         return error
     else:
         reason = getattr(error, "strerror", None) or getattr(error, "reason", None) or str(error)
+        if isinstance(error, ConnectionClosedError):
+            reason += hint
         explained = ConnectError(str(server), step, reason or "out of memory")
     explained.__cause__ = error
     return explained

@@ -253,7 +253,8 @@ class Transport:
         self._answered = True
         if first and first[0] not in _RECORDS:
             line = first.partition(b"\r\n")[0].decode("latin-1")
-            raise OSError(errno.EPROTO, f"the server does not talk TLS, it said {line!r}")
+            order = " first" if line.startswith("INFO ") else ""
+            raise OSError(errno.EPROTO, f"the server does not talk TLS{order}, it said {line!r}")
 
     @staticmethod
     def _check(code: int, fine: frozenset[int] | set[int] = frozenset()) -> None:

@@ -66,7 +66,7 @@ class Upgrade:
             for name, _, value in (line.decode("latin-1").partition(":") for line in lines)
         }
         if status.split(b" ")[1:2] != [b"101"]:
-            raise _refused(status)
+            raise _refused(status, rest)
         if fields.get("sec-websocket-accept") != accept_key(self._key):
             raise OSError(errno.EPROTO, "the server's answer to the WebSocket key is wrong")
         self.compresses = "permessage-deflate" in fields.get("sec-websocket-extensions", "")
@@ -189,6 +189,7 @@ class WebSocketTransport(Transport):
         return b"".join(parts) or None
 
 
-def _refused(status: bytes) -> OSError:
+def _refused(status: bytes, page: bytes = b"") -> OSError:
     line = status[:80].decode("latin-1")
-    return OSError(errno.EPROTO, f"the server did not open a WebSocket, it said {line!r}")
+    hint = "; it expects wss://" if b"HTTPS" in page else ""  # as in the pages of Go and nginx
+    return OSError(errno.EPROTO, f"the server did not open a WebSocket, it said {line!r}{hint}")

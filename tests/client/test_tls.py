@@ -142,7 +142,9 @@ def test_names_that_no_certificate_has(hostname: str) -> None:
 @pytest.mark.parametrize(
     ("reason", "text"),
     [
-        ("TLSV13_ALERT_CERTIFICATE_REQUIRED", "refused TLS (certificate required): it may want"),
+        ("TLSV13_ALERT_CERTIFICATE_REQUIRED", "refused TLS (certificate required): it wants"),
+        ("TLSV1_ALERT_UNKNOWN_CA", "(unknown ca): it does not know the CA of cert_file"),
+        ("SSLV3_ALERT_CERTIFICATE_EXPIRED", "(certificate expired): renew that in cert_file"),
         ("TLSV1_ALERT_PROTOCOL_VERSION", "the server refused TLS (protocol version)"),
         ("WRONG_VERSION_NUMBER", "the server does not talk TLS"),
         ("NO_CIPHERS_AVAILABLE", "TLS failed: no ciphers available"),

@@ -43,7 +43,10 @@ def test_a_server_that_hangs_up_within_its_info(size: int) -> None:
 
     error = connect_to(play)
     assert isinstance(error, errors.ConnectError)
-    assert (error.step, error.reason) == ("info", "the server closed the connection")
+    assert (error.step, error.reason) == (
+        "info",
+        "the server closed the connection; does it expect TLS first, or a WebSocket?",
+    )
 
 
 @pytest.mark.parametrize("size", [0, 10])

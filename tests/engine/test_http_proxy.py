@@ -71,6 +71,12 @@ def test_a_proxy_that_refuses_is_named() -> None:
     assert caught.value.step == "proxy"
 
 
+def test_a_proxy_that_is_not_there_is_not_taken_for_the_server() -> None:
+    with pytest.raises(errors.ConnectError, match="opening a tunnel through the proxy: ") as caught:
+        natsync.connect("nats://nats.example", http_proxy="http://127.0.0.1:1")
+    assert caught.value.step == "proxy"
+
+
 @pytest.mark.parametrize(
     "url", ["https://proxy:3128", "proxy:3128", "http://", "http://a:b", "http://p:1/path", ""]
 )

@@ -99,8 +99,8 @@ def test_a_timeout_says_in_which_step() -> None:
     error = verdict(TimeoutError(), step="info")
     assert isinstance(error, ConnectTimeoutError)
     assert (
-        str(error)
-        == "no connection to a:4222: waiting for INFO: no answer in time; does it expect TLS first?"
+        str(error) == "no connection to a:4222: waiting for INFO: no answer in time;"
+        " does it expect TLS first, or a WebSocket?"
     )
 
 
@@ -109,6 +109,7 @@ def test_codec_and_closed_errors_get_server_and_step() -> None:
         error = verdict(cause, step="info")
         assert isinstance(error, ConnectError) and error.__cause__ is cause
         assert cause.reason in str(error)
+    assert str(error).endswith(": the end; does it expect TLS first, or a WebSocket?")
 
 
 def test_what_the_server_says_stays_as_it_is() -> None:

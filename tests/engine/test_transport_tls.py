@@ -268,7 +268,7 @@ def test_what_cannot_be_used_leaves_the_transport_to_be_closed() -> None:
 @pytest.mark.parametrize(
     ("answer", "shown"),
     [
-        (b"INFO {}\r\n", "'INFO {}'"),
+        (b"INFO {}\r\n", "does not talk TLS first, it said 'INFO {}'"),
         (b"-ERR 'maximum connections exceeded'\r\n", "maximum connections exceeded"),
         (b"\x00" * 500, r"'\x00"),
     ],

@@ -59,6 +59,10 @@ def test_the_answer_may_come_in_pieces(size: int) -> None:
         (b"HTTP/1.1 403 Forbidden\r\n\r\n", "it said 'HTTP/1.1 403 Forbidden'"),
         (b"INFO {}\r\n", "it said 'INFO {}'"),
         (
+            b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n",
+            "it said 'HTTP/1.0 400 Bad Request'; it expects wss://$",
+        ),
+        (
             b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
             "the answer to the WebSocket key is wrong|key is wrong",
         ),

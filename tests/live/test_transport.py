@@ -48,11 +48,11 @@ def test_a_real_server_with_tls(
     config = f"tls {{ {certificates.server.config} }}\n"
     server = start_server(config, which="old" if which == "old" else "current")
     assert greeted(server, TLS(ca_file=certificates.ca)) == "PONG\r\n"
-    with pytest.raises(OSError, match="of 127.0.0.1 is not accepted: unable to get"):
+    with pytest.raises(OSError, match="of 127.0.0.1 is not accepted: unable to get .*; ca_file"):
         greeted(server, TLS(ca_file=certificates.other_ca))
-    with pytest.raises(OSError, match="'elsewhere.example'"):
+    with pytest.raises(OSError, match="'elsewhere.example'; .* set hostname to a name in it"):
         greeted(server, TLS(ca_file=certificates.ca, hostname="elsewhere.example"))
-    with pytest.raises(OSError, match="does not talk TLS, "):
+    with pytest.raises(OSError, match="does not talk TLS first, "):
         greeted(server, TLS(ca_file=certificates.ca, handshake_first=True))
 
 
@@ -74,7 +74,7 @@ def test_a_real_server_that_wants_certificates(
     client = certificates.client
     with_one = TLS(ca_file=certificates.ca, cert_file=client.cert, key_file=client.key)
     assert greeted(server, with_one) == "PONG\r\n"
-    with pytest.raises(OSError, match="it may want a client certificate"):
+    with pytest.raises(OSError, match="it (may want|wants) a client certificate"):
         greeted(server, TLS(ca_file=certificates.ca))
 
 
