@@ -70,6 +70,7 @@ MIRROR = {
     "natsync/": "tests/client/",
     "dissect/nats/spark/": "tests/spark/",
     "dissect/nats/": "tests/dissector/",
+    "dissect/": "tests/dissector/",
 }
 # Source files without a test file of their own, each with the reason.
 UNMIRRORED: dict[str, str] = {}

@@ -95,7 +95,7 @@ def test_it_names_both_commands(wheel: zipfile.ZipFile) -> None:
     commands.read_string(dist_info(wheel, "entry_points.txt"))
     assert dict(commands["console_scripts"]) == {
         "natsync": "natsync.cli:main",
-        "nats-dissect": "dissect.nats.__main__:main",
+        "nats-dissect": "dissect.nats_dissect:main",
     }
 
 

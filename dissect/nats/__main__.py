@@ -14,7 +14,7 @@ _NEEDED = ("click", "dpkt", "rich")
 
 
 def main() -> None:
-    """The console script."""
+    """Runs the program."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         names = ", ".join(missing)
