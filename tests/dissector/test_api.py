@@ -40,6 +40,13 @@ def test_one_that_is_missing_is_named() -> None:
         next(iter(sessions("nowhere.pcap")))
 
 
+@pytest.mark.parametrize("path", ["a\0b", b"a\0b", "a\0/*", ["\0", "nowhere.pcap"]])
+def test_a_name_that_no_file_can_have(path: str | bytes | list[str]) -> None:
+    for options in (Options(), Options(from_time="1", separate=True)):
+        with pytest.raises(CaptureError, match="\0.*: no file has such a name"):
+            list(sessions(path, options))
+
+
 def test_several_tables_in_one_pass() -> None:
     found = {type(row).__name__ for row in records(CORE, ["sessions", "flows"])}
     assert found == {"SessionRecord", "FlowRecord"}

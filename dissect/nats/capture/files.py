@@ -29,7 +29,7 @@ Paths = Path | Iterable[Path]
 
 OVERLAP = "put some of them together with mergecap first"
 
-_URI = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
+_URI = re.compile(r"([a-z][a-z0-9+.-]+:/|file:)/", re.IGNORECASE)  # Hadoop writes file:/x
 # Hadoop's name of a URI scheme -> pyarrow's name.
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "wasb": "abfs", "wasbs": "abfss"}
 # A request to an object storage takes as long as reading this many bytes.
@@ -138,11 +138,10 @@ def elsewhere(path: str) -> tuple[fs.FileSystem, str]:
         from pyarrow import fs
     except ImportError as error:
         raise MissingLibrary("pyarrow", "spark") from error
-    scheme, _, rest = path.partition("://")
+    scheme, _, rest = path.partition(":")
+    scheme = scheme.lower()
     try:
-        system, name = fs.FileSystem.from_uri(
-            f"{_SCHEMES.get(scheme.lower(), scheme.lower())}://{rest}"
-        )
+        system, name = fs.FileSystem.from_uri(f"{_SCHEMES.get(scheme, scheme)}:{rest}")
     except (OSError, ValueError) as error:
         raise CaptureError(path, f"cannot be reached ({_reason(error)})") from error
     return system, str(name)

@@ -208,6 +208,8 @@ def _files(
 ) -> Iterator[str]:
     """The files that the inputs name. `of_folder` selects from the files in a folder."""
     for path in paths:
+        if "\0" in path:
+            raise CaptureError(path, "no file has such a name")
         if path == STDIN:
             yield path
         elif (inside := contents(path)) is not None:

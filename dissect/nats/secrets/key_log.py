@@ -123,8 +123,9 @@ class KeyLog:
                     self._end = (self._end + data)[-_END_BYTES:]
                     self.add(data)
             self._status = status
-        except OSError as error:
-            raise CaptureError(self.path, f"the key log cannot be read: {error.strerror}") from None
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise CaptureError(self.path, f"the key log cannot be read: {reason}") from None
 
     def add(self, data: bytes, path: str = "") -> None:
         """Adds the next bytes of the log. Raises CaptureError beyond `MOST_SECRETS`; `path` is the file that

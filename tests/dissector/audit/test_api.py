@@ -35,6 +35,13 @@ def test_errors(tmp_path: Path) -> None:
         next(audit(tmp_path / "none.pcap"))
 
 
+def test_a_name_that_no_file_can_have() -> None:
+    with pytest.raises(CaptureError, match="no file has such a name"):
+        list(audit("a\0b"))
+    with pytest.raises(RuleError, match="cannot be read: embedded null"):
+        list(audit(CAPTURE, "a\0b"))
+
+
 def test_one_path_of_rules_and_one_value_need_no_list(tmp_path: Path) -> None:
     rule = tmp_path / "rule.yml"
     detection = "  s: {client_name|expand: '%desk%'}\n  condition: s"

@@ -46,6 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_uri_is_distinguished_from_a_path() -> None:
     assert all(map(is_uri, ["s3a://bucket/a", "hdfs://name:8020/a", "file:///a", "GS://b/c"]))
+    assert is_uri("file:/a") and not is_uri("file:a")
     assert not any(map(is_uri, ["/a/b", "a://b" * 0, "c:\\a", "-", "://a", "a/b://c"]))
 
 
@@ -121,6 +122,14 @@ def test_without_pyarrow_a_uri_says_what_to_install(monkeypatch: pytest.MonkeyPa
     for look in (size_and_mtime, opened, contents):
         with pytest.raises(MissingLibrary, match=r"pip install 'natsync\[spark\]'"):
             look("file:///a")
+
+
+@pytest.mark.parametrize("begin", ["file:", "FILE:", "file://"])
+def test_a_uri_of_a_local_file(begin: str, tmp_path: Path) -> None:
+    (tmp_path / "a.pcap").write_bytes(bytes(7))
+    there = f"{begin}{tmp_path}"
+    assert contents(there) == matches(f"{there}/?.pcap") == [f"{there}/a.pcap"]
+    assert size_and_mtime(f"{there}/a.pcap")[0] == 7
 
 
 def test_a_folder_elsewhere_is_the_folder_here(folder: Path) -> None:

@@ -213,6 +213,8 @@ def test_too_many_secrets_in_captures_name_the_capture(monkeypatch: pytest.Monke
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match="a\0b: the key log cannot be read: embedded null"):
+        Options(key_logs="a\0b")
     with pytest.raises(CaptureError, match="nowhere.log: the key log cannot be read: No such file"):
         Options(key_logs=[str(tmp_path / "nowhere.log")])
 

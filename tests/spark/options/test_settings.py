@@ -44,7 +44,8 @@ def test_paths_are_as_workers_need_them(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     assert absolute("a/*.pcap") == f"{tmp_path}/a/*.pcap"
     assert [absolute(path) for path in ("/a", "s3a://b/c", "-")] == ["/a", "s3a://b/c", "-"]
-    assert absolute("file:///a b") == "/a b"
+    assert absolute("file:///a b") == "/a b" == absolute("file:/a b")
+    assert absolute("file://host/a") == "file://host/a"
     assert absolute("") == ""  # which names nothing, and not the working directory
 
 

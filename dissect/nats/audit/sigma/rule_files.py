@@ -119,8 +119,9 @@ def _of_folder(folder: str) -> Iterator[Detection | Correlation | Filter]:
             if file.stat().st_size > _MOST_BYTES:
                 raise RuleError(str(file), 0, "too large for rules; the most is 1 MiB")
             data = file.read_bytes()
-        except OSError as error:
-            raise RuleError(str(file), 0, f"cannot be read: {error.strerror}") from None
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise RuleError(str(file), 0, f"cannot be read: {reason}") from None
         yield from _of_file(str(file), data)
 
 

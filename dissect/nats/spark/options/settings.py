@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -24,6 +25,7 @@ PAYLOADS = {item.value: item for item in Payload}
 _KNOWN = "path paths table columns payload port redact shares state settle".split()
 _REMEDY = f"options are {', '.join(_KNOWN[2:])}"
 _SETTLE_SECONDS = 60.0
+_LOCAL = re.compile(r"file:(//)?(?=/(?!/))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +76,10 @@ def _paths(settings: Mapping[str, str]) -> tuple[str, ...]:
 
 def absolute(path: str) -> str:
     """A path for workers, which have other working directories: absolute, unless it is a URI or standard
-    input. Spark's URI for a local file, `file:///x`, becomes a path. An empty text stays empty: it does not
-    name the working directory."""
-    if path.startswith("file:///"):
-        return path.removeprefix("file://")
+    input. Spark's URI for a local file, `file:///x` or `file:/x`, becomes a path. An empty text stays empty:
+    it does not name the working directory."""
+    if local := _LOCAL.match(path):
+        return path[local.end() :]
     return path if not path or is_uri(path) or path == STDIN else os.path.abspath(path)
 
 
