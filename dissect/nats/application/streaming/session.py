@@ -8,7 +8,6 @@ messages on one inbox (`shape`); a single message that merely parses does not.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 
 from natsync.protocol import ProtocolError
@@ -32,15 +31,14 @@ from ...schema.anomalies import Anomaly
 from ...schema.declaration import LayerFrame
 from ...schema.records import Record, printable
 from ..exchanges import Exchanges
-from ..held_payloads import HeldPayloads
 from .candidates import Candidates
 from .delivery_times import DeliveryTimes
 from .messages import is_plausible, parsed, start_text
+from .publications import Publications
 from .records import StreamingRecord, mark, mark_unread, new_row, show_payload
 from .subjects import Purpose, StreamingSubjects
 
 _NO_RESPONDERS = 503
-_PUBLICATIONS = 16_384  # stan.go lets this many wait for their acks
 _SUBSCRIPTIONS = 8192
 _CLIENTS = 4096
 _SECOND_NS = 10**9
@@ -87,8 +85,7 @@ class Streaming:
     def __init__(self) -> None:
         self._subjects = StreamingSubjects()
         self._exchanges = Exchanges()
-        self._publications: OrderedDict[str, StreamingRecord] = OrderedDict()  # by guid
-        self._held = HeldPayloads()  # of these
+        self._publications = Publications()
         self._subscriptions: dict[str, StreamingRecord] = {}  # by inbox
         self._acks: dict[str, StreamingRecord] = {}  # by ack inbox
         self._delivered = DeliveryTimes()
@@ -119,8 +116,8 @@ class Streaming:
             return answered.close(None)
         if frame.reply:
             return self._heartbeat(frame, subject) or self._discovery(frame)
-        if subject.startswith("_STAN.acks."):
-            return self._ack_published(frame)
+        if evidence := self._publications.evidence(subject):
+            return self._ack_published(frame, evidence)
         subscription = self._subscriptions.get(subject)
         if subscription:
             return self._deliver(frame, subscription, "inbox")
@@ -133,7 +130,7 @@ class Streaming:
         """Ends the session; yields the requests that wait for an answer."""
         for question in self._exchanges.rest():
             yield from question.close(None)
-        yield from self._publications.values()
+        yield from self._publications.rest()
 
     def _request_rows(self, frame: LayerFrame, purpose: Purpose) -> Iterable[Record]:
         """Reads a message to a subject of the server."""
@@ -149,7 +146,7 @@ class Streaming:
         if not is_one:
             return ()
         if purpose.op == "publish":
-            return self._published(row)
+            return self._publications.add(row, frame.reply or "")
         if not frame.reply:
             return (row,)
         return self._exchanges.ask(frame, _Request(frame, row, self._reader(purpose.op)))
@@ -205,39 +202,25 @@ class Streaming:
             bool(message.guid) and message.subject == purpose.channel
         )
 
-    def _published(self, row: StreamingRecord) -> Iterator[Record]:
-        guid, waiting = row.guid or "", self._publications
-        before = self._published_as(guid)
-        if before:
-            yield before
-        while len(waiting) >= _PUBLICATIONS or (
-            waiting and self._held.are_too_many_with(row.payload)
-        ):
-            oldest = self._published_as(next(iter(waiting)))
-            assert oldest
-            mark(oldest, Anomaly.FORGOTTEN.value)
-            yield oldest
-        waiting[guid] = row
-        self._held.add(row.payload)
-
-    def _published_as(self, guid: str) -> StreamingRecord | None:
-        """Removes and returns the publication with this guid; None if none waits."""
-        row = self._publications.pop(guid, None)
-        if row:
-            self._held.remove(row.payload)
-        return row
-
-    def _ack_published(self, frame: LayerFrame) -> Iterator[Record]:
+    def _ack_published(self, frame: LayerFrame, evidence: str) -> Iterator[Record]:
+        """Reads the ack of a publication, or that there is no server."""
         if frame.status is not None:
+            only = frame.status == _NO_RESPONDERS and self._publications.take_only(
+                frame.subject or ""
+            )
+            if only:
+                only.error = "no responders"
+                only.latency_ns = max(0, frame.ts_ns - only.ts_ns)
+                yield only
             return
-        row = new_row(frame, "ack_published", "subject")
+        row = new_row(frame, "ack_published", evidence)
         ack = parsed(PubAck, frame)
         if ack is None or not ack.guid:
             mark(row, Anomaly.BAD_PROTOBUF.value)
             yield row
             return
         row.guid, row.error = printable(ack.guid), printable(ack.error) or None
-        published = self._published_as(row.guid)
+        published = self._publications.take(row.guid)
         if published:
             row.cluster_id, row.client_id = published.cluster_id, published.client_id
             row.channel, row.evidence = published.channel, published.evidence

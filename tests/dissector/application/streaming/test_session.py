@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dissect.nats.application import held_payloads
 from dissect.nats.application.messages import is_message
-from dissect.nats.application.streaming import candidates, delivery_times
+from dissect.nats.application.streaming import candidates, delivery_times, publications
 from dissect.nats.application.streaming import session as streaming_session
 from dissect.nats.application.streaming.records import StreamingRecord
 from dissect.nats.application.streaming.session import Streaming
@@ -171,6 +171,26 @@ def test_a_request_that_looks_like_a_connection_is_none_without_its_answer() -> 
     assert values(rows_of(session), "op") == []
 
 
+def test_acks_come_to_the_inbox_of_their_publication() -> None:
+    session = connected()
+    for number in range(4):  # as natsync asks for them; stan.go has one inbox under _STAN.acks
+        message = PubMsg("me", f"g{number}", "orders")
+        session.pub("p.x.orders", message.to_bytes(), f"_INBOX.me.{number}")
+    session.msg("_INBOX.me.1", PubAck("g1").to_bytes())
+    session.msg("_INBOX.me.0", PubAck("g0", "stan: no").to_bytes())
+    session.msg("_INBOX.me.2", status=503)
+    session.msg("_INBOX.me.1", PubAck("g1").to_bytes())
+    names = ("op", "guid", "error", "latency_ns", "evidence", "channel")
+    assert values(rows_of(session), *names)[1:] == [
+        ("publish", "g0", "stan: no", 5 * MS, "discovered", "orders"),
+        ("publish", "g1", None, 3 * MS, "discovered", "orders"),
+        ("publish", "g2", "no responders", 4 * MS, "discovered", "orders"),
+        ("publish", "g3", None, None, "discovered", "orders"),
+        ("ack_published", "g1", None, 3 * MS, "discovered", "orders"),
+        ("ack_published", "g0", "stan: no", 5 * MS, "discovered", "orders"),
+    ]
+
+
 def test_nobody_and_silence() -> None:
     session = ScriptedSession(Streaming())
     session.pub("_STAN.discover.c1", CONNECT, "_INBOX.1")
@@ -185,8 +205,9 @@ def test_nobody_and_silence() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit in ("_PUBLICATIONS", "_SUBSCRIPTIONS", "_CLIENTS"):
+    for limit in ("_SUBSCRIPTIONS", "_CLIENTS"):
         monkeypatch.setattr(streaming_session, limit, 2)
+    monkeypatch.setattr(publications, "_PUBLICATIONS", 2)
     monkeypatch.setattr(delivery_times, "_DELIVERIES", 2)
     monkeypatch.setattr(candidates, "_INBOXES", 2)
     session, sizes = connected(), []
