@@ -2,7 +2,7 @@
 
 Our own code parses the link types that are common in captures of servers: Ethernet with 802.1Q and QinQ tags,
 Linux cooked v1 and v2, raw IP, BSD loopback, PPP, Cisco HDLC (https://www.tcpdump.org/linktypes.html), PPPoE
-and IP after MPLS labels. dpkt parses some others.
+and IP after MPLS labels or SNAP. dpkt parses some others.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ _IP = (0x0800, 0x86DD)
 _TAGS = (0x8100, 0x88A8, 0x9100)
 _PPPOE, _MPLS = 0x8864, (0x8847, 0x8848)
 _FIRST_ETHERTYPE = 0x600  # a lower one is the length of a frame with an LLC header
+_SNAP_IP = (b"\xaa\xaa\x03\0\0\0\x08\0", b"\xaa\xaa\x03\0\0\0\x86\xdd")  # LLC and SNAP (RFC 1042)
 _NAMES = {0x0806: "arp", 0x88CC: "lldp", 0x888E: "eapol"}
 
 _FRAMING = b"\xff\x03"  # a PPP header may begin with it (RFC 1662)
@@ -99,6 +100,8 @@ def _typed(data: bytes, type_at: int, ip_at: int, is_ethernet: bool = False) -> 
     number = int.from_bytes(ethertype, "big")
     if number in _IP:
         return ip_at
+    if is_ethernet and number < _FIRST_ETHERTYPE and data.startswith(_SNAP_IP, ip_at):
+        return ip_at + len(_SNAP_IP[0])
     if number == _PPPOE:
         return _ppp_over_ethernet(data, ip_at)
     if is_ethernet and (number in _MPLS or number < _FIRST_ETHERTYPE):
