@@ -4,7 +4,8 @@ This module masks the values of CONNECT's secret keys, in any case and of any ty
 `user:secret@host` and `token@host`, with or without a scheme; nkey seeds (`S`, the letter of a role, base32);
 and the secrets of a session where its INFO, CONNECT or -ERR repeats them. Subjects are not masked: they cross
 connections that do not know the secret, and rows of several connections are joined by subject. User names,
-public nkeys and nonces are shown, because they prove nothing. JSON that cannot be read is masked whole.
+public nkeys and nonces are shown, because they prove nothing, except a user name without a password in the
+CONNECT of a leafnode, which is a token. JSON that cannot be read is masked whole.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ def secrets_of(text: bytes) -> frozenset[str]:
         escaped = pair[1] or pair[2] or ""
         found.update(_columns(escaped), _unescaped(escaped))
     try:
-        for item in _secret_values(_loaded(text, "surrogateescape")):
+        connect = _loaded(text, "surrogateescape")
+        for item in (*_secret_values(connect), *_leafnode_token(connect)):
             found.update(_forms(item))
     except (ValueError, RecursionError):
         pass  # the pairs are all that can be read
@@ -112,6 +114,15 @@ def _secret_values(value: object, is_secret: bool = False) -> Iterator[str]:
             yield from _secret_values(item, is_secret)
     elif isinstance(value, str) and is_secret:
         yield value
+
+
+def _leafnode_token(connect: dict[str, object]) -> Iterator[str]:
+    """The token of a leafnode whose URL has one (`nats-leaf://token@host`). nats-server 2.9 sends it as the
+    user, and a current one as both (server/leafnode.go, `sendLeafConnect`)."""
+    user = connect.get("user")
+    if connect.get("server_id") and isinstance(user, str):
+        if not any(map(connect.get, ("pass", "nkey", "jwt", "sig"))):
+            yield user
 
 
 def _unescaped(text: str) -> Iterable[str]:

@@ -93,6 +93,21 @@ def test_secrets_in_unusual_json_are_masked_where_they_are_repeated(
     assert repeated not in masked_json(connect, secrets)
 
 
+def test_the_user_of_a_leafnode_without_a_password_is_a_token() -> None:
+    connect = b'{"version":"2.9.10","user":"t0ken-for-all","server_id":"NCJSAIT6","name":"spoke"}'
+    assert secrets_of(connect) == {"t0ken-for-all"}
+    secrets = Secrets()
+    secrets.learn(connect)
+    assert "t0ken" not in masked_json(connect, secrets)
+    for shown in (
+        b'{"user":"warehouse","server_id":"NCJSAIT6","pass":"hunter2"}',
+        b'{"user":"warehouse","server_id":"NCJSAIT6","nkey":"UDXU"}',
+        b'{"user":"warehouse","lang":"go"}',
+        b'{"user":["warehouse"],"server_id":"NCJSAIT6"}',
+    ):
+        assert "warehouse" not in secrets_of(shown)
+
+
 def test_the_search_for_secrets_is_linear() -> None:
     for text in (b'"pass":"' * 50_000, b'"pass":"\\' * 50_000, b'"pass"' * 50_000):
         began = time.process_time()
