@@ -23,6 +23,7 @@ from . import pipeline
 from .application.servers import ServerRecord
 from .capture import CaptureReport
 from .capture.files import Paths, capture_names
+from .capture.report import check_report
 from .errors import MissingLibrary
 from .options import Options, check_options
 from .output.arrow.records import batch, batches, frame_batches, schema
@@ -122,8 +123,8 @@ class TableFunction(Protocol[_R]):
         live: bool = False,
     ) -> Rows[_R]:
         """The records, in order of time; with `live`, as soon as each is complete. `report` is updated
-        while captures are read. Raises CaptureError if an input is not a capture, and ValueError if there
-        are no `paths`."""
+        while captures are read. Raises CaptureError if an input is not a capture, ValueError if there are
+        no `paths`, and TypeError for an argument of another type."""
 
 
 def rows_of(row: type[_R]) -> TableFunction[_R]:
@@ -137,7 +138,7 @@ def rows_of(row: type[_R]) -> TableFunction[_R]:
         live: bool = False,
     ) -> Rows[_R]:
         names = capture_names(paths)
-        check_options(options)
+        _check(options, report, live)
         lists = pipeline.record_lists(names, [table.name], options, report, live)
         columns = None
         if row is FrameRecord and not live:
@@ -169,13 +170,16 @@ def records(
 ) -> Generator[Record, None, None]:
     """The records of several tables in one pass over the captures. Each table is in order of time.
 
-    `tables` has names from `TABLES`. Raises ValueError for any other name, or if there are no `paths`, and
-    CaptureError if an input is not a capture.
+    `tables` has names from `TABLES`. Raises ValueError for any other name, or if there are no `paths`,
+    CaptureError if an input is not a capture, and TypeError for an argument of another type.
     """
-    wanted = [tables] if isinstance(tables, str) else list(tables)
+    wanted = [tables] if isinstance(tables, str) else tables
+    if isinstance(wanted, bytes) or not isinstance(wanted, Iterable):
+        raise TypeError(f"tables must be names of tables, not {tables!r}")
+    wanted = list(wanted)
     for name in wanted:
         _check_table(name)
-    check_options(options)
+    _check(options, report, live)
     return pipeline.records(capture_names(paths), wanted, options, report, live)
 
 
@@ -188,8 +192,8 @@ def table(
 ) -> Rows[Record]:
     """The records of any table by its name in `TABLES`: `table("capture.pcap", "kv").to_pandas()`.
 
-    Raises ValueError for any other name, or if there are no `paths`, and CaptureError if an input is not a
-    capture.
+    Raises ValueError for any other name, or if there are no `paths`, CaptureError if an input is not a
+    capture, and TypeError for an argument of another type.
     """
     _check_table(name)
     return rows_of(TABLES[name].row)(paths, options, report, live)
@@ -198,6 +202,14 @@ def table(
 def _check_table(name: object) -> None:
     if not isinstance(name, str) or name not in TABLES:
         raise ValueError(f"{name!r} is not a table; tables are {', '.join(TABLES)}")
+
+
+def _check(options: object, report: object, live: object) -> None:
+    """Raises TypeError for arguments of another type."""
+    check_options(options)
+    check_report(report)
+    if not isinstance(live, bool):  # "no" would mean True
+        raise TypeError(f"live must be True or False, not {live!r}")
 
 
 frames = rows_of(FrameRecord)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dissect.nats import CaptureError, Options, frames, records, sessions, table
+from dissect.nats import CaptureError, CaptureReport, Options, frames, records, sessions, table
 from dissect.nats.errors import MissingLibrary
 from dissect.nats.pipeline import records as unwrapped
 
@@ -157,3 +160,24 @@ def test_arguments_of_another_type_are_named() -> None:
     for call in (frames, lambda *names: records(*names[:1], "kv", *names[1:])):
         with pytest.raises(TypeError, match="^options must be Options, not dict$"):
             call(CORE, {"payload": "text"})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"report": []}, "report must be a CaptureReport, not list"),
+        ({"report": CaptureReport}, "report must be a CaptureReport, not type"),
+        ({"live": "no"}, "live must be True or False, not 'no'"),
+        ({"live": None}, "live must be True or False, not None"),
+    ],
+)
+def test_a_wrong_report_or_live_is_refused_by_the_call(wrong: dict[str, Any], text: str) -> None:
+    for call in (frames, partial(records, tables="kv"), partial(table, name="kv")):
+        with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
+            call(CORE, **wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, b"kv", Path("kv")])
+def test_tables_are_named_by_texts(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="^tables must be names of tables, not "):
+        records(CORE, wrong)

@@ -14,6 +14,7 @@ from functools import partial
 
 from ..capture import CaptureReport
 from ..capture.files import Path, Paths, capture_names
+from ..capture.report import check_report
 from ..options import Options, check_options
 from ..schema.records import Record
 from .engines.duckdb import over_records
@@ -37,6 +38,7 @@ def audit(
     names = capture_names(paths)
     options = Options() if options is None else options
     check_options(options)
+    check_report(report)
     known = load_rules(_rule_paths(rules))
     values = _values(variables)
     queries = queries_of(known, Dialect.DUCKDB, values)

@@ -123,3 +123,9 @@ class CaptureReport:
     def damaged(self) -> list[FileReport]:
         """The files that are cut short or damaged. If there are any, the exit status is 3."""
         return [file for file in self.files if file.damage is not None]
+
+
+def check_report(report: object) -> None:
+    """Raises TypeError unless this is a CaptureReport, or None for no report."""
+    if report is not None and not isinstance(report, CaptureReport):
+        raise TypeError(f"report must be a CaptureReport, not {type(report).__name__}")

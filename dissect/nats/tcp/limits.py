@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+
+def _check(limits: Limits | FlowLimits, least: dict[str, int]) -> None:
+    """Raises TypeError for a limit that is no int, and ValueError for one below its `least` value (0)."""
+    for each in fields(limits):
+        value, lowest = getattr(limits, each.name), least.get(each.name, 0)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise TypeError(f"{each.name} must be an int, not {value!r}")
+        if value < lowest:
+            raise ValueError(f"{each.name} must be {lowest} or more, not {value}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +31,9 @@ class Limits:
     patience_ns: int = 1_000_000_000
     start_segments: int = 16
 
+    def __post_init__(self) -> None:
+        _check(self, {})
+
 
 @dataclass(frozen=True, slots=True)
 class FlowLimits:
@@ -32,3 +45,6 @@ class FlowLimits:
     idle_ns: int = 24 * 3600 * 10**9
     linger_ns: int = 60 * 10**9
     held_bytes: int = 64 << 20
+
+    def __post_init__(self) -> None:
+        _check(self, {"max_flows": 1})

@@ -63,6 +63,8 @@ def test_wrong_paths_and_options_are_refused_at_once() -> None:
         audit([])
     with pytest.raises(TypeError, match="^options must be Options, not dict$"):
         audit(CAPTURE, options={})  # type: ignore[arg-type]  # a wrong call
+    with pytest.raises(TypeError, match="^report must be a CaptureReport, not list$"):
+        audit(CAPTURE, report=[])  # type: ignore[arg-type]  # a wrong call
     for rules in (None, 5):
         with pytest.raises(TypeError, match=f"^rules must be paths of rules, not {rules}$"):
             audit(CAPTURE, rules)  # type: ignore[arg-type]  # a wrong call
