@@ -40,6 +40,12 @@ class AuditOptions(CommandOptions):
     conf: dict[str, str] = field(default_factory=dict)
     variables: dict[str, list[str]] = field(default_factory=dict)
 
+    @property
+    def other_inputs(self) -> tuple[str, ...]:
+        """Key logs, rules, suppressions and tables."""
+        named = (path for path in (self.suppress, self.tables) if path is not None)
+        return (*self.key_logs, *self.rules, *named)
+
 
 def _values(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]

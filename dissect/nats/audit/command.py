@@ -52,7 +52,8 @@ def audit(options: AuditOptions) -> None:
     reading = Command("audit", replace(options, format="text"))
     if options.listed or options.explain is not None:
         _check_shown(options)
-    sink = sink_of(options.path, options.captures, OUTPUTS[options.format].binary)
+    binary = OUTPUTS[options.format].binary
+    sink = sink_of(options.path, options.captures, binary, options.other_inputs)
     layout, order = _layout(options), _order(options)
     with writing(sink), reading.bar() as clear:
         rules = load_rules(options.rules)

@@ -92,6 +92,11 @@ class CommandOptions:
         return None if self.output == "-" else self.output
 
     @property
+    def other_inputs(self) -> tuple[str, ...]:
+        """The files and folders that the command reads beside captures."""
+        return self.key_logs
+
+    @property
     def filters(self) -> tuple[str, ...]:
         """The names of the options that may leave out rows."""
         values = {

@@ -69,7 +69,8 @@ class Command:
         self.table = table
         self.options = options
         self.report = CaptureReport()
-        self.sink = sink_of(options.path, options.captures, FORMATS[options.format].binary)
+        binary = FORMATS[options.format].binary
+        self.sink = sink_of(options.path, options.captures, binary, options.other_inputs)
 
     @property
     def layout(self) -> Layout:

@@ -177,10 +177,16 @@ class WholeFile:
                 os.unlink(self._part)
 
 
-def sink_of(path: str | None, captures: Sequence[str], binary: bool = False) -> Sink:
-    """The sink for an output path; None is standard output. The captures are never written over."""
+def sink_of(
+    path: str | None, captures: Sequence[str], binary: bool = False, others: Sequence[str] = ()
+) -> Sink:
+    """The sink for an output path; None is standard output. The captures are never written over. Raises Fault
+    for an output that is one of `others`, the files that are read beside captures, or in one of them that is
+    a folder."""
     if path is None:
         return StandardOutput(captures, binary)
+    if os.path.isfile(path) and any(_contains(other, path) for other in others):
+        raise Fault(f"{path}: is an input, and stays as it is")
     return WholeFile(path, captures) if binary else TextFile(path, captures)
 
 
@@ -218,6 +224,14 @@ def unwritable(name: str, error: OSError) -> Fault:
 def _refuse_input(name: str, output: str | int, captures: Sequence[str]) -> None:
     if is_input(output, captures):
         raise Fault(f"{name}: is one of the captures, and stays as it is")
+
+
+def _contains(input_path: str, output: str) -> bool:
+    """Whether an existing output is this input, or in it if it is a folder, even by another name."""
+    files = [input_path]
+    if os.path.isdir(input_path):
+        files = [os.path.join(top, name) for top, _, names in os.walk(input_path) for name in names]
+    return any(os.path.exists(file) and os.path.samefile(file, output) for file in files)
 
 
 def _descriptor(output: TextIO) -> int | None:

@@ -33,7 +33,8 @@ def write_report(tables: str | None, options: CommandOptions) -> None:
         raise Fault("no capture is named, and no folder with --tables")
     if tables is not None:
         options.refuse_reading()
-    sink = sink_of(options.path, options.captures, binary=True)
+    read = options.other_inputs if tables is None else [tables]
+    sink = sink_of(options.path, options.captures, binary=True, others=read)
     if tables is None:
         _from_captures(sink, options)
     else:

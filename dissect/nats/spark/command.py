@@ -30,7 +30,8 @@ _DAMAGED = 3
 
 def run_job(arguments: JobArguments) -> None:
     """Runs the job, prints its summary to stderr, and exits with status 3 unless everything was read."""
-    sink = sink_of(None if arguments.summary == "-" else arguments.summary, arguments.captures)
+    summary_path = None if arguments.summary == "-" else arguments.summary
+    sink = sink_of(summary_path, arguments.captures, others=arguments.other_inputs)
     paths, out = [absolute(path) for path in arguments.captures], absolute(arguments.out)
     with writing(sink):
         _check(paths, out)

@@ -141,6 +141,18 @@ def test_output_to_a_file_and_a_limit(services: list[str], tmp_path: Path) -> No
     assert path.read_text(encoding="utf-8").count("\n") == 1
 
 
+def test_what_is_read_is_no_output(services: list[str], mine: str, tmp_path: Path) -> None:
+    known = tmp_path / "known.yml"
+    known.write_text("- {rule: rule-1, match: all, reason: no}\n")
+    (table,) = Path(services[1]).glob("services/*.parquet")
+    for path in (mine, str(known), str(table)):
+        before = Path(path).read_bytes()
+        result = audit(*services, "--rules", mine, "--suppress", str(known), "-o", path)
+        assert result.exit_code == 2 and result.stdout == ""
+        assert result.stderr == f"nats-dissect: {path}: is an input, and stays as it is\n"
+        assert Path(path).read_bytes() == before
+
+
 @pytest.mark.parametrize("name", ["jsonl", "csv", "text"])
 def test_findings_in_the_order_of_a_column(services: list[str], name: str) -> None:
     args = [*services, "--format", name, "--columns", "rule,ts_ns,session"]

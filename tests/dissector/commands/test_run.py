@@ -117,3 +117,12 @@ def test_records_of_pcapng_that_lie_are_reported_once(tmp_path: Path) -> None:
         assert done.exit_code == 3
         warning = f"{path}: unusable records were left out: unknown interface (3)"
         assert done.stderr.count(warning) == 1
+
+
+@pytest.mark.parametrize("command", ["frames", "info", "follow e6a8", "slice", "top --once"])
+def test_a_key_log_is_no_output(command: str, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.txt"
+    keys.write_text("CLIENT_RANDOM 00 00\n")
+    done = CliRunner().invoke(cli, [*command.split(), CORE, "--keylog", str(keys), "-o", str(keys)])
+    assert done.stderr == f"nats-dissect: {keys}: is an input, and stays as it is\n"
+    assert done.exit_code == 2 and keys.read_text() == "CLIENT_RANDOM 00 00\n"

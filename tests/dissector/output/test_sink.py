@@ -49,6 +49,25 @@ def test_a_capture_is_no_output_by_whatever_name(binary: bool, tmp_path: Path) -
     assert path.read_bytes() == b"x" and len(list(tmp_path.iterdir())) == 3
 
 
+@pytest.mark.parametrize("binary", [False, True])
+def test_what_a_command_reads_beside_captures_is_no_output(binary: bool, tmp_path: Path) -> None:
+    """Such as a key log, or a folder of tables; a new file in that folder is an output like any other."""
+    file, inside = tmp_path / "keys.txt", tmp_path / "tables" / "frames" / "part.parquet"
+    inside.parent.mkdir(parents=True)
+    link = tmp_path / "link"
+    for path in (file, inside):
+        path.write_bytes(b"x")
+    os.link(inside, link)
+    others = [str(tmp_path / "none"), "s3a://bucket/tables", str(file), str(tmp_path / "tables")]
+    for output in (file, inside, link):
+        with pytest.raises(Fault, match="is an input, and stays as it is$"):
+            sink_of(str(output), (), binary, others)
+        assert output.read_bytes() == b"x"
+    sink_of(str(inside.parent / "new"), (), binary, others)
+    sink_of(None, (), binary, others)
+    sink_of("/dev/null", (), binary, ["/dev/null"])
+
+
 def test_redirected_standard_input_is_no_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

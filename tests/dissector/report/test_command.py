@@ -108,7 +108,11 @@ def test_what_is_refused(tmp_path: Path) -> None:
     capture = tmp_path / "a.pcap"
     capture.write_bytes(CORE.read_bytes())
     refused(run(capture, "-o", capture), "is one of the captures")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.pcap"]
+    keys = tmp_path / "keys.txt"
+    keys.touch()
+    refused(run(CORE, "--keylog", keys, "-o", keys), "is an input, and stays as it is")
+    refused(run("--tables", tmp_path, "-o", keys), "is an input, and stays as it is")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.pcap", "keys.txt"]
 
 
 def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

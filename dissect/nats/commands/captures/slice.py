@@ -99,7 +99,7 @@ def slice_captures(ids: Sequence[str], options: CommandOptions) -> None:
         )
     if options.live:
         raise Fault("standard input cannot be read twice; write it to a file first")
-    sink = sink_of(options.path, options.captures, binary=True)
+    sink = sink_of(options.path, options.captures, binary=True, others=options.other_inputs)
     report = CaptureReport()
     try:
         lines, rows = _sessions(options, report)
