@@ -14,6 +14,7 @@ from dataclasses import fields, replace
 from datetime import datetime, timezone
 from itertools import islice
 
+from ..capture.embedded_secrets import unused_secrets
 from ..commands.processes import processes
 from ..commands.run import Command
 from ..commands.sorting import order_among
@@ -198,7 +199,7 @@ def _summarize(kept: Store, outcome: Outcome, reading: Command, known: Suppressi
     """Prints to stderr what was found, what did not run, and what could not be read."""
     for file in reading.report.damaged:
         say(f"{file.path}: {file.damage}")
-    for reason in reading.report.unreadable:
+    for reason in (*reading.report.unreadable, *unused_secrets(reading.report)):
         say(reason)
     for remark in known.remarks():
         say(remark)

@@ -8,10 +8,11 @@ to the packets after them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from ..secrets.key_log import KeyLog
-from .pcapng.section import TLS_KEY_LOG
+from ..errors import MissingLibrary
+from ..secrets.key_log import KeyLog, can_decrypt
+from .pcapng.section import SECRETS_NAME, TLS_KEY_LOG
 from .reader import NOWHERE
 from .report import CaptureReport, FileReport
 from .sources import file_size, files_of, read_file, unpacked
@@ -34,6 +35,13 @@ def read_secrets(paths: Sequence[str], max_expanded: int | None, embedded: KeyLo
             report = FileReport(path, "")
             for _ in read_file(path, report, NOWHERE, max_expanded, embedded):
                 pass
+
+
+def unused_secrets(report: CaptureReport) -> Iterator[str]:
+    """One sentence if the captures have secrets, but the library that decrypts is not installed."""
+    if any(file.blocks[SECRETS_NAME] for file in report.files) and not can_decrypt():
+        reason = MissingLibrary("cryptography", "tls")
+        yield f"decryption secrets in the captures are not used: {reason}"
 
 
 def _may_have_secrets(path: str, max_expanded: int | None) -> bool:

@@ -18,6 +18,7 @@ from tempfile import SpooledTemporaryFile
 from typing import ContextManager, NamedTuple
 
 from ..capture import CaptureReport
+from ..capture.embedded_secrets import unused_secrets
 from ..capture.sources import STDIN
 from ..errors import DissectError
 from ..output.arrow.types import leave_pandas_out
@@ -220,11 +221,11 @@ def leave(report: CaptureReport, interrupted: bool) -> None:
 
 
 def _say_what_is_wrong(report: CaptureReport, interrupted: bool) -> None:
-    """Prints a line for each input that was not read to its end."""
+    """Prints a line for each input that was not read to its end, or not decrypted."""
     for file in report.damaged:
         if not (interrupted and file.path == STDIN):
             say(f"{file.path}: {file.damage}")
-    for reason in report.unreadable:
+    for reason in (*report.unreadable, *unused_secrets(report)):
         say(reason)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from dissect.nats.capture import embedded_secrets
 from dissect.nats.cli import cli
 from dissect.nats.commands.command_options import CommandOptions
 from dissect.nats.commands.run import (
@@ -126,3 +127,19 @@ def test_a_key_log_is_no_output(command: str, tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, [*command.split(), CORE, "--keylog", str(keys), "-o", str(keys)])
     assert done.stderr == f"nats-dissect: {keys}: is an input, and stays as it is\n"
     assert done.exit_code == 2 and keys.read_text() == "CLIENT_RANDOM 00 00\n"
+
+
+@pytest.mark.parametrize("command", ["sessions --format jsonl", "info", "audit", "slice"])
+def test_secrets_that_cannot_be_used_are_said(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the extra `tls`, as with `--keylog`."""
+    monkeypatch.setattr(embedded_secrets, "can_decrypt", lambda: False)
+    words = [*command.split(), "-o", str(tmp_path / "out")]
+    said = (
+        "nats-dissect: decryption secrets in the captures are not used: cryptography is not installed;"
+        " pip install 'natsync[tls]'\n"
+    )
+    for name, expected in (("tls-links.pcapng", True), ("core-2.15.1.pcap", False)):
+        done = CliRunner().invoke(cli, [*words, str(CAPTURES / name)])
+        assert done.exit_code in (0, 1) and (said in done.stderr) == expected, done.stderr

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import click
 
 from ...capture import CaptureReport, read_runs
+from ...capture.embedded_secrets import unused_secrets
 from ...capture.slices import ChosenPackets, write_slice
 from ...capture.time_range import packets_between
 from ...errors import DissectError
@@ -223,5 +224,5 @@ class _Ports:
 def _say_what_is_wrong(report: CaptureReport) -> None:
     for file in report.damaged:
         say(f"{file.path}: {file.damage}")
-    for reason in report.unreadable:
+    for reason in (*report.unreadable, *unused_secrets(report)):
         say(reason)
