@@ -174,11 +174,13 @@ def subjects(found: Subjects) -> Figure:
     branches = sorted(found.tree().walk(_TREE_DEPTH), key=lambda item: -item.volume.bytes)
     chosen = {item.subject: item for item in branches[:_TREE_BRANCHES]}
     rows = [item for item in chosen.values() if item.volume.bytes]
+    # Not the subjects: Plotly keeps ids as the names of properties, and `constructor` is one of every object.
+    ids = {item.subject: f"branch {number}" for number, item in enumerate(rows)}
     treemap = plotly().Treemap(
-        ids=[text(item.subject, 200) for item in rows],
+        ids=list(ids.values()),
         labels=[text(item.token) for item in rows],
         parents=[
-            text(item.subject[: -len(item.token) - 1], 200) if item.subject != item.token else ""
+            ids.get(item.subject[: -len(item.token) - 1], "") if item.subject != item.token else ""
             for item in rows
         ],
         values=[item.volume.bytes for item in rows],

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dissect.nats.report.aggregates.aggregate import TABLES, Aggregate
+from dissect.nats.report.aggregates.subjects import Subjects
 from dissect.nats.report.aggregates.traffic import BYTES
 from dissect.nats.report.bounded.durations import Histogram
 from dissect.nats.report.figures import charts as figures
+from dissect.nats.schema.records import FrameRecord
 
 from tests.dissector.samples.rows import rows
 from tests.support.paths import CAPTURES
@@ -59,6 +61,20 @@ def test_the_branches_of_subjects_add_up(found: Aggregate) -> None:
         assert sum(some) <= values[parent]
     roots = [value for id, value in values.items() if treemap.parents[treemap.ids.index(id)] == ""]
     assert sum(roots) <= found.traffic.bytes
+
+
+def test_branches_of_long_subjects_that_begin_alike_are_apart() -> None:
+    """Plotly draws nothing if two branches have one id, or if an id is its own parent."""
+    subjects, sizes = Subjects(), {f"{'a' * 300}.{number}": number for number in (1, 2)}
+    for number, (subject, size) in enumerate(sizes.items(), 1):
+        place = {"session": "00" * 8, "packet": 1, "capture": "a.pcap", "sender": "originator"}
+        numbers = {"number": number, "ts_ns": 1, "total_bytes": size, "offset": 0}
+        message = {"kind": "client", "op": "PUB", "subject": subject, "payload_bytes": size}
+        subjects.add(FrameRecord(**place, **numbers, **message))
+    (treemap,) = figures.subjects(subjects).data
+    assert len(set(treemap.ids)) == len(treemap.ids) == 3
+    assert list(treemap.parents) == ["", treemap.ids[0], treemap.ids[0]]
+    assert list(treemap.values) == [3, 2, 1]
 
 
 def test_talkers_lag_and_stops(found: Aggregate) -> None:

@@ -47,6 +47,8 @@ EVIL = (
     "--><!--<script>",
     "<b>bold</b><br>&lt;i&gt;&#x3c;",
     "javascript:window.harmed=6//",
+    "constructor",
+    "__proto__",
 )
 
 
