@@ -31,6 +31,8 @@ REMEDY = "; set TMPDIR to a folder with more room"
 LIMITED = """
 import resource, sys
 from dissect.nats.cli import main
+# Else Python keeps what it can write of a compiled module, and each later import of it fails.
+sys.dont_write_bytecode = True
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)), -1))
 main()
 """
@@ -64,6 +66,7 @@ def test_a_full_disk_ends_a_query_with_one_line(command: list[str], size: int) -
 def test_rows_that_wait_on_a_full_disk(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorting, "_RUN_ROWS", 8)
     monkeypatch.setattr(command_run, "_SPOOLED", 1)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # as in LIMITED
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 10, before[1]))
     try:
