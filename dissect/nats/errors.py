@@ -7,6 +7,11 @@ Each error's text is one line, its facts are attributes, and it can be pickled.
 from __future__ import annotations
 
 
+def reason_of(error: Exception) -> str:
+    """Why something failed, without the path and the number that Python puts around the system's words."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
 class DissectError(Exception):
     """The base of all errors of the dissector."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
-from .errors import StoreError
+from .errors import StoreError, reason_of
 
 
 @contextmanager
@@ -17,7 +17,7 @@ def storing(raised: type[Exception] | tuple[type[Exception], ...] = OSError) -> 
     try:
         yield
     except raised as error:
-        raise StoreError(getattr(error, "strerror", None) or str(error)) from None
+        raise StoreError(reason_of(error)) from None
 
 
 @contextmanager

@@ -14,13 +14,13 @@ from dataclasses import fields, replace
 from datetime import datetime, timezone
 from itertools import islice
 
-from ..capture.embedded_secrets import unused_secrets
 from ..commands.processes import processes
 from ..commands.run import Command
 from ..commands.sorting import order_among
 from ..number_formats import count_text
 from ..output.sink import Fault, say, sink_of, writing
 from ..output.terminal import PLAIN, terminal_of
+from ..output.text.lines import input_lines
 from ..output.writer import Layout
 from ..schema.records import Record, printable
 from .arguments import NEVER, AuditOptions
@@ -197,12 +197,8 @@ def _explained(
 
 def _summarize(kept: Store, outcome: Outcome, reading: Command, known: Suppressions) -> None:
     """Prints to stderr what was found, what did not run, and what could not be read."""
-    for file in reading.report.damaged:
-        say(f"{file.path}: {file.damage}")
-    for reason in (*reading.report.unreadable, *unused_secrets(reading.report)):
-        say(reason)
-    for remark in known.remarks():
-        say(remark)
+    for line in (*input_lines(reading.report), *known.remarks()):
+        say(line)
     not_run: dict[str, list[str]] = {}
     for rule, lacking in outcome.not_run.items():
         not_run.setdefault(" and ".join(lacking), []).append(rule)

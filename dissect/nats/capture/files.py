@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ..errors import CaptureError, MissingLibrary
+from ..errors import CaptureError, MissingLibrary, reason_of
 from .reader import Pieces
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def size_and_mtime(path: str) -> tuple[int, int]:
     except FileNotFoundError as error:
         raise CaptureError(path, "no such file") from error
     except (OSError, ValueError) as error:
-        raise CaptureError(path, f"cannot be opened ({_reason(error)})") from error
+        raise CaptureError(path, f"cannot be opened ({reason_of(error)})") from error
     if not stat.S_ISREG(found.st_mode):
         raise CaptureError(path, "this is not a file", "write it to a file first")
     return found.st_size, found.st_mtime_ns
@@ -93,7 +93,7 @@ def opened(path: str, start: int = 0) -> AbstractContextManager[Pieces]:
         raise CaptureError(path, "no such file") from error
     except (OSError, ValueError) as error:
         remedy = OVERLAP if getattr(error, "errno", None) == errno.EMFILE else ""
-        raise CaptureError(path, f"cannot be opened ({_reason(error)})", remedy) from error
+        raise CaptureError(path, f"cannot be opened ({reason_of(error)})", remedy) from error
 
 
 def contents(folder: str) -> list[str] | None:
@@ -127,10 +127,6 @@ def matches(pattern: str) -> list[str] | None:
     return [path for path in found if fnmatchcase(posixpath.basename(path), name)]
 
 
-def _reason(error: Exception) -> str:
-    return (isinstance(error, OSError) and error.strerror) or str(error)
-
-
 @lru_cache(maxsize=64)  # a file is opened many times, and connecting is slow
 def elsewhere(path: str) -> tuple[fs.FileSystem, str]:
     """The file system of a URI, and the path of the file in it."""
@@ -143,7 +139,7 @@ def elsewhere(path: str) -> tuple[fs.FileSystem, str]:
     try:
         system, name = fs.FileSystem.from_uri(f"{_SCHEMES.get(scheme, scheme)}:{rest}")
     except (OSError, ValueError) as error:
-        raise CaptureError(path, f"cannot be reached ({_reason(error)})") from error
+        raise CaptureError(path, f"cannot be reached ({reason_of(error)})") from error
     return system, str(name)
 
 
@@ -154,7 +150,7 @@ def _stat_elsewhere(path: str) -> tuple[int, int]:
     try:
         info = system.get_file_info(name)
     except OSError as error:
-        raise CaptureError(path, f"cannot be reached ({_reason(error)})") from error
+        raise CaptureError(path, f"cannot be reached ({reason_of(error)})") from error
     if info.type == fs.FileType.NotFound:
         raise CaptureError(path, "no such file")
     if info.type != fs.FileType.File:
@@ -181,7 +177,7 @@ def _contents_elsewhere(folder: str) -> list[str] | None:
             return None
         found = system.get_file_info(fs.FileSelector(name))
     except OSError as error:
-        raise CaptureError(folder, f"cannot be read ({_reason(error)})") from error
+        raise CaptureError(folder, f"cannot be read ({reason_of(error)})") from error
     return sorted(_inside(folder, [info.base_name for info in found if info.is_file]))
 
 

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from ..errors import reason_of
 from ..types import Packets
 from .report import FileReport
 
@@ -104,7 +105,7 @@ class Blocks:
         except PackedError as error:
             self.fault = str(error)
         except OSError as error:
-            self.fault = f"it cannot be read further ({error.strerror or error})"
+            self.fault = f"it cannot be read further ({reason_of(error)})"
         return b""
 
 

@@ -18,14 +18,12 @@ from tempfile import SpooledTemporaryFile
 from typing import ContextManager, NamedTuple
 
 from ..capture import CaptureReport
-from ..capture.embedded_secrets import unused_secrets
-from ..capture.sources import STDIN
 from ..errors import DissectError
 from ..output.arrow.types import leave_pandas_out
 from ..output.formats import FORMATS
 from ..output.sink import INTERRUPTED, Fault, say, sink_of, writing
 from ..output.terminal import PLAIN, terminal_of
-from ..output.text.lines import story_text, totals
+from ..output.text.lines import input_lines, story_text, totals
 from ..output.writer import (
     Layout,
     LineWriter,
@@ -193,7 +191,8 @@ def print_chunks(
             if count == limit:
                 break
         writer.close()
-    _say_what_is_wrong(run.report, interrupted.yes)
+    for line in input_lines(run.report, interrupted.yes):
+        say(line)
     stopped = limit is not None and count >= limit
     if not silent and not stopped and (run.options.format == "text" or not count):
         text = totals(run.table, count, messages, run.report, run.options.filters)
@@ -216,17 +215,9 @@ def _other_protocols(run: Command) -> str:
 
 def leave(report: CaptureReport, interrupted: bool) -> None:
     """Prints what is wrong with the inputs, and exits unless everything was read."""
-    _say_what_is_wrong(report, interrupted)
+    for line in input_lines(report, interrupted):
+        say(line)
     _exit(report, interrupted)
-
-
-def _say_what_is_wrong(report: CaptureReport, interrupted: bool) -> None:
-    """Prints a line for each input that was not read to its end, or not decrypted."""
-    for file in report.damaged:
-        if not (interrupted and file.path == STDIN):
-            say(f"{file.path}: {file.damage}")
-    for reason in (*report.unreadable, *unused_secrets(report)):
-        say(reason)
 
 
 def _exit(report: CaptureReport, interrupted: bool) -> None:

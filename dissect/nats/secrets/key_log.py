@@ -16,7 +16,7 @@ from functools import cache
 from importlib.util import find_spec
 from time import monotonic
 
-from ..errors import CaptureError, MissingLibrary
+from ..errors import CaptureError, MissingLibrary, reason_of
 
 MOST_SECRETS = 1_000_000
 """The limit on secrets of one file, of the kinds in `LABELS`. They take 210 MB of memory if each belongs to
@@ -124,8 +124,9 @@ class KeyLog:
                     self.add(data)
             self._status = status
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise CaptureError(self.path, f"the key log cannot be read: {reason}") from None
+            raise CaptureError(
+                self.path, f"the key log cannot be read: {reason_of(error)}"
+            ) from None
 
     def add(self, data: bytes, path: str = "") -> None:
         """Adds the next bytes of the log. Raises CaptureError beyond `MOST_SECRETS`; `path` is the file that

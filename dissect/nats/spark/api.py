@@ -203,8 +203,7 @@ class Plan:
             frames, make = _prepared(layer_job, [name])
             return frames.mapInArrow(application.layer_rows(name, make), schema)
         # The states of flows are for the tables of the job; without states, one table takes less time.
-        is_cut = isinstance(job, Job) and not job.has_whole_flows
-        tables = job.spec.tables if is_cut else frozenset([name])
+        tables = frozenset([name]) if job.has_whole_flows else job.spec.tables
         spec = replace(job.spec, tables=tables)
         return job.decoded(lambda inputs: tasks.reading(spec, inputs, name), schema)
 

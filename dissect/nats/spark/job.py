@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from ..partition import flow_shares
 from ..partition.flow_shares import FlowShares, divided
@@ -63,6 +63,7 @@ class TimelineJob:
     spec: JobSpec
     timelines: Sequence[Timeline]
     stages: Stages = field(default_factory=Stages)
+    has_whole_flows: ClassVar[bool] = True
 
     def decodes(self, table: str) -> bool:
         """Whether the decode makes the rows of a table: of every table, because a task has all frames."""
@@ -218,9 +219,9 @@ def _kind(frame: DataFrame, kind: int) -> DataFrame:
     return frame.selectExpr("partition", f"{kind} as kind", "flow", "body")
 
 
-def _runs(runner: TaskRunner, count: int, tasks_: int | None = None) -> DataFrame:
+def _runs(runner: TaskRunner, count: int, task_count: int | None = None) -> DataFrame:
     """One row per partition, share or timeline, so that each is decoded."""
-    numbers = runner.spark.range(0, count, 1, tasks_)
+    numbers = runner.spark.range(0, count, 1, task_count)
     return numbers.selectExpr(
         "id as partition", f"{tasks.RUN} as kind", "X'' as flow", "X'' as body"
     )

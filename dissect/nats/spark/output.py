@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from ..capture.files import elsewhere, is_uri
-from ..errors import SparkError
+from ..errors import SparkError, reason_of
 from ..output.arrow.records import schema
 from ..output.arrow.types import pyarrow
 from ..output.parquet import ParquetFile
@@ -120,7 +120,7 @@ class Folder:
         return found
 
     def _fault(self, what: str, error: OSError) -> SparkError:
-        return SparkError(f"{self.out}: {what}: {error.strerror or error}", "name another folder")
+        return SparkError(f"{self.out}: {what}: {reason_of(error)}", "name another folder")
 
 
 class Writer:

@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...errors import RuleError
+from ...errors import RuleError, reason_of
 from ..folders import files_in
 from .filters import applied
 from .rules import Correlation, Detection, Filter, parsed
@@ -120,8 +120,7 @@ def _of_folder(folder: str) -> Iterator[Detection | Correlation | Filter]:
                 raise RuleError(str(file), 0, "too large for rules; the most is 1 MiB")
             data = file.read_bytes()
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise RuleError(str(file), 0, f"cannot be read: {reason}") from None
+            raise RuleError(str(file), 0, f"cannot be read: {reason_of(error)}") from None
         yield from _of_file(str(file), data)
 
 

@@ -24,7 +24,6 @@ from typing import NamedTuple
 import click
 
 from ...capture import CaptureReport, read_runs
-from ...capture.embedded_secrets import unused_secrets
 from ...capture.slices import ChosenPackets, write_slice
 from ...capture.time_range import packets_between
 from ...errors import DissectError
@@ -32,6 +31,7 @@ from ...number_formats import count_text
 from ...options import Options
 from ...output.duckdb import Where
 from ...output.sink import Fault, say, sink_of, writing
+from ...output.text.lines import input_lines
 from ...packet import PacketParser
 from ...pipeline import records, timelines
 from ...schema.records import FlowRecord, SessionRecord
@@ -113,7 +113,8 @@ def slice_captures(ids: Sequence[str], options: CommandOptions) -> None:
         paths = [line.paths for line in lines]
         with writing(sink) as output:
             write_slice(paths, chosen, output.buffer, options.max_expanded)
-    _say_what_is_wrong(report)
+    for line in input_lines(report):
+        say(line)
     count = sum(each.count for each in chosen)
     text = f"{count_text(len(wanted), 'session')}, {count_text(count, 'packet')} of {total}"
     say(f"{text} in {sink.name}" if wanted else "no session matches; nothing is written")
@@ -219,10 +220,3 @@ class _Ports:
         if begun is not None:
             self._current[name] = begun
         return self._current.get(name, False)
-
-
-def _say_what_is_wrong(report: CaptureReport) -> None:
-    for file in report.damaged:
-        say(f"{file.path}: {file.damage}")
-    for reason in (*report.unreadable, *unused_secrets(report)):
-        say(reason)

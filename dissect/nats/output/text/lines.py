@@ -12,6 +12,8 @@ from dataclasses import fields
 from rich.cells import cell_len, set_cell_size
 
 from ...capture import CaptureReport
+from ...capture.embedded_secrets import unused_secrets
+from ...capture.sources import STDIN
 from ...number_formats import count_text, duration_text, time_text
 from ...schema.declaration import ARROWS
 from ...schema.records import AnomalyRecord, FrameRecord, Record, SessionRecord, printable
@@ -133,6 +135,16 @@ def _timeline_line(moment: FrameRecord | AnomalyRecord) -> str:
     if isinstance(moment, AnomalyRecord):
         return anomaly_line(moment)
     return frame_line(moment).replace(f" {moment.session}", "", 1)
+
+
+def input_lines(report: CaptureReport, interrupted: bool = False) -> Iterator[str]:
+    """A line for each input that was not read to its end, or not decrypted. An interrupt ends standard input,
+    which is not damaged then."""
+    for file in report.damaged:
+        if not (interrupted and file.path == STDIN):
+            yield f"{file.path}: {file.damage}"
+    yield from report.unreadable
+    yield from unused_secrets(report)
 
 
 def passed_over_text(names: Sequence[str]) -> str:

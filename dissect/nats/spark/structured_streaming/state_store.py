@@ -7,7 +7,7 @@ from importlib import import_module
 from uuid import uuid4
 
 from ...capture.files import elsewhere, is_uri
-from ...errors import SparkError
+from ...errors import SparkError, reason_of
 
 
 class StateStore:
@@ -62,8 +62,7 @@ class StateStore:
             raise self._fault("written", error) from error
 
     def _fault(self, verb: str, error: Exception) -> SparkError:
-        reason = (isinstance(error, OSError) and error.strerror) or error
         return SparkError(
-            f"{self._folder}: the folder of states cannot be {verb}: {reason}",
+            f"{self._folder}: the folder of states cannot be {verb}: {reason_of(error)}",
             "name one that the driver and all workers can reach, with option state",
         )
