@@ -294,12 +294,28 @@ class Options(Struct, frozen=True, kw_only=True):
         return self.tls is not None or any(server.tls for server in self.servers)
 
 
+# RFC 6455, 4.1. A server refuses a request that has one of them twice, or waits for a body.
+_UPGRADE_HEADERS = {
+    "upgrade",
+    "connection",
+    "content-length",
+    "transfer-encoding",
+    "sec-websocket-accept",
+    "sec-websocket-extensions",
+    "sec-websocket-key",
+    "sec-websocket-version",
+}
+
+
 def check_headers(headers: Mapping[str, str]) -> None:
-    """Raises OptionError for headers that an HTTP request cannot carry."""
+    """Raises OptionError for headers that an upgrade to a WebSocket cannot carry, or that it sets itself. A
+    `Host` is allowed, and replaces that of the URL."""
     for name, value in headers.items():
         check_text(**{"a name in websocket_headers": name, "a value in websocket_headers": value})
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
             raise OptionError("websocket_headers", f"{name!r} is not a name of a header")
+        if name.lower() in _UPGRADE_HEADERS:
+            raise OptionError("websocket_headers", f"{name} is a header of the upgrade itself")
         if not value.isascii() or not value.isprintable():
             raise OptionError("websocket_headers", f"the value of {name} must be printable ASCII")
 

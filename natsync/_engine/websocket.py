@@ -24,7 +24,8 @@ _HEAD_END = b"\r\n\r\n"
 
 
 class Upgrade:
-    """The HTTP request that upgrades a connection to a WebSocket, and the server's answer.
+    """The HTTP request that upgrades a connection to a WebSocket, and the server's answer. `headers` are added
+    to the request; a `Host` among them replaces `host`.
 
     `request` contains the bytes to send. `feed` takes the bytes that the server sends. It returns None until
     the answer is complete, then the bytes after the answer. It raises OSError if the server refuses.
@@ -36,9 +37,12 @@ class Upgrade:
 
         self._key = b64encode(os.urandom(16)).decode()
         self._answer = b""
+        fields = {
+            "host" if name.lower() == "host" else name: value for name, value in headers.items()
+        }
         lines = [
             f"GET {path} HTTP/1.1",
-            f"Host: {host}",
+            f"Host: {fields.pop('host', host)}",
             "Upgrade: websocket",
             "Connection: Upgrade",
             f"Sec-WebSocket-Key: {self._key}",
@@ -47,7 +51,7 @@ class Upgrade:
         if compresses:
             parameters = "; server_no_context_takeover; client_no_context_takeover"
             lines.append(f"Sec-WebSocket-Extensions: permessage-deflate{parameters}")
-        lines += [f"{name}: {value}" for name, value in headers.items()]
+        lines += [f"{name}: {value}" for name, value in fields.items()]
         self.request = "\r\n".join([*lines, "", ""]).encode("ascii")
 
     def feed(self, data: bytes) -> bytes | None:

@@ -86,6 +86,12 @@ def test_headers_that_no_request_can_carry(headers: dict[str, str]) -> None:
         Options(servers=parse_servers("ws://h"), websocket_headers=headers)
 
 
+@pytest.mark.parametrize("name", ["Upgrade", "connection", "Sec-WebSocket-Key", "Content-Length"])
+def test_headers_that_the_upgrade_sets_itself(name: str) -> None:
+    with pytest.raises(OptionError, match=f"websocket_headers: {name} is a header of the upgrade"):
+        Options(servers=parse_servers("ws://h"), websocket_headers={name: "1"})
+
+
 def test_no_repr_shows_a_secret() -> None:
     servers = parse_servers(f"nats://u:{SECRET}@h,nats://{SECRET}@h")
     options = Options(servers=servers, login=Login(user="u", password=SECRET))

@@ -43,6 +43,14 @@ def test_the_request_has_the_path_and_the_programs_headers() -> None:
     assert any("permessage-deflate; server_no_context_takeover" in line for line in lines)
 
 
+def test_a_host_of_the_program_replaces_that_of_the_url() -> None:
+    lines = Upgrade("10.0.0.1:80", "/", {"HOST": "nats.example", "A": "b"}, False).request.split(
+        b"\r\n"
+    )
+    assert [line for line in lines if line.lower().startswith(b"host")] == [b"Host: nats.example"]
+    assert b"A: b" in lines
+
+
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_the_answer_may_come_in_pieces(size: int) -> None:
     made, answer = upgrade()
