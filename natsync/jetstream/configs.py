@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import ClassVar, Literal
 
 from .._checks import INT32, UINT64
-from .json_object import JSONObject, since, within
+from .json_object import JSONObject, patterns, since, within
 
 __all__ = [
     "AckPolicy",
@@ -63,7 +63,7 @@ class Placement(JSONObject):
 class SubjectTransform(JSONObject):
     """Stores messages whose subject matches `src` under the subject that `dest` makes of it."""
 
-    src: str
+    src: str = field(metadata={"patterns": True})
     dest: str
 
 
@@ -72,7 +72,7 @@ class RePublish(JSONObject):
     """Publishes stored messages again if their subject matches `src` (empty: all), on the subject
     that `dest` makes of it."""
 
-    src: str = ""
+    src: str = patterns("")
     dest: str = ""
     _: KW_ONLY
     headers_only: bool = False
@@ -108,7 +108,7 @@ class StreamSource(JSONObject):
     _: KW_ONLY
     opt_start_seq: int = within(0, 0, UINT64)
     opt_start_time: datetime | None = None
-    filter_subject: str = ""
+    filter_subject: str = patterns("")
     subject_transforms: Sequence[SubjectTransform] = since("2.10", ())
     external: ExternalStream | None = None
     consumer: StreamConsumerSource | None = since("2.14", None)
@@ -134,7 +134,7 @@ class StreamConfig(JSONObject):
     name: str
     _: KW_ONLY
     description: str = ""
-    subjects: Sequence[str] = ()
+    subjects: Sequence[str] = patterns(())
     retention: RetentionPolicy = "limits"
     max_consumers: int = -1
     max_msgs: int = -1
@@ -196,8 +196,8 @@ class ConsumerConfig(JSONObject):
     ack_wait: float = within(0.0, 0)
     max_deliver: int = -1
     backoff: Sequence[float] = ()
-    filter_subject: str = ""
-    filter_subjects: Sequence[str] = since("2.10", ())
+    filter_subject: str = patterns("")
+    filter_subjects: Sequence[str] = patterns((), since="2.10")
     replay_policy: ReplayPolicy = "instant"
     rate_limit_bps: int = within(0, 0, UINT64)
     sample_freq: str = ""
@@ -207,7 +207,7 @@ class ConsumerConfig(JSONObject):
     max_batch: int = 0
     max_expires: float = 0.0
     max_bytes: int = 0
-    deliver_subject: str = ""
+    deliver_subject: str = patterns("")
     deliver_group: str = ""
     flow_control: bool = False
     idle_heartbeat: float = 0.0

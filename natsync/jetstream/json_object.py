@@ -15,13 +15,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields
 from datetime import datetime, timedelta, timezone
 from functools import partial
-from typing import ClassVar, NamedTuple, TypeVar, get_args
+from typing import ClassVar, NamedTuple, TypeVar, cast, get_args
 
 from .._checks import INT64, check_range, check_word
 from ..errors import OptionError
+from ..protocol import ProtocolError
 from .errors import InvalidResponseError
+from .names import check_pattern
 
-__all__ = ["JSONObject", "check_time", "format_time", "parse_time", "since", "within"]
+__all__ = ["JSONObject", "check_time", "format_time", "parse_time", "patterns", "since", "within"]
 
 _T = TypeVar("_T")
 _O = TypeVar("_O", bound="JSONObject")
@@ -39,6 +41,14 @@ def since(version: str, default: _T) -> _T:
 def within(default: _T, least: int, most: int = INT64, *, since: str = "") -> _T:
     """Declares a number with its default and its range; servers know it `since` a version."""
     metadata = {"range": (least, most)} | ({"since": since} if since else {})
+    made: _T = field(default=default, metadata=metadata)
+    return made
+
+
+def patterns(default: _T, *, since: str = "") -> _T:
+    """Declares a subject with wildcards, or a list of them, with its default; servers know it `since` a
+    version."""
+    metadata: dict[str, object] = {"patterns": True} | ({"since": since} if since else {})
     made: _T = field(default=default, metadata=metadata)
     return made
 
@@ -161,7 +171,7 @@ def _schema(cls: type[JSONObject]) -> dict[str, _Codec]:
 
 def _new_schema(cls: type[JSONObject]) -> dict[str, _Codec]:
     return {
-        item.name: _ranged(_codec(str(item.type), cls), item)._replace(
+        item.name: _limited(_codec(str(item.type), cls), item)._replace(
             default=_default(item), required=_is_required(item)
         )
         for item in fields(cls)
@@ -169,9 +179,21 @@ def _new_schema(cls: type[JSONObject]) -> dict[str, _Codec]:
     }
 
 
-def _ranged(codec: _Codec, item: Field[object]) -> _Codec:
+def _limited(codec: _Codec, item: Field[object]) -> _Codec:
+    if "patterns" in item.metadata:
+        return codec._replace(limit=_check_patterns)
     limits = item.metadata.get("range")
     return codec._replace(limit=partial(check_range, *limits)) if limits else codec
+
+
+def _check_patterns(name: str, value: object) -> None:
+    """Raises OptionError for a subject that matches none; the text of a field may be empty."""
+    listed = value if isinstance(value, tuple) else [value] if value else []
+    for pattern in cast("Sequence[str]", listed):
+        try:
+            check_pattern(pattern)
+        except ProtocolError as error:
+            raise OptionError(name, error.reason) from None
 
 
 def _default(item: Field[object]) -> object:

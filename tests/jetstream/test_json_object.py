@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
@@ -16,9 +17,11 @@ from natsync.jetstream import (
     ConsumerConfig,
     InvalidResponseError,
     Placement,
+    RePublish,
     StreamConfig,
     StreamInfo,
     StreamSource,
+    SubjectTransform,
 )
 from natsync.jetstream.json_object import format_time, parse_time
 
@@ -124,12 +127,38 @@ def test_a_wrong_type_is_refused_by_name(
         ("max_msg_size", 2**31, "must be at most 2**31 - 1, not 2147483648"),
         ("first_seq", -1, "must be at least 0, not -1"),
         ("first_seq", 2**64, "must be at most 2**64 - 1, not 18446744073709551616"),
+        ("subjects", ["a", "b c"], "invalid subject 'b c': contains whitespace"),
+        ("subjects", [""], "invalid subject '': is empty"),
     ],
 )
 def test_what_no_server_takes_is_refused_by_name(field: str, value: object, words: str) -> None:
     with pytest.raises(OptionError) as caught:
         StreamConfig("a", **{field: value})  # type: ignore[arg-type]  # on purpose
     assert str(caught.value) == f"option {field}: {words}"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: ConsumerConfig(filter_subject="a..b"),
+        lambda: ConsumerConfig(filter_subjects=["a", ">.b"]),
+        lambda: ConsumerConfig(deliver_subject="a b"),
+        lambda: RePublish("a b"),
+        lambda: StreamSource("a", filter_subject="a."),
+        lambda: SubjectTransform("a b", "c"),
+    ],
+)
+def test_subjects_that_match_nothing_are_refused(made: Callable[[], object]) -> None:
+    with pytest.raises(OptionError, match="(subjects?|src): invalid subject '.*': (contains|has)"):
+        made()
+
+
+def test_subjects_with_wildcards_and_none_are_taken() -> None:
+    assert StreamConfig("a", subjects=["a.*", "b.>"]).subjects == ("a.*", "b.>")
+    assert (RePublish().src, RePublish(">").src, StreamSource("a").filter_subject) == ("", ">", "")
+    assert SubjectTransform("", "{{wildcard(1)}}").src == ""
+    odd = {"name": "a", "subjects": ["b c"]}  # as a newer server might send it
+    assert StreamConfig.from_json(odd).to_json() == odd
 
 
 def test_words_and_numbers_of_a_newer_server_go_back_as_they_came() -> None:
