@@ -17,8 +17,12 @@ from natsync.streaming import StartPosition, StreamingConnection
 
 STAN_URL = os.environ.get("STAN_URL", "nats://127.0.0.1:4222")
 NATS_URL = os.environ.get("NATS_URL", "nats://127.0.0.1:4223")
+if sys.argv[1:] in (["-h"], ["--help"]):
+    print(__doc__)
+    sys.exit()
 if len(sys.argv) != 4:
-    sys.exit("usage: stan_to_jetstream.py CLUSTER CHANNEL STREAM")
+    print("usage: stan_to_jetstream.py CLUSTER CHANNEL STREAM", file=sys.stderr)
+    sys.exit(2)
 CLUSTER, CHANNEL, STREAM = sys.argv[1:]
 Row = tuple[int, int, bytes]  # sequence, ns since 1970, data
 

@@ -48,6 +48,16 @@ class Copy:
         return found[1]
 
 
+@pytest.mark.parametrize(("argument", "status"), [("--help", 0), ("shop", 2)])
+def test_it_says_how_to_use_it(argument: str, status: int) -> None:
+    command = [sys.executable, str(ROOT / "samples" / "stan_to_jetstream.py"), argument]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True)
+    said, silent = (done.stderr, done.stdout) if status else (done.stdout, done.stderr)
+    assert (done.returncode, silent) == (status, "")
+    assert "stan_to_jetstream.py CLUSTER CHANNEL STREAM" in said
+
+
 def test_a_channel_is_copied_and_the_copy_goes_on(
     streaming_server: StreamingServer, js_server: NatsServer, js: JetStream, stream_name: str
 ) -> None:
