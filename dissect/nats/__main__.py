@@ -29,4 +29,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    # The console script ends quietly if it is interrupted while it imports.
+    from dissect.nats_dissect import main as script
+
+    script()

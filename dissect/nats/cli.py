@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -34,7 +36,7 @@ from .commands.sql import print_answer
 from .commands.top.options import top_options
 from .commands.topology import print_topology
 from .errors import DissectError, MissingLibrary
-from .output.sink import INTERRUPTED, Fault, StandardOutput, unwritable
+from .output.sink import INTERRUPTED, Fault, StandardOutput, silence_output, unwritable
 from .parallel.worker import tune_garbage_collector
 from .report.arguments import report_options
 from .schema.declaration import Table
@@ -49,16 +51,36 @@ def _print_version(context: click.Context, option: click.Parameter, wanted: bool
         context.exit()
 
 
+@contextmanager
+def _quiet_endings() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # of a help text: all other output goes through a sink
+        silence_output()
+        sys.exit(0)
+
+
 class _Program(FullHelpGroup):
     """The program. Wherever an interrupt comes, it ends with status 130 and prints nothing; click would print
-    "Aborted!" and exit with 1."""
+    "Aborted!" and exit with 1, as it does for a closed pipe, which ends quietly here."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: object,
+    ) -> click.Context:
+        """Reads the options of the program, of which some print a text."""
+        with _quiet_endings():
+            return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> object:
         """Runs the command."""
-        try:
+        with _quiet_endings():
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            sys.exit(INTERRUPTED)
 
 
 @click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"]})

@@ -12,6 +12,7 @@ from typing import cast
 
 from ..schema.anomalies import Anomaly
 from ..schema.declaration import LayerFrame
+from ..schema.records import printable_json
 from ..secrets.redact import MASK, masked_text, masked_values
 
 Object = dict[str, object]
@@ -70,7 +71,7 @@ def _audited(value: Object) -> Object:
 
 
 def _line(value: object) -> str:
-    return _ENCODER.encode(value)
+    return printable_json(_ENCODER.encode(value))
 
 
 def _shortened(value: Object) -> Object:

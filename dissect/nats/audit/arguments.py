@@ -9,11 +9,11 @@ import click
 from ..commands.arguments import (
     COLUMNS,
     CSV_SAFE,
-    INPUT,
     JOBS,
     LIMIT,
     OUTPUT,
     SORT,
+    UNMASKED_INPUT,
     Command,
     Decorator,
     option,
@@ -115,6 +115,13 @@ _TABLES = (
     ),
     CONF,
 )
+_NO_REDACT = option(
+    "--no-redact",
+    group="Dissection",
+    is_flag=True,
+    hidden=True,
+    help="Refused with the reason: findings never show secrets.",
+)
 _OUTPUTS = (
     option(
         "--format",
@@ -136,7 +143,7 @@ _OUTPUTS = (
 def audit_options(command: Command) -> Command:
     """Adds the captures argument and the options of an audit to a command."""
     captures: Decorator = click.argument("captures", nargs=-1, metavar="[CAPTURE...]")
-    for each in (captures, *reversed((*_RULES, *_OUTPUTS, *_TABLES, *INPUT))):
+    for each in (captures, *reversed((*_RULES, *_OUTPUTS, *_TABLES, *UNMASKED_INPUT, _NO_REDACT))):
         command = each(command)
     return command
 

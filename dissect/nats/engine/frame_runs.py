@@ -14,7 +14,7 @@ from natsync.protocol import Connect, Err, Frame, Info
 from ..framing.events import Batch, Note
 from ..options import Payload
 from ..schema.anomalies import Anomaly
-from ..schema.records import Record, text_of
+from ..schema.records import Record, printable_json, text_of
 from ..secrets.redact import MASK, Secrets, masked_json
 from ..types import Direction
 
@@ -165,7 +165,8 @@ class RunMaker:
             self._secrets.learn(frame.json)
         masked = masked_json(frame.json, self._secrets)
         anomalies = (Anomaly.BAD_JSON.value,) if masked == MASK else ()
-        return FrameFacts(masked if self._redact else text_of(frame.json), anomalies=anomalies)
+        shown = masked if self._redact else text_of(frame.json)
+        return FrameFacts(printable_json(shown), anomalies=anomalies)
 
 
 def marked(runs: Sequence[FrameRun], notes: Iterable[Note]) -> list[FrameRun]:

@@ -1,8 +1,9 @@
 """CSV: RFC 4180 with plain line ends. Absent values are empty; booleans, lists and maps are JSON.
 
 Control characters (except tab and line ends, which quotes carry) and marks of text direction are written as
-`\\xNN` and `\\uNNNN`, so that printing a CSV file does nothing to a terminal. With `csv_safe`, a text that
-a spreadsheet would take for a formula is prefixed with an apostrophe.
+`\\xNN` and `\\uNNNN`, so that printing a CSV file does nothing to a terminal; texts that are JSON have them
+as `\\uNNNN` already. With `csv_safe`, a text that a spreadsheet would take for a formula is prefixed with an
+apostrophe.
 """
 
 from __future__ import annotations

@@ -13,16 +13,13 @@ from typing import TYPE_CHECKING
 
 from ..number_formats import iso_time
 from ..schema.declaration import Type
-from ..schema.records import UNPRINTABLE, Record
+from ..schema.records import JSON_ESCAPES, Record, printable_json
 from ..tables import TABLES
 from .arrow.values import query_rows
 from .writer import Layout, LineWriter, OutputFormat, QueryFormat, column_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-# The encoder itself escapes characters below 32; the output's encoding handles surrogates.
-_ESCAPED = {code: f"\\u{code:04x}" for code in UNPRINTABLE if 32 <= code < 0xD800}
 
 _QUOTED = 4096
 
@@ -45,7 +42,7 @@ _USED = {
     "known": _Quoted(),
     "quoted": encode_basestring,
     "encode": _encode,
-    "escaped": _ESCAPED,
+    "escaped": JSON_ESCAPES,
     "time": iso_time,
 }
 _JSON = {
@@ -98,7 +95,7 @@ def json_line(table: str, columns: Sequence[str]) -> Callable[[Record], str]:
 
 def json_text(value: object) -> str:
     """Any value that JSON can express, on one line."""
-    return _encode(value).translate(_ESCAPED)
+    return printable_json(_encode(value))
 
 
 class JsonLines:

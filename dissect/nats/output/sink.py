@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from typing import Protocol, TextIO, TypeVar
 
@@ -42,8 +42,9 @@ class Fault(click.ClickException):
 
 
 def say(text: str) -> None:
-    """Prints one line on stderr."""
-    click.echo(f"nats-dissect: {printable(' '.join(text.split()))}", err=True)
+    """Prints one line on stderr, if it has a reader; the exit status does not depend on that."""
+    with suppress(BrokenPipeError):
+        click.echo(f"nats-dissect: {printable(' '.join(text.split()))}", err=True)
 
 
 class Sink(Protocol):
@@ -205,7 +206,7 @@ def writing(sink: Sink) -> Iterator[TextIO]:
     except DissectError as error:
         raise Fault(str(error)) from None
     except BrokenPipeError:
-        _hush()
+        silence_output()
         sys.exit(0)
     except OSError as error:  # reading fails with DissectError
         raise unwritable(sink.name, error) from None
@@ -217,7 +218,7 @@ def writing(sink: Sink) -> Iterator[TextIO]:
 def unwritable(name: str, error: OSError) -> Fault:
     """The fault of an output. Nothing more is written to standard output."""
     if name == StandardOutput.name:
-        _hush()
+        silence_output()
     return Fault(f"{name}: cannot be written: {error.strerror}")
 
 
@@ -242,7 +243,7 @@ def _descriptor(output: TextIO) -> int | None:
         return None
 
 
-def _hush() -> None:
+def silence_output() -> None:
     """Redirects standard output, whose reader has gone, to the null device, so that the interpreter's last
     flush does not fail."""
     try:
@@ -259,4 +260,4 @@ def _flush_quietly() -> None:
     try:
         sys.stdout.flush()
     except OSError:
-        _hush()
+        silence_output()

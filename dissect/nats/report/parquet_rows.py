@@ -13,6 +13,7 @@ from dataclasses import MISSING, fields
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ..audit.folders import files_in
 from ..errors import DissectError
 from ..output.arrow.records import BATCH_ROWS
 from ..output.arrow.types import pyarrow
@@ -59,7 +60,9 @@ def rows_in(table: str, path: str) -> Iterator[Record]:
     arrow = pyarrow()
     names = [column.name for column in TABLES[table].columns if column.type is not Type.TIME]
     try:
-        data = import_module("pyarrow.dataset").dataset(path, format="parquet")
+        # Other files in the folder of a table are not its data, such as a page that is being written there.
+        files = files_in(path, (".parquet",)) if os.path.isdir(path) else [path]
+        data = import_module("pyarrow.dataset").dataset(list(map(str, files)), format="parquet")
         known = [name for name in names if name in data.schema.names]
         for batch in data.to_batches(columns=known, batch_size=BATCH_ROWS, use_threads=False):
             yield from records_of(table, batch)

@@ -365,6 +365,16 @@ UNPRINTABLE |= {
 UNPRINTABLE |= {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(128, 256)}
 
 
+JSON_ESCAPES = {code: f"\\u{code:04x}" for code in UNPRINTABLE if code >= 32}
+"""The same in JSON, whose encoder itself escapes characters below 32."""
+
+
+def printable_json(text: str) -> str:
+    """JSON that cannot affect a terminal, and that a table in text or CSV shows as it is: what a JSON encoder
+    leaves of control characters becomes `\\uNNNN`, which is the same JSON."""
+    return text if text.isprintable() else text.translate(JSON_ESCAPES)
+
+
 def printable(text: str) -> str:
     """Text that cannot affect a terminal: control characters become `\\xNN` or `\\uNNNN`."""
     return text if text.isprintable() else text.translate(UNPRINTABLE)

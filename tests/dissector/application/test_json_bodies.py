@@ -109,3 +109,9 @@ def test_errors() -> None:
 )
 def test_numbers_in_headers(value: str | None, expected: int | None) -> None:
     assert decimal(value) == expected
+
+
+def test_control_characters_that_json_allows_are_escaped() -> None:
+    value = {"name": "a\x7fb\x9bc\u202ed\udc80"}
+    text = masked_json(value)
+    assert text == '{"name":"a\\u007fb\\u009bc\\u202ed\\udc80"}' and json.loads(text) == value

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from time import process_time
+
+import pytest
 
 from dissect.nats.engine.frame_rows import rows_of
 from dissect.nats.engine.frame_runs import FrameRun, RunMaker, marked
@@ -107,3 +110,14 @@ def test_time_is_linear_in_the_frames_of_a_packet() -> None:
 
     # The dictionary of facts was copied for each frame: 16 times as many took 300 times as long.
     assert min(taken(32_000) for _ in range(2)) < 100 * min(taken(2000) for _ in range(3))
+
+
+@pytest.mark.parametrize("redact", [True, False])
+def test_json_can_be_parsed_in_every_format(redact: bool) -> None:
+    name = "a\x7fb\x9bc\u202ed"
+    conversation = FramedConversation().say(RESPONDER, b'INFO {"client_id":1} \r\n')
+    conversation.say(ORIGINATOR, b'CONNECT {"name":"' + name.encode() + b'"}\r\n')
+    (batch,) = conversation.batches(ORIGINATOR)
+    (run,) = RunMaker("5" * 16, Payload.NONE, redact).runs(batch, "client", "")
+    text = run.facts[1].json
+    assert text == '{"name":"a\\u007fb\\u009bc\\u202ed"}' and json.loads(text) == {"name": name}

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from dissect.nats.cli import cli
 from dissect.nats.output.csv_lines import Csv, csv_line, query_cell, safe_cells
 from dissect.nats.output.writer import Layout
 
+from tests.support.pcapwriter import Conversation, pcap_file
 from tests.support.records import frame_record
 
 
@@ -69,3 +74,21 @@ def test_values_of_queries_as_cells() -> None:
         '{"b":1}',
     ]
     assert csv_line([None, 1, 1.5]) == ",1,1.5\n"
+
+
+def test_a_cell_of_json_can_be_parsed() -> None:
+    names = {"a\x7fb\x9bc\u202ed\udc80": 1}
+    (cell,) = next(csv.reader([csv_line([query_cell(names)])]))
+    assert json.loads(cell) == names
+
+
+def test_cells_of_json_of_a_connection_can_be_parsed(tmp_path: Path) -> None:
+    name = "a\x7fb\x9bc"
+    connect = b'CONNECT {"name":"' + name.encode() + b'"}\r\nPING\r\n'
+    talk = Conversation().handshake().from_server(b'INFO {"server_id":"S"} \r\n')
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap_file(talk.from_client(connect).close().records))
+    for args in (["frames"], ["sql", "SELECT op, json FROM frames"]):
+        done = CliRunner().invoke(cli, [*args, "--format", "csv", str(path)])
+        found = {row["op"]: row["json"] for row in csv.DictReader(io.StringIO(done.stdout))}
+        assert json.loads(found["CONNECT"]) == {"name": name}

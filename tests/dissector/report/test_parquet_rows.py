@@ -81,3 +81,16 @@ def test_a_file_that_is_no_parquet(tmp_path: Path) -> None:
     with pytest.raises(TablesError, match="cannot be read as table sessions") as caught:
         list(rows_in("sessions", str(tmp_path / "sessions.parquet")))
     assert "\n" not in str(caught.value)
+
+
+def test_other_files_in_the_folder_of_a_table_are_not_its_data(tmp_path: Path) -> None:
+    every = rows([CAPTURES / "core-2.15.1.pcap"], TABLES)
+    written(tmp_path, every)
+    expected = list(rows_in("frames", str(tmp_path / "frames")))
+    (tmp_path / "frames" / "page.html").write_text("<!DOCTYPE html>")
+    (tmp_path / "frames" / "page.html.7.part").touch()
+    assert list(rows_in("frames", str(tmp_path / "frames"))) == expected != []
+
+
+def test_a_table_without_files_has_no_rows(tmp_path: Path) -> None:
+    assert not list(rows_in("frames", str(tmp_path)))

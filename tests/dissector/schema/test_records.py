@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 
 from dissect.nats.schema.declaration import Type
-from dissect.nats.schema.records import AnomalyRecord, FrameRecord, SessionRecord, text_of
+from dissect.nats.schema.records import (
+    UNPRINTABLE,
+    AnomalyRecord,
+    FrameRecord,
+    SessionRecord,
+    printable,
+    printable_json,
+    text_of,
+)
 from dissect.nats.tables import TABLES
 
 
@@ -43,3 +52,10 @@ def test_what_is_absent_is_none() -> None:
 
 def test_wire_bytes_as_text() -> None:
     assert text_of("Grüße".encode() + b"\xff") == "Grüße\\xff"
+
+
+def test_json_that_is_printable_says_the_same() -> None:
+    value = {"".join(map(chr, UNPRINTABLE)): "".join(map(chr, (*UNPRINTABLE, 0xD800, 0x416)))}
+    text = printable_json(json.dumps(value, ensure_ascii=False))
+    assert json.loads(printable(text)) == json.loads(text) == value
+    assert "\\u007f" in text and "\u0416" in text

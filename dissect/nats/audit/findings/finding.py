@@ -9,6 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, cast
 
 from ...output.arrow.types import pyarrow
+from ...schema.records import printable_json
 from ..sigma.levels import Level
 from ..sql.query import Query, Row
 
@@ -84,7 +85,9 @@ def findings_of(query: Query, rows: Iterable[Row]) -> Iterator[Finding]:
             number=number,
             subject=subject,
             count=count,
-            fields=json.dumps(shown | query.facts, ensure_ascii=False, sort_keys=True),
+            fields=printable_json(
+                json.dumps(shown | query.facts, ensure_ascii=False, sort_keys=True)
+            ),
             capture=capture,
             packet=packet,
             follow=None if session is None else _follow(session, capture),

@@ -33,3 +33,9 @@ def test_a_finding_without_a_session_cannot_be_followed() -> None:
 
 def test_the_schema_has_every_field_and_the_time() -> None:
     assert set(schema().names) == {*FIELDS, "time"}
+
+
+def test_control_characters_in_the_fields_are_escaped_as_json_has_them() -> None:
+    text = detection_text("  selection: {op: PUB}", more="level: low\nfields: [subject]\n")
+    (finding,) = findings(text, [frame(3, subject="a\x7fb\x9bc")])
+    assert finding.fields == '{"subject": "a\\u007fb\\u009bc"}'
