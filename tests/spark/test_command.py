@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner, Result
 
+from dissect.nats.capture import embedded_secrets
 from dissect.nats.cli import cli
 from dissect.nats.pipeline import records
 from dissect.nats.spark.api import Summary
@@ -44,6 +46,23 @@ def test_tables_and_what_was_done(spark: SparkSession, tmp_path: Path) -> None:
     for table, rows in expected.items():
         found = spark.read.parquet(str(out / table)).select("session").collect()
         assert sorted(row.session for row in found) == sorted(row.session for row in rows)
+
+
+@pytest.mark.spark
+def test_secrets_that_cannot_be_used_are_said(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by the commands that need no Spark."""
+    monkeypatch.setattr(embedded_secrets, "can_decrypt", lambda: False)
+    content = (CAPTURES / "tls-links.pcapng").read_bytes()
+    (tmp_path / "plain.pcapng").write_bytes(content)
+    (tmp_path / "packed.pcapng.gz").write_bytes(gzip.compress(content))
+    said = "nats-dissect: decryption secrets in the captures are not used: cryptography is not"
+    for capture in (tmp_path / "plain.pcapng", tmp_path / "packed.pcapng.gz"):
+        done = run(capture, "--out", tmp_path / "out", "--tables", "sessions")
+        assert (done.exit_code, done.stderr.count(said)) == (0, 1), done.stderr
+    done = run(CORE, "--out", tmp_path / "out", "--tables", "sessions")
+    assert done.exit_code == 0 and "decryption secrets" not in done.stderr
 
 
 @pytest.mark.spark

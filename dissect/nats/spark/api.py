@@ -15,6 +15,7 @@ from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from ..capture import CaptureReport
+from ..capture.embedded_secrets import unused_secrets
 from ..capture.files import size_and_mtime
 from ..capture.sources import time_range
 from ..capture.time_range import TimeRange
@@ -52,7 +53,7 @@ class Summary:
     packets were read again then, because its summary could not be proven. `moved_bytes` is the size of
     the data that moved between tasks. `damaged` and `unreadable` name files with the reason, `passed_over`
     files that are not captures, `no_tcp` counts packets without TCP by reason, and `warnings` are about files
-    that make the job slow.
+    that make the job slow, and about TLS secrets in captures that cannot be used.
     """
 
     files: int = 0
@@ -358,6 +359,7 @@ def _add_captures(
         for file in walked
         if file[0].byte_range.packed
     ]
+    summary.warnings += unused_secrets(report)
 
 
 def _inside(
