@@ -30,7 +30,7 @@ def report_options(command: Command) -> Command:
         JOBS,
         no_sort("a click on a heading of the page sorts its table"),
     )
-    listed: Decorator = click.argument("captures", nargs=-1, metavar="CAPTURE...")
+    listed: Decorator = click.argument("captures", nargs=-1, metavar="[CAPTURE...]")
     command = listed(command)
     for each in reversed((*options, *INPUT)):
         command = each(command)

@@ -25,3 +25,8 @@ def test_help_names_every_option() -> None:
 def test_an_output_is_required() -> None:
     done = CliRunner().invoke(cli, ["report", "a.pcap"])
     assert done.exit_code == 2 and "Missing option '-o'" in done.stderr
+
+
+def test_the_usage_says_that_tables_stand_in_place_of_captures() -> None:
+    usage, *_ = CliRunner().invoke(cli, ["report", "--help"]).stdout.splitlines()
+    assert usage.endswith(" report [OPTIONS] [CAPTURE...]")
