@@ -68,7 +68,10 @@ _P = TypeVar("_P", bound=_Part)
 
 
 def traffic(frames: Rows, measure: str = MESSAGES) -> Figure:
-    """Messages, or BYTES, of `frames` over time by kind of connection and direction, with errors."""
+    """Messages, or BYTES, of `frames` over time by kind of connection and direction, with errors.
+    Raises ValueError for another measure."""
+    if measure not in (MESSAGES, BYTES):
+        raise ValueError(f"measure must be {MESSAGES!r} or {BYTES!r}, not {measure!r}")
     return figures.traffic(_added_up(Traffic, "frames", frames), measure)
 
 

@@ -127,3 +127,8 @@ def test_what_has_no_rows_of_the_table_is_refused() -> None:
         plots.traffic(path)  # type: ignore[arg-type]  # a wrong call
     with pytest.raises(TypeError, match="^rows of frames are FrameRecord, not SessionRecord$"):
         plots.traffic(rows([CAPTURES / NAMES[0]], ["sessions"]))
+
+
+def test_an_unknown_measure_is_refused() -> None:
+    with pytest.raises(ValueError, match="^measure must be 'messages' or 'bytes', not 'packets'$"):
+        plots.traffic([], "packets")
