@@ -57,6 +57,7 @@ def test_output_that_nobody_reads(words: str) -> None:
         ("nothing", 2),
         ("sessions missing.pcap", 2),
         ("sessions samples/captures/core-2.15.1.pcap", 0),
+        ("sessions --progress samples/captures/core-2.15.1.pcap", 0),
         ("audit --fail-on never samples/captures/core-2.15.1.pcap", 0),
     ],
 )

@@ -31,6 +31,14 @@ _LEFT = TextColumn("left"), TimeRemainingColumn()
 _SIZED = BarColumn(), DownloadColumn(), *_UNSIZED, *_LEFT
 
 
+class _Stderr(Console):
+    """Standard error. If its reader goes away, the bar ends, and nothing else."""
+
+    def on_broken_pipe(self) -> None:
+        """Rich would redirect standard output to the null device and exit."""
+        self.quiet = True
+
+
 class _Bar(Progress):
     """Rich's progress bar, with the report as its source."""
 
@@ -62,6 +70,6 @@ class _Bar(Progress):
 @contextmanager
 def bar(report: CaptureReport, quiet: float = QUIET) -> Iterator[Callable[[], None]]:
     """Shows a bar after `quiet` seconds. Yields a function that removes it, to call before other output."""
-    shown = _Bar(report, Console(stderr=True), quiet)
+    shown = _Bar(report, _Stderr(stderr=True), quiet)
     with shown:
         yield shown.stop

@@ -17,7 +17,7 @@ def drawn(report: CaptureReport, quiet: float, monkeypatch: pytest.MonkeyPatch) 
     """What a terminal got to see, without colours."""
     output = Terminal()
     console = Console(file=output, force_terminal=True, width=120)
-    monkeypatch.setattr(progress, "Console", lambda stderr: console)
+    monkeypatch.setattr(progress, "_Stderr", lambda stderr: console)
     with progress.bar(report, quiet) as clear:
         clear()
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", output.getvalue())
