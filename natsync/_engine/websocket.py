@@ -24,8 +24,8 @@ _HEAD_END = b"\r\n\r\n"
 
 
 class Upgrade:
-    """The HTTP request that upgrades a connection to a WebSocket, and the server's answer. `headers` are added
-    to the request; a `Host` among them replaces `host`.
+    """The HTTP request that upgrades a connection to a WebSocket, and the server's answer. `headers` are
+    added to the request; a `Host` among them replaces `host`.
 
     `request` contains the bytes to send. `feed` takes the bytes that the server sends. It returns None until
     the answer is complete, then the bytes after the answer. It raises OSError if the server refuses.
