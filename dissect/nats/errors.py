@@ -83,7 +83,7 @@ class StoreError(DissectError):
 
     def __str__(self) -> str:
         reason = " ".join(self.reason.split())
-        return f"temporary data: {reason}; set TMPDIR to a folder with more room"
+        return f"temporary data: {reason}; set TMPDIR to a writable folder with more room"
 
 
 class FormatError(DissectError):

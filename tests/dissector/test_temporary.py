@@ -27,7 +27,7 @@ except ImportError as lack:
     missing("duckdb", str(lack))
 
 CORE = str(CAPTURES / "core-2.15.1.pcap")
-REMEDY = "; set TMPDIR to a folder with more room"
+REMEDY = "; set TMPDIR to a writable folder with more room"
 LIMITED = """
 import resource, sys
 from dissect.nats.cli import main

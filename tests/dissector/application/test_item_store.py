@@ -135,7 +135,7 @@ def test_a_disk_that_is_full_is_one_line(monkeypatch: pytest.MonkeyPatch) -> Non
                     store.add(item(b"k", number, body=("x" * 200 + str(number),)))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        text = "temporary data: File too large; set TMPDIR to a folder with more room"
+        text = "temporary data: File too large; set TMPDIR to a writable folder with more room"
         assert str(caught.value) == text
 
 
