@@ -104,8 +104,8 @@ _TABLES = (
         "--tables",
         group="Selection",
         metavar="DIR",
-        help="Read the Parquet tables in this folder, as `nats-dissect spark` writes them, instead of"
-        " captures.",
+        help="Read the Parquet tables in this folder instead of captures: the folders that `nats-dissect"
+        " spark` writes, or files such as frames.parquet.",
     ),
     option(
         "--master",

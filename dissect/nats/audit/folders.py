@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 
@@ -15,6 +16,25 @@ def files_in(folder: str | Path, suffixes: tuple[str, ...]) -> list[Path]:
         for name in names
         if name.endswith(suffixes)
     )
+
+
+def table_path(root: str, table: str) -> str | None:
+    """The folder of a table below `root`, as `nats-dissect spark` writes it, or else its file
+    `TABLE.parquet`; None if there is neither. Raises OSError if that cannot be read."""
+    for path in (os.path.join(root, table), os.path.join(root, f"{table}.parquet")):
+        try:
+            mode = os.stat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if stat.S_ISDIR(mode) or path.endswith(".parquet"):
+            return path
+    return None
+
+
+def table_files(path: str) -> list[str]:
+    """The Parquet files of a table at a path of `table_path`. Other files in its folder are not its data,
+    such as a page that is being written there. Raises OSError."""
+    return [*map(str, files_in(path, (".parquet",)))] if os.path.isdir(path) else [path]
 
 
 def _refuse(error: OSError) -> None:

@@ -13,7 +13,7 @@ from dataclasses import MISSING, fields
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ..audit.folders import files_in
+from ..audit.folders import table_files, table_path
 from ..errors import DissectError
 from ..output.arrow.records import BATCH_ROWS
 from ..output.arrow.types import pyarrow
@@ -41,11 +41,8 @@ class TablesError(DissectError):
 
 def tables_in(folder: str, wanted: Sequence[str]) -> dict[str, str]:
     """The paths of the wanted tables that the folder has. Raises TablesError if it lacks `sessions`."""
-    places: dict[str, str] = {}
-    for name in wanted:
-        for path in (os.path.join(folder, name), os.path.join(folder, f"{name}.parquet")):
-            if os.path.exists(path):
-                places.setdefault(name, path)
+    found = {name: table_path(folder, name) for name in wanted}
+    places = {name: path for name, path in found.items() if path is not None}
     if "sessions" not in places:
         what = "has no table sessions" if os.path.isdir(folder) else "is not a folder"
         remedy = (
@@ -60,9 +57,7 @@ def rows_in(table: str, path: str) -> Iterator[Record]:
     arrow = pyarrow()
     names = [column.name for column in TABLES[table].columns if column.type is not Type.TIME]
     try:
-        # Other files in the folder of a table are not its data, such as a page that is being written there.
-        files = files_in(path, (".parquet",)) if os.path.isdir(path) else [path]
-        data = import_module("pyarrow.dataset").dataset(list(map(str, files)), format="parquet")
+        data = import_module("pyarrow.dataset").dataset(table_files(path), format="parquet")
         known = [name for name in names if name in data.schema.names]
         for batch in data.to_batches(columns=known, batch_size=BATCH_ROWS, use_threads=False):
             yield from records_of(table, batch)

@@ -66,14 +66,26 @@ def test_two_processes_make_the_page_of_one(tmp_path: Path) -> None:
     assert two.read_bytes() == one.read_bytes()
 
 
-def test_tables_in_place_of_captures(of_core: tuple[Path, Result], tmp_path: Path) -> None:
+def write_tables(capture: Path, folder: Path) -> None:
     for table in TABLES:
-        some = [row for row in rows([CORE], [table])]
+        some = [row for row in rows([capture], [table])]
         if some:
             pq.write_table(
                 pa.Table.from_batches([batch(TABLE_OF[type(some[0])].name, some)]),
-                tmp_path / f"{table}.parquet",
+                folder / f"{table}.parquet",
             )
+
+
+def test_tables_have_the_findings_of_captures(tmp_path: Path) -> None:
+    capture, found = CAPTURES / "auth-2.15.1.pcap", re.compile(r"[1-9]\d* findings")
+    write_tables(capture, tmp_path)
+    captured = run(capture, "-o", tmp_path / "a.html").stderr
+    stored = run("--tables", tmp_path, "-o", tmp_path / "b.html").stderr
+    assert found.findall(stored) == found.findall(captured) != []
+
+
+def test_tables_in_place_of_captures(of_core: tuple[Path, Result], tmp_path: Path) -> None:
+    write_tables(CORE, tmp_path)
     captured, stored = of_core[0], tmp_path / "b.html"
     done = run("--tables", tmp_path, "-o", stored)
     assert done.exit_code == 0 and "7 sessions, 210 frames" in done.stderr

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import QueryError
@@ -14,7 +12,7 @@ from ...output.arrow.records import BATCH_ROWS, schema
 from ...output.duckdb import connect, create, create_tables, library, limits_of, load
 from ...schema.records import Record
 from ...temporary import temporary_folder
-from ..folders import files_in
+from ..folders import table_files, table_path
 from ..sql.dialect import Dialect
 from ..sql.query import Answers, Query, Row
 
@@ -66,43 +64,40 @@ def over_records(
 
 @contextmanager
 def over_folder(tables: Collection[str], root: str) -> Iterator[DuckDb]:
-    """The engine over Parquet files, as `nats-dissect spark` writes them: one folder per table."""
+    """The engine over Parquet files: a folder for each table, as `nats-dissect spark` writes it, or a file."""
     with temporary_folder() as folder:
         # `allowed_directories` can only be set while external access is still enabled.
         limits = limits_of(folder) | {"enable_external_access": "true"}
         with closing(connect(library(), ":memory:", limits)) as connection:
             connection.execute(f"SET allowed_directories = ['{_quoted(os.path.abspath(root))}']")
             connection.execute("SET enable_external_access = false")
-            there = [table for table in sorted(tables) if _is_table(root, table)]
-            for table in there:
-                _view(connection, table, Path(root, table))
+            places = {table: _place(root, table) for table in sorted(tables)}
+            there = {table: path for table, path in places.items() if path is not None}
+            for table, path in there.items():
+                _view(connection, table, path)
             yield DuckDb(connection, there)
 
 
-def _is_table(root: str, table: str) -> bool:
-    """Whether a folder has a table. Raises QueryError if it cannot be read."""
-    path = os.path.join(root, table)
-    with _readable(path):
-        try:
-            return stat.S_ISDIR(os.stat(path).st_mode)
-        except FileNotFoundError:
-            return False
+def _place(root: str, table: str) -> str | None:
+    """As `table_path`. Raises QueryError if it cannot be read."""
+    with _readable(os.path.join(root, table)):
+        return table_path(root, table)
 
 
 @contextmanager
-def _readable(path: str | Path) -> Iterator[None]:
+def _readable(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         reason = f"{error.filename} cannot be read: {error.strerror}"
-        raise QueryError(str(path), reason) from None
+        raise QueryError(path, reason) from None
 
 
-def _view(connection: duckdb.DuckDBPyConnection, table: str, folder: Path) -> None:
+def _view(connection: duckdb.DuckDBPyConnection, table: str, path: str) -> None:
     """Creates a view over the files of a table. Raises QueryError if the files are of another table, or
     cannot be read."""
-    with _readable(folder):
-        files = [str(file.absolute()) for file in files_in(folder, (".parquet",))]
+    with _readable(path):
+        files = [os.path.abspath(file) for file in table_files(path)]
     if not files:
         create_tables(connection, [table])
         return
@@ -112,7 +107,7 @@ def _view(connection: duckdb.DuckDBPyConnection, table: str, folder: Path) -> No
     try:
         connection.execute(f"CREATE VIEW {table} AS SELECT {names} FROM {read} AS r")
     except library().Error as error:
-        raise QueryError(str(folder), f"{folder} is not the table {table!r}: {error}") from None
+        raise QueryError(path, f"{path} is not the table {table!r}: {error}") from None
 
 
 def _quoted(path: str) -> str:

@@ -68,7 +68,7 @@ def on_spark(
 @contextmanager
 def over_views(spark: SparkSession, tables: Collection[str], root: str) -> Iterator[Spark]:
     """The engine over the tables in a folder. During the block, they are temporary views of the session."""
-    there = [table for table in sorted(tables) if _view(spark, table, f"{absolute(root)}/{table}")]
+    there = [table for table in sorted(tables) if _view(spark, table, absolute(root))]
     try:
         yield Spark(spark, there)
     finally:
@@ -76,18 +76,20 @@ def over_views(spark: SparkSession, tables: Collection[str], root: str) -> Itera
             spark.catalog.dropTempView(table)
 
 
-def _view(spark: SparkSession, table: str, path: str) -> bool:
-    """Creates a view over the files of a table; False if there is no such folder."""
+def _view(spark: SparkSession, table: str, root: str) -> bool:
+    """Creates a view over the files of a table; False if there is neither a folder nor a file of it."""
     from pyspark.errors import AnalysisException
 
     from ...spark.types import spark_schema
 
     assert table in TABLES
-    try:  # with a schema, which Spark cannot infer if the table is empty
-        rows = spark.read.schema(spark_schema(table)).parquet(path)
-    except AnalysisException as error:
-        if error.getCondition() == "PATH_NOT_FOUND":
-            return False
-        raise
-    rows.createOrReplaceTempView(table)
-    return True
+    for path in (f"{root}/{table}", f"{root}/{table}.parquet"):
+        try:  # with a schema, which Spark cannot infer if the table is empty
+            rows = spark.read.schema(spark_schema(table)).parquet(path)
+        except AnalysisException as error:
+            if error.getCondition() != "PATH_NOT_FOUND":
+                raise
+        else:
+            rows.createOrReplaceTempView(table)
+            return True
+    return False

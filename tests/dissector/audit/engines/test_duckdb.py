@@ -48,6 +48,13 @@ def test_rows_of_files(tmp_path: Path) -> None:
         assert list(engine.rows("SELECT session FROM sessions")) == []
 
 
+def test_a_table_that_is_one_file(tmp_path: Path) -> None:
+    write(tmp_path / "tables/frames.parquet", range(5))
+    with over_folder({"frames", "sessions"}, str(tmp_path / "tables")) as engine:
+        assert engine.tables == {"frames"}
+        assert list(engine.rows(COUNT)) == [(5,)]
+
+
 def test_files_that_are_no_such_table(tmp_path: Path) -> None:
     write(tmp_path / "sessions/part-0.parquet", range(1))
     with (

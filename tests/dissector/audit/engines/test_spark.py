@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from functools import partial
 from pathlib import Path
 from random import Random
+from shutil import rmtree
 from typing import TYPE_CHECKING
 
 import pytest
@@ -152,6 +153,18 @@ def test_every_rule_of_the_package_finds_the_same(spark: SparkSession, tmp_path:
     with over_views(spark, tables, str(tmp_path / "tables")) as on_spark:
         assert found(every, on_spark) == here
     assert {query.rule.name for query in queries} == {finding.rule for finding in here}
+
+
+@pytest.mark.spark
+def test_a_table_that_is_one_file(spark: SparkSession, tmp_path: Path) -> None:
+    rows = list(loaded_records(CAPTURED[:1], {"sessions"}, Options(), CaptureReport()))
+    tables_in(tmp_path, {"sessions"}, rows)
+    (written,) = (tmp_path / "sessions").rglob("*.parquet")
+    written.rename(tmp_path / "sessions.parquet")
+    rmtree(tmp_path / "sessions")
+    with over_views(spark, {"frames", "sessions"}, str(tmp_path)) as engine:
+        assert engine.tables == {"sessions"}
+        assert list(engine.rows("SELECT count(*) FROM sessions")) == [(len(rows),)]
 
 
 @pytest.mark.spark
