@@ -64,7 +64,7 @@ def over_records(
 
 @contextmanager
 def over_folder(tables: Collection[str], root: str) -> Iterator[DuckDb]:
-    """The engine over Parquet files: a folder for each table, as `nats-dissect spark` writes it, or a file."""
+    """The engine over Parquet files: a folder per table, as `nats-dissect spark` writes it, or a file."""
     with temporary_folder() as folder:
         # `allowed_directories` can only be set while external access is still enabled.
         limits = limits_of(folder) | {"enable_external_access": "true"}
