@@ -94,7 +94,7 @@ def test_it_names_both_commands(wheel: zipfile.ZipFile) -> None:
     commands = ConfigParser()
     commands.read_string(dist_info(wheel, "entry_points.txt"))
     assert dict(commands["console_scripts"]) == {
-        "natsync": "natsync.cli:main",
+        "natsync": "natsync.__main__:main",
         "nats-dissect": "dissect.nats_dissect:main",
     }
 
