@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import ClassVar, Literal
 
 from .._checks import INT32, UINT64
-from .json_object import JSONObject, patterns, since, within
+from .json_object import JSONObject, check_patterns, patterns, since, within
 
 __all__ = [
     "AckPolicy",
@@ -63,7 +63,7 @@ class Placement(JSONObject):
 class SubjectTransform(JSONObject):
     """Stores messages whose subject matches `src` under the subject that `dest` makes of it."""
 
-    src: str = field(metadata={"patterns": True})
+    src: str = field(metadata={"limit": check_patterns})
     dest: str
 
 

@@ -23,10 +23,20 @@ from ..protocol import ProtocolError
 from .errors import InvalidResponseError
 from .names import check_pattern
 
-__all__ = ["JSONObject", "check_time", "format_time", "parse_time", "patterns", "since", "within"]
+__all__ = [
+    "JSONObject",
+    "check_patterns",
+    "check_time",
+    "format_time",
+    "parse_time",
+    "patterns",
+    "since",
+    "within",
+]
 
 _T = TypeVar("_T")
 _O = TypeVar("_O", bound="JSONObject")
+_Limit = Callable[[str, object], None]
 _NANOSECONDS = 10**9
 _LONGEST = 2**63 - 1
 """The longest time of a server, in nanoseconds: that until any time more than 292 years ahead."""
@@ -40,15 +50,17 @@ def since(version: str, default: _T) -> _T:
 
 def within(default: _T, least: int, most: int = INT64, *, since: str = "") -> _T:
     """Declares a number with its default and its range; servers know it `since` a version."""
-    metadata = {"range": (least, most)} | ({"since": since} if since else {})
-    made: _T = field(default=default, metadata=metadata)
-    return made
+    return _limited(default, partial(check_range, least, most), since)
 
 
 def patterns(default: _T, *, since: str = "") -> _T:
     """Declares a subject with wildcards, or a list of them, with its default; servers know it `since` a
     version."""
-    metadata: dict[str, object] = {"patterns": True} | ({"since": since} if since else {})
+    return _limited(default, check_patterns, since)
+
+
+def _limited(default: _T, limit: _Limit, since: str) -> _T:
+    metadata: dict[str, object] = {"limit": limit} | ({"since": since} if since else {})
     made: _T = field(default=default, metadata=metadata)
     return made
 
@@ -141,7 +153,7 @@ class _Codec(NamedTuple):
     check: Callable[[str, object], object]
     decode: Callable[[object, str], object]
     encode: Callable[[object, bool], object]
-    limit: Callable[[str, object], None] | None = None
+    limit: _Limit | None = None
     is_lossy: bool = False
     default: object = None
     required: bool = False
@@ -171,7 +183,7 @@ def _schema(cls: type[JSONObject]) -> dict[str, _Codec]:
 
 def _new_schema(cls: type[JSONObject]) -> dict[str, _Codec]:
     return {
-        item.name: _limited(_codec(str(item.type), cls), item)._replace(
+        item.name: _with_limit(_codec(str(item.type), cls), item)._replace(
             default=_default(item), required=_is_required(item)
         )
         for item in fields(cls)
@@ -179,14 +191,12 @@ def _new_schema(cls: type[JSONObject]) -> dict[str, _Codec]:
     }
 
 
-def _limited(codec: _Codec, item: Field[object]) -> _Codec:
-    if "patterns" in item.metadata:
-        return codec._replace(limit=_check_patterns)
-    limits = item.metadata.get("range")
-    return codec._replace(limit=partial(check_range, *limits)) if limits else codec
+def _with_limit(codec: _Codec, item: Field[object]) -> _Codec:
+    limit = item.metadata.get("limit")
+    return codec._replace(limit=limit) if limit else codec
 
 
-def _check_patterns(name: str, value: object) -> None:
+def check_patterns(name: str, value: object) -> None:
     """Raises OptionError for a subject that matches none; the text of a field may be empty."""
     listed = value if isinstance(value, tuple) else [value] if value else []
     for pattern in cast("Sequence[str]", listed):
