@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -18,9 +19,14 @@ def files_in(folder: str | Path, suffixes: tuple[str, ...]) -> list[Path]:
     )
 
 
-def table_path(root: str, table: str) -> str | None:
-    """The folder of a table below `root`, as `nats-dissect spark` writes it, or else its file
-    `TABLE.parquet`; None if there is neither. Raises OSError if that cannot be read."""
+def table_paths(root: str, tables: Iterable[str]) -> dict[str, str]:
+    """The paths of the tables that are below `root`: the folder of a table, as `nats-dissect spark` writes
+    it, or else its file `TABLE.parquet`. Raises OSError if one cannot be read."""
+    found = ((table, _table_path(root, table)) for table in tables)
+    return {table: path for table, path in found if path is not None}
+
+
+def _table_path(root: str, table: str) -> str | None:
     for path in (os.path.join(root, table), os.path.join(root, f"{table}.parquet")):
         try:
             mode = os.stat(path).st_mode
@@ -32,7 +38,7 @@ def table_path(root: str, table: str) -> str | None:
 
 
 def table_files(path: str) -> list[str]:
-    """The Parquet files of a table at a path of `table_path`. Other files in its folder are not its data,
+    """The Parquet files of a table at a path of `table_paths`. Other files in its folder are not its data,
     such as a page that is being written there. Raises OSError."""
     return [*map(str, files_in(path, (".parquet",)))] if os.path.isdir(path) else [path]
 

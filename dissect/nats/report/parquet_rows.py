@@ -13,8 +13,8 @@ from dataclasses import MISSING, fields
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ..audit.folders import table_files, table_path
-from ..errors import DissectError
+from ..audit.folders import table_files, table_paths
+from ..errors import DissectError, reason_of
 from ..output.arrow.records import BATCH_ROWS
 from ..output.arrow.types import pyarrow
 from ..schema.declaration import Type
@@ -40,9 +40,12 @@ class TablesError(DissectError):
 
 
 def tables_in(folder: str, wanted: Sequence[str]) -> dict[str, str]:
-    """The paths of the wanted tables that the folder has. Raises TablesError if it lacks `sessions`."""
-    found = {name: table_path(folder, name) for name in wanted}
-    places = {name: path for name, path in found.items() if path is not None}
+    """The paths of the wanted tables that the folder has. Raises TablesError if it lacks `sessions`, or if
+    one cannot be read."""
+    try:
+        places = table_paths(folder, wanted)
+    except OSError as error:
+        raise TablesError(str(error.filename), f"cannot be read: {reason_of(error)}") from None
     if "sessions" not in places:
         what = "has no table sessions" if os.path.isdir(folder) else "is not a folder"
         remedy = (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dissect.nats.audit.folders import files_in, table_files, table_path
+from dissect.nats.audit.folders import files_in, table_files, table_paths
 
 from tests.support.refused import refuse
 
@@ -28,14 +28,15 @@ def test_a_folder_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_table_is_a_folder_or_a_file(tmp_path: Path) -> None:
     root, folder, file = str(tmp_path), tmp_path / "frames", tmp_path / "frames.parquet"
-    assert table_path(root, "frames") is None and table_path(f"{root}/none", "frames") is None
+    assert table_paths(root, ["frames"]) == {} == table_paths(f"{root}/none", ["frames"])
     folder.touch()  # is no table
-    assert table_path(root, "frames") is None
+    assert table_paths(root, ["frames"]) == {}
     file.touch()
-    assert table_path(root, "frames") == str(file) and table_files(str(file)) == [str(file)]
+    assert table_paths(root, ["frames", "kv"]) == {"frames": str(file)}
+    assert table_files(str(file)) == [str(file)]
     folder.unlink()
     folder.mkdir()
     for name in ("page.html", "a.parquet"):
         (folder / name).touch()
-    assert table_path(root, "frames") == str(folder)
+    assert table_paths(root, ["frames"]) == {"frames": str(folder)}
     assert table_files(str(folder)) == [str(folder / "a.parquet")]

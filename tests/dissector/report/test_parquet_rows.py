@@ -23,6 +23,7 @@ from dissect.nats.tables import TABLE_OF
 
 from tests.dissector.samples.rows import rows
 from tests.support.paths import CAPTURES
+from tests.support.refused import refuse
 
 NAMES = ["orders-2.15.1.pcap", "gateway-2.15.1.pcap", "stores-2.15.1.pcap", "services-2.15.1.pcap"]
 
@@ -74,6 +75,13 @@ def test_a_folder_without_tables(tmp_path: Path) -> None:
         tables_in(str(tmp_path), TABLES)
     with pytest.raises(TablesError, match="is not a folder"):
         tables_in(str(tmp_path / "none"), TABLES)
+
+
+def test_a_table_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sessions").mkdir()
+    refuse(tmp_path / "sessions", monkeypatch)
+    with pytest.raises(TablesError, match="sessions: cannot be read: Permission denied$"):
+        tables_in(str(tmp_path), TABLES)
 
 
 def test_a_file_that_is_no_parquet(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from ...output.arrow.records import BATCH_ROWS, schema
 from ...output.duckdb import connect, create, create_tables, library, limits_of, load
 from ...schema.records import Record
 from ...temporary import temporary_folder
-from ..folders import table_files, table_path
+from ..folders import table_files, table_paths
 from ..sql.dialect import Dialect
 from ..sql.query import Answers, Query, Row
 
@@ -71,17 +71,11 @@ def over_folder(tables: Collection[str], root: str) -> Iterator[DuckDb]:
         with closing(connect(library(), ":memory:", limits)) as connection:
             connection.execute(f"SET allowed_directories = ['{_quoted(os.path.abspath(root))}']")
             connection.execute("SET enable_external_access = false")
-            places = {table: _place(root, table) for table in sorted(tables)}
-            there = {table: path for table, path in places.items() if path is not None}
+            with _readable(root):
+                there = table_paths(root, sorted(tables))
             for table, path in there.items():
                 _view(connection, table, path)
             yield DuckDb(connection, there)
-
-
-def _place(root: str, table: str) -> str | None:
-    """As `table_path`. Raises QueryError if it cannot be read."""
-    with _readable(os.path.join(root, table)):
-        return table_path(root, table)
 
 
 @contextmanager
