@@ -333,9 +333,13 @@ def test_the_timeout_of_a_call_includes_the_wait_for_room() -> None:
     payload = bytes(64 << 10)
     with FakeServer() as server, server.client(connect) as (nc, peer):
         nc._connection.reply_mux()
-        with pytest.raises(OutboundBufferLimitError):
-            while True:
+        refused = 0
+        while refused < 10:  # after the first, a busy machine may yet take what it had no time for
+            try:
                 nc.publish("a", payload)
+                refused = 0
+            except OutboundBufferLimitError:
+                refused += 1
         calls: list[Callable[[float], object]] = [
             lambda timeout: nc.request("x", payload, timeout=timeout),
             lambda timeout: nc.request_async("x", payload, timeout=timeout),
