@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Protocol, TextIO, TypeVar
 
 import click
@@ -27,6 +28,9 @@ from ..errors import DissectError
 from ..schema.records import printable
 
 INTERRUPTED = 130
+
+# What is read in the folders of tables and of rules. Other files there are no inputs, such as a report.
+_READ_IN_FOLDERS = (".parquet", ".yml", ".yaml")
 
 _W = TypeVar("_W")
 
@@ -182,12 +186,15 @@ def sink_of(
     path: str | None, captures: Sequence[str], binary: bool = False, others: Sequence[str] = ()
 ) -> Sink:
     """The sink for an output path; None is standard output. The captures are never written over. Raises Fault
-    for an output that is one of `others`, the files that are read beside captures, or in one of them that is
-    a folder."""
+    for an output that is one of `others`, the files that are read beside captures, or that would be read in
+    one of them that is a folder."""
     if path is None:
         return StandardOutput(captures, binary)
     if os.path.isfile(path) and any(_contains(other, path) for other in others):
         raise Fault(f"{path}: is an input, and stays as it is")
+    for other in others:
+        if path.endswith(_READ_IN_FOLDERS) and os.path.isdir(other) and _is_below(other, path):
+            raise Fault(f"{path}: would be read as an input: name an output outside {other}")
     return WholeFile(path, captures) if binary else TextFile(path, captures)
 
 
@@ -228,11 +235,20 @@ def _refuse_input(name: str, output: str | int, captures: Sequence[str]) -> None
 
 
 def _contains(input_path: str, output: str) -> bool:
-    """Whether an existing output is this input, or in it if it is a folder, even by another name."""
+    """Whether an existing output is this input, or read in it if it is a folder, even by another name."""
     files = [input_path]
     if os.path.isdir(input_path):
-        files = [os.path.join(top, name) for top, _, names in os.walk(input_path) for name in names]
+        files = [
+            os.path.join(top, name)
+            for top, _, names in os.walk(input_path)
+            for name in names
+            if name.endswith(_READ_IN_FOLDERS)
+        ]
     return any(os.path.exists(file) and os.path.samefile(file, output) for file in files)
+
+
+def _is_below(folder: str, output: str) -> bool:
+    return Path(os.path.realpath(output)).is_relative_to(os.path.realpath(folder))
 
 
 def _descriptor(output: TextIO) -> int | None:

@@ -51,7 +51,8 @@ def test_a_capture_is_no_output_by_whatever_name(binary: bool, tmp_path: Path) -
 
 @pytest.mark.parametrize("binary", [False, True])
 def test_what_a_command_reads_beside_captures_is_no_output(binary: bool, tmp_path: Path) -> None:
-    """Such as a key log, or a folder of tables; a new file in that folder is an output like any other."""
+    """Such as a key log, or a folder of tables. There a file is an output like any other, unless it is read
+    like a table, or would be."""
     file, inside = tmp_path / "keys.txt", tmp_path / "tables" / "frames" / "part.parquet"
     inside.parent.mkdir(parents=True)
     link = tmp_path / "link"
@@ -63,7 +64,15 @@ def test_what_a_command_reads_beside_captures_is_no_output(binary: bool, tmp_pat
         with pytest.raises(Fault, match="is an input, and stays as it is$"):
             sink_of(str(output), (), binary, others)
         assert output.read_bytes() == b"x"
-    sink_of(str(inside.parent / "new"), (), binary, others)
+    (tmp_path / "soft").symlink_to(inside.parent)
+    for output in (inside.parent / "new.parquet", tmp_path / "soft" / "new.yml"):
+        with pytest.raises(Fault, match=f"would be read .* outside {others[-1]}$"):
+            sink_of(str(output), (), binary, others)
+    page = inside.parent.parent / "page.html"
+    for _ in range(2):
+        sink_of(str(page), (), binary, others)
+        page.touch()
+    sink_of(str(tmp_path / "new.parquet"), (), binary, others)
     sink_of(None, (), binary, others)
     sink_of("/dev/null", (), binary, ["/dev/null"])
 

@@ -123,8 +123,15 @@ def test_what_is_refused(tmp_path: Path) -> None:
     keys = tmp_path / "keys.txt"
     keys.touch()
     refused(run(CORE, "--keylog", keys, "-o", keys), "is an input, and stays as it is")
-    refused(run("--tables", tmp_path, "-o", keys), "is an input, and stays as it is")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.pcap", "keys.txt"]
+    table = tmp_path / "sessions.parquet"
+    refused(run("--tables", tmp_path, "-o", table), "sessions.parquet: would be read as an input")
+    table.touch()
+    refused(run("--tables", tmp_path, "-o", table), "is an input, and stays as it is")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "a.pcap",
+        "keys.txt",
+        "sessions.parquet",
+    ]
 
 
 def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
