@@ -23,6 +23,7 @@ __all__ = [
     "check_unsigned",
     "check_word",
     "is_kill",
+    "plain",
 ]
 
 INT32, INT64, UINT64 = 2**31 - 1, 2**63 - 1, 2**64 - 1
@@ -46,6 +47,12 @@ def check_text(**arguments: object) -> None:
     for what, value in arguments.items():
         if not isinstance(value, str):
             raise TypeError(f"{what} must be str, not {_kind(value)}")
+
+
+def plain(text: str) -> str:
+    """Returns `text` without its subclass. An f-string shows a member of `class Name(str, Enum)` as `Name.X`
+    (since Python 3.11), which would be another subject."""
+    return text if text.__class__ is str else str.__str__(text)
 
 
 def check_seconds(**arguments: object) -> None:

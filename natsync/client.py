@@ -14,7 +14,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
-from ._checks import check_call, check_count, check_text
+from ._checks import check_call, check_count, check_text, plain
 from ._engine.connection import Connection, Stats, Status
 from ._engine.encoding import SIZE_LINES
 from ._engine.forks import Inherited
@@ -286,7 +286,7 @@ class Client(Requests):
 
     def new_inbox(self) -> str:
         """Returns a unique subject for replies."""
-        return f"{self._connection.options.inbox_prefix}.{nuid()}"
+        return f"{plain(self._connection.options.inbox_prefix)}.{nuid()}"
 
     def close(self, timeout: float | None = CLOSE_TIMEOUT) -> None:
         """Ends the connection; first sends what was published, if the server takes it within `timeout`.

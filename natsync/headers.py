@@ -132,7 +132,9 @@ def encode_headers(headers: HeadersLike) -> bytes:
         lines = ["NATS/1.0\r\n"]
         for name, value in headers.items():
             # Printable text has no line end, NUL or lone surrogate. Other values may be valid, too.
-            if name not in _names or value.__class__ is not str or not value.isprintable():
+            if name not in _names or name.__class__ is not str:
+                break
+            if value.__class__ is not str or not value.isprintable():
                 break
             lines.append(f"{name}: {value}\r\n")
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from .._checks import check_data, check_text
+from .._checks import check_data, check_text, plain
 from ..errors import HeadersNotSupportedError, MaxControlLineError, MaxPayloadError
 from ..headers import HeadersLike, encode_headers, to_wire
 from ..message import Data
@@ -88,6 +88,7 @@ class MessageEncoder:
         """Returns a complete message. Raises the errors of `Client.publish`."""
         if subject.__class__ is not str:  # nearly all are strings, and `isinstance` takes longer
             check_text(subject=subject)
+            subject = plain(subject)
         if reply:
             to = self.wire_pair(subject, reply)
         else:
@@ -101,6 +102,7 @@ class MessageEncoder:
         all calls, followed by `token`; neither is checked."""
         if subject.__class__ is not str:
             check_text(subject=subject)
+            subject = plain(subject)
         start = self._starts.get(subject)
         if start is None:
             to = self.subjects.get(subject) or self.wire_subject(subject)
@@ -221,6 +223,7 @@ class MessageEncoder:
         they do not fit with a payload of `size` bytes."""
         if reply.__class__ is not str:
             check_text(reply=reply)
+            reply = plain(reply)
         if are_plain(f".{subject}.{reply}."):
             wire = f"{subject} {reply}".encode()
         else:

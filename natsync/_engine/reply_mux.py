@@ -12,6 +12,7 @@ from itertools import count, groupby
 from typing import TYPE_CHECKING, Protocol
 from weakref import ref
 
+from .._checks import plain
 from ..errors import (
     ConnectionReconnectingError,
     Error,
@@ -71,7 +72,7 @@ class ReplyMux:
         self.wake = wake
         self.drive = drive
         self._waiter = waiter
-        self.subject = f"{prefix}.{nuid()}.*"
+        self.subject = f"{plain(prefix)}.{nuid()}.*"
         self.queue = ""
         self.sid = b""
         self.wire_subject = to_wire(self.subject)

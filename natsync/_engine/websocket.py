@@ -42,7 +42,7 @@ class Upgrade:
         }
         lines = [
             f"GET {path} HTTP/1.1",
-            f"Host: {fields.pop('host', host)}",
+            "Host: " + fields.pop("host", host),
             "Upgrade: websocket",
             "Connection: Upgrade",
             f"Sec-WebSocket-Key: {self._key}",
@@ -51,7 +51,7 @@ class Upgrade:
         if compresses:
             parameters = "; server_no_context_takeover; client_no_context_takeover"
             lines.append(f"Sec-WebSocket-Extensions: permessage-deflate{parameters}")
-        lines += [f"{name}: {value}" for name, value in fields.items()]
+        lines += map(": ".join, fields.items())
         self.request = "\r\n".join([*lines, "", ""]).encode("ascii")
 
     def feed(self, data: bytes) -> bytes | None:

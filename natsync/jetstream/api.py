@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import TypeVar
 
-from .._checks import check_seconds, check_text
+from .._checks import check_seconds, check_text, plain
 from ..core import Core
 from ..errors import ConnectionReconnectingError, NoRespondersError, OptionError
 from ..message import HeadersLike, Msg
@@ -223,7 +223,7 @@ def _prefix(domain: str | None, prefix: str | None) -> str:
     if domain is not None:
         if not domain or _is_no_token(domain) or "." in domain:
             raise OptionError("domain", f"not a domain: {domain!r}")
-        return f"$JS.{domain}.API"
+        return f"$JS.{plain(domain)}.API"
     if prefix is None:
         return "$JS.API"
     bare = prefix.removesuffix(".")

@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import ClassVar, Literal
 
-from .._checks import INT32, UINT64
+from .._checks import INT32, UINT64, plain
 from .json_object import JSONObject, check_patterns, patterns, since, within
 
 __all__ = [
@@ -89,7 +89,7 @@ class ExternalStream(JSONObject):
     @classmethod
     def in_domain(cls, domain: str) -> ExternalStream:
         """The API of a domain that the server is connected to."""
-        return cls(f"$JS.{domain}.API")
+        return cls(f"$JS.{plain(domain)}.API")
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import ClassVar, NamedTuple, TypeVar, cast, get_args
 
-from .._checks import INT64, check_range, check_word
+from .._checks import INT64, check_range, check_word, plain
 from ..errors import OptionError
 from ..protocol import ProtocolError
 from .errors import InvalidResponseError
@@ -255,7 +255,7 @@ def _simple(kind: type, words: str) -> _Codec:
     def check(name: str, value: object) -> object:
         if not fits(value):
             raise TypeError(f"{name} must be {words}, not {type(value).__name__}")
-        return value
+        return plain(value) if isinstance(value, str) else value
 
     def decode(value: object, subject: str) -> object:
         if not fits(value):

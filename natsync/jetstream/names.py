@@ -3,7 +3,7 @@ the call."""
 
 from __future__ import annotations
 
-from .._checks import check_text
+from .._checks import check_text, plain
 from ..headers import to_wire
 from ..protocol import check_subscribe
 from .errors import InvalidConsumerNameError, InvalidNameError, InvalidStreamNameError
@@ -42,4 +42,4 @@ def _check(name: str, error: type[InvalidNameError]) -> str:
             raise error(name, "contains a blank or an unprintable character")
     if len(name.encode()) > _LONGEST:
         raise error(name, f"is longer than {_LONGEST} bytes")
-    return name
+    return plain(name)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import BinaryIO
 
-from .._checks import check_count, check_text, check_unsigned
+from .._checks import check_count, check_text, check_unsigned, plain
 from ..errors import OptionError
 from ..message import to_wire
 from ..protocol import check_publish
@@ -145,7 +145,7 @@ class Stream:
         check_pattern(subject)
         if direct:
             check_publish(to_wire(subject))
-            return direct_get(self._api, self.name, {}, subject)
+            return direct_get(self._api, self.name, {}, plain(subject))
         return get_msg(self._api, self.name, {"last_by_subj": subject})
 
     def get_msgs(

@@ -73,11 +73,12 @@ class KeyValueConfig:
 def stream_config(config: KeyValueConfig) -> StreamConfig:
     """The stream of a bucket."""
     check_kind(KeyValueConfig, config=config)
+    bucket = check_bucket(config.bucket)
     window = min(config.ttl, _DUPLICATE_WINDOW) if config.ttl else _DUPLICATE_WINDOW
     made = StreamConfig(
-        stream_name(config.bucket),
+        stream_name(bucket),
         description=config.description,
-        subjects=() if config.mirror else (f"$KV.{config.bucket}.>",),
+        subjects=() if config.mirror else (f"$KV.{bucket}.>",),
         max_msgs_per_subject=config.history,
         max_age=config.ttl,
         max_bytes=config.max_bytes or -1,
@@ -98,7 +99,7 @@ def stream_config(config: KeyValueConfig) -> StreamConfig:
     )
     if config.mirror:
         return replace(made, mirror=_named(config.mirror), mirror_direct=True)
-    return replace(made, sources=[_source(source, config.bucket) for source in config.sources])
+    return replace(made, sources=[_source(source, bucket) for source in config.sources])
 
 
 def is_bucket(config: StreamConfig) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from .._checks import check_text
+from .._checks import check_text, plain
 from .errors import InvalidBucketNameError, InvalidKeyError
 
 __all__ = ["STREAM_PREFIX", "check_bucket", "check_filter", "check_key", "stream_name"]
@@ -24,7 +24,7 @@ def check_bucket(bucket: str) -> str:
     check_text(bucket=bucket)
     if not _BUCKET.fullmatch(bucket):
         raise InvalidBucketNameError(bucket)
-    return bucket
+    return plain(bucket)
 
 
 def check_key(key: str) -> str:

@@ -43,10 +43,11 @@ class ObjectStoreConfig:
 def stream_config(config: ObjectStoreConfig) -> StreamConfig:
     """The stream of an object store."""
     check_kind(ObjectStoreConfig, config=config)
+    store = check_store_name(config.store)
     return StreamConfig(
-        stream_name(config.store),
+        stream_name(store),
         description=config.description,
-        subjects=(f"$O.{config.store}.C.>", f"$O.{config.store}.M.>"),
+        subjects=(f"$O.{store}.C.>", f"$O.{store}.M.>"),
         max_age=config.ttl,
         max_bytes=config.max_bytes or -1,
         discard="new",

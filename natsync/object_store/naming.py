@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 
-from .._checks import check_text
+from .._checks import check_text, plain
 from .errors import InvalidObjectNameError, InvalidStoreNameError
 
 __all__ = [
@@ -27,7 +27,7 @@ def check_store_name(store: str) -> str:
     check_text(store=store)
     if not _STORE.fullmatch(store):
         raise InvalidStoreNameError(store)
-    return store
+    return plain(store)
 
 
 def check_object_name(name: str) -> str:

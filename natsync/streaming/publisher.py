@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from itertools import count
 from typing import TYPE_CHECKING
 
-from .._checks import check_data
+from .._checks import check_data, plain
 from ..errors import Error, NoRespondersError, RequestTimeoutError
 from ..protocol.streaming import PubAck, PubMsg
 from .errors import PubAckTimeoutError, ResponseError, read, refused
@@ -121,7 +121,7 @@ class Publisher:
         session.check()
         guid = f"{self._prefix}{next(self._numbers):x}"
         msg = PubMsg(session.client_id, guid, channel, "", data, session.conn_id)
-        return guid, f"{session.subjects.pub_prefix}.{channel}", msg.to_bytes()
+        return guid, f"{session.subjects.pub_prefix}.{plain(channel)}", msg.to_bytes()
 
     def _read(self, subject: str, payload: bytes | None) -> PubAck:
         """Called by the thread that reads the connection."""

@@ -10,7 +10,7 @@ import re
 import secrets
 from typing import TypeVar
 
-from .._checks import check_text
+from .._checks import check_text, plain
 from ..core import Core
 from ..errors import (
     Error,
@@ -96,7 +96,7 @@ def open_session(
         raise OptionError("client_id", f"{client_id!r} is not only letters, digits, - and _")
     conn_id = secrets.token_urlsafe(16).encode()
     request = ConnectRequest(client_id, heartbeat_inbox, PROTOCOL, conn_id, *pings)
-    subject = f"{prefix}.{cluster_id}"
+    subject = f"{plain(prefix)}.{plain(cluster_id)}"
     operation = f"connecting client {client_id!r} to cluster {cluster_id!r}"
     session = Session(nc, client_id, conn_id, ConnectResponse(), timeout)
     try:

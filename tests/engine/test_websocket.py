@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from enum import Enum
 
 import pytest
 
@@ -49,6 +50,17 @@ def test_a_host_of_the_program_replaces_that_of_the_url() -> None:
     )
     assert [line for line in lines if line.lower().startswith(b"host")] == [b"Host: nats.example"]
     assert b"A: b" in lines
+
+
+def test_headers_from_an_enum_stand_for_their_values() -> None:
+    class Field(str, Enum):
+        HOST = "Host"
+        TEAM = "X-Team"
+        SHOP = "shop"
+
+    headers = {Field.HOST: Field.SHOP, Field.TEAM: Field.SHOP}
+    lines = Upgrade("10.0.0.1:80", "/", headers, False).request.split(b"\r\n")
+    assert b"Host: shop" in lines and b"X-Team: shop" in lines
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
