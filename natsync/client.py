@@ -156,7 +156,7 @@ class Client(Requests):
         """
         seconds = wait_time(timeout)
         wire = self._router.encoder.message(subject, data, reply, headers)
-        self._connection.confirm(subject, wire, seconds)
+        self._connection.confirm(subject, reply or "", wire, seconds)
 
     def subscribe(
         self,

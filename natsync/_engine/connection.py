@@ -205,13 +205,13 @@ class Connection:
             self.router.check_room()
             raise FlushTimeoutError(timeout)
 
-    def confirm(self, subject: str, data: bytes, timeout: float) -> None:
-        """Sends `data`, a message on `subject`, and returns when the server has processed it; raises if
-        the server refuses it or does not answer in time."""
+    def confirm(self, subject: str, reply: str, data: bytes, timeout: float) -> None:
+        """Sends `data`, a message on `subject` with `reply`, and returns when the server has processed it;
+        raises if the server refuses it or does not answer in time."""
         waiter: Waiter[bool] = self._supervisor.seat.waiter()
         router = self._supervisor.router
         router.check_room()
-        router.confirm(subject, waiter)
+        router.confirm(subject, reply, waiter)
         try:
             # Never sent again on another connection, like a request: the caller learns of the loss.
             waited = self.outbound.flush(waiter, RequestBytes(data), timeout)

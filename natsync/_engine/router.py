@@ -8,12 +8,13 @@ from ..errors import (
     ConnectionReconnectingError,
     Error,
     MaxMessagesError,
+    OptionError,
     PermissionsViolationError,
     SlowConsumerError,
     SubscriptionFullError,
 )
 from ..options import Server, parse_servers
-from ..protocol import HMsg, Msg, ServerInfo
+from ..protocol import HMsg, Msg, ServerInfo, read_violation
 from .dispatch import Dispatcher
 from .encoding import MessageEncoder
 from .engine import Delivery, EngineEvent, InfoChanged, Lost, Ponged, Reported
@@ -58,7 +59,7 @@ class Router:
         self._discovers = discover
         self._refusals = refusals
         self._server: Server | None = None
-        self._confirming: dict[Waiter[bool], str] = {}
+        self._confirming: dict[Waiter[bool], tuple[str, str]] = {}
         self.full: dict[bytes, Sink] = {}
         """Full subscriptions. The connection reads nothing more until all of them have room."""
 
@@ -124,9 +125,10 @@ class Router:
             if sub.is_full and sub.is_taken_here():
                 raise SubscriptionFullError(sub.subject)
 
-    def confirm(self, subject: str, waiter: Waiter[bool]) -> None:
-        """Registers `waiter`, which fails if the server refuses a message on `subject`."""
-        self._confirming[waiter] = subject
+    def confirm(self, subject: str, reply: str, waiter: Waiter[bool]) -> None:
+        """Registers `waiter`, which fails if the server refuses a message on `subject`, or with this
+        `reply` subject."""
+        self._confirming[waiter] = subject, reply
 
     def confirmed(self, waiter: Waiter[bool]) -> None:
         """Ends that registration."""
@@ -157,11 +159,20 @@ class Router:
             return
         announced = [
             at.replace(host=server.host, port=server.port, tls_name=at.tls_name or at.host)
-            for server in parse_servers(info.connect_urls)
+            for url in info.connect_urls
+            for server in self._read_url(url)
         ]
         new = self._pool.discover(announced)
         if new and not quiet:
             self._dispatcher.discovered([str(server) for server in new])
+
+    def _read_url(self, url: str) -> tuple[Server, ...]:
+        """Returns the server that another one has announced; none, as nats.go, for what is no address."""
+        try:
+            return parse_servers(url)
+        except OptionError:
+            self._dispatcher.log("warning", "%s announces %r, no address", self._server, url)
+            return ()
 
     def _report(self, error: Error) -> None:
         if isinstance(error, PermissionsViolationError):
@@ -172,8 +183,11 @@ class Router:
         self._dispatcher.report(error)
 
     def _deny(self, error: PermissionsViolationError) -> None:
-        if self.reply_mux:
+        violation = read_violation(error.text.encode())
+        of_reply = violation is not None and violation.of_reply
+        if self.reply_mux and not of_reply:
             self.reply_mux.deny(error)
-        for waiter, subject in list(self._confirming.copy().items()):
-            if subject == error.subject and self._confirming.pop(waiter, None) is not None:
-                waiter.fail(error)
+        for waiter, subjects in list(self._confirming.copy().items()):
+            if subjects[of_reply] == error.subject:
+                if self._confirming.pop(waiter, None) is not None:
+                    waiter.fail(error)

@@ -16,12 +16,14 @@ __all__ = ["Violation", "closes", "read_violation"]
 
 class Violation(Struct, frozen=True):
     """An operation that was not permitted: `operation` is "publish" or "subscription". `sid` is set only if
-    the server ends a live subscription (when it reloads its configuration)."""
+    the server ends a live subscription (when it reloads its configuration). With `of_reply`, `subject` is the
+    reply subject of the message."""
 
     operation: str
     subject: bytes
     queue: bytes = b""
     sid: bytes = b""
+    of_reply: bool = False
 
 
 # After any text that is not listed here, the sender closes the connection. On routes and gateways, the
@@ -53,7 +55,7 @@ def closes(text: bytes, kind: Kind | None = Kind.CLIENT) -> bool:
 # Not compiled here: most programs need neither, and `re` caches what it compiles.
 _QUOTED = rb'"((?:[^"\\]|\\.)*)"'
 _VIOLATION = (
-    rb"(?i)permissions violation for (publish|subscription)(?: with reply of| to) "
+    rb"(?i)permissions violation for (publish|subscription)( with reply of| to) "
     + _QUOTED
     + rb"(?: using queue "
     + _QUOTED
@@ -70,8 +72,10 @@ def read_violation(text: bytes) -> Violation | None:
     found = re.match(_VIOLATION, text)
     if not found:
         return None
-    operation, subject, queue, sid = (_unquote(group or b"") for group in found.groups())
-    return Violation(operation.decode().lower(), subject, queue, sid)
+    operation, link, *names = found.groups()
+    subject, queue, sid = (_unquote(name or b"") for name in names)
+    of_reply = link.lower() != b" to"
+    return Violation(operation.decode().lower(), subject, queue, sid, of_reply)
 
 
 def _unquote(quoted: bytes) -> bytes:

@@ -165,6 +165,20 @@ def test_a_confirmed_publish_and_a_refused_one() -> None:
             nc.publish_confirmed("x", timeout=0.01)
 
 
+def test_a_confirmed_publish_is_refused_for_its_reply_subject() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        call = server.connecting(lambda url: nc.publish_confirmed("x", reply="_R_.y") or nc)
+        peer.expect(Pub)
+        peer.expect(Ping)
+        # The second one is not about a message on this subject, nor with this reply subject.
+        peer.send(Err(b'Permissions Violation for Publish to "_R_.y"'))
+        peer.send(Err(b'Permissions Violation for Publish with Reply of "x"'))
+        peer.send(Err(b'Permissions Violation for Publish with Reply of "_R_.y"'), Pong())
+        with pytest.raises(errors.PermissionsViolationError) as caught:
+            call.result()
+        assert caught.value.subject == "_R_.y"
+
+
 def test_a_future_whose_end_was_interrupted_still_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     future = lone_future()
     assert not future.running()  # which makes its parts

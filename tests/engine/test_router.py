@@ -119,6 +119,17 @@ def test_discovered_servers_are_reached_as_the_one_that_announced_them() -> None
     assert len(pool.servers) == 2 and router.info.connect_urls == ("[::1]:4333",)
 
 
+@pytest.mark.parametrize("odd", ["[::1", "a:99999", "a:b", "", "ws://b:80/"])
+def test_an_announced_server_that_has_no_address_is_left_out(odd: str) -> None:
+    router, _, pool = new_desk()
+    info = ServerInfo(connect_urls=("10.0.0.1:4222", odd, "10.0.0.2:4222"))
+    router.connected(info, HERE, again=False)
+    assert {"10.0.0.1", "10.0.0.2"} <= {server.host for server in pool.servers}
+    router.act(InfoChanged(info))
+    assert router.info == info
+    router._dispatcher.end(None)
+
+
 def test_nothing_is_discovered_where_that_is_not_wanted() -> None:
     router, _, pool = new_desk(discover=False)
     router.connected(ServerInfo(connect_urls=("10.0.0.1:4222",)), HERE, again=False)

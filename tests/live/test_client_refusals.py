@@ -169,6 +169,12 @@ def test_a_denied_publish_is_reported_and_a_denied_request_raises(guarded: NatsS
     assert {getattr(error, "subject") for error in reported} == {"secret.plans", "secret.question"}
 
 
+def test_a_reply_subject_that_the_server_keeps_for_itself_is_refused(guarded: NatsServer) -> None:
+    with natsync.connect(url(guarded, "boss"), on_error=lambda error: None) as nc:
+        with pytest.raises(errors.PermissionsViolationError, match="with Reply of"):
+            nc.publish_confirmed("public", reply="_R_.mine", timeout=TIMEOUT)
+
+
 def test_requests_without_a_permitted_inbox(guarded: NatsServer) -> None:
     with natsync.connect(url(guarded, "deaf")) as nc:
         for _ in range(2):

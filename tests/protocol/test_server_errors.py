@@ -28,7 +28,7 @@ def test_which_connections_stay_open(text: bytes, open_to: set[Kind]) -> None:
             Violation("subscription", b"a", b"q", b"7"),
         ),
         (b'Subscription to "a.b", too many tokens', Violation("subscription", b"a.b")),
-        (b'Publish with Reply of "_R_.x"', Violation("publish", b"_R_.x")),
+        (b'Publish with Reply of "_R_.x"', Violation("publish", b"_R_.x", of_reply=True)),
         (rb'Publish to "n\"o\\\t\x41\u00e4\xff"', Violation("publish", b'n"o\\\tA\xc3\xa4\xff')),
         (rb'Publish to "\U0001f600"', Violation("publish", "\U0001f600".encode())),
         (rb'Publish to "\U7fffffff"', Violation("publish", rb"\U7fffffff")),
