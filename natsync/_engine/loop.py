@@ -148,6 +148,11 @@ class Loop:
         """As `Transport.begun`."""
         return self.transport.begun if self.transport else 0
 
+    def limit(self, max_payload: int) -> None:
+        """As `Transport.limit`."""
+        if self.transport:
+            self.transport.limit(max_payload)
+
     def finish_writing(self) -> None:
         """As `Transport.finish_writing`."""
         if self.transport:

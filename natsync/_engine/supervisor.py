@@ -27,7 +27,7 @@ from .auth import connect_options, resolve
 from .channel import Channel
 from .dialer import Dialer
 from .dispatch import Dispatcher
-from .engine import Engine, EngineEvent, Opened, Phase, Secure
+from .engine import Engine, EngineEvent, InfoChanged, Opened, Phase, Secure
 from .io_thread import IOThread
 from .outbound_buffer import length
 from .reconnect_policy import ReconnectPolicy
@@ -336,6 +336,8 @@ class Supervisor:
         elif isinstance(event, Secure):
             self._greeting = event.info
         else:
+            if isinstance(event, InfoChanged):
+                self.loop.limit(event.info.max_payload)
             self.router.act(event)
 
     def _opened(self, info: ServerInfo) -> None:
@@ -345,6 +347,7 @@ class Supervisor:
         assert channel
         self.router.outage = ""
         channel.open()
+        self.loop.limit(info.max_payload)
         again, self._connected = self._connected, True
         self.router.connected(info, self.server, again)
         self.unconfirmed += self._refusals.connected(self.router.encoder)

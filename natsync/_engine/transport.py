@@ -202,6 +202,9 @@ class Transport:
             return None
         return SystemCalls(self._socket.send, self._socket.recv_into)
 
+    def limit(self, max_payload: int) -> None:
+        """Notes the server's `max_payload`, which matters to a WebSocket only."""
+
     @property
     def begun(self) -> int:
         """The number of bytes that `write` has not counted yet, but that the server may have processed."""

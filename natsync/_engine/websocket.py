@@ -84,6 +84,7 @@ class WebSocketTransport(Transport):
         self.wants_write = False
         self._inner = inner
         self._compresses = compresses
+        self._most_inflated = 0  # the most bytes to compress in one frame
         self._reader = FrameReader()
         self._reader.feed(rest)
         self._unsent = b""  # the rest of the frame that is being sent
@@ -124,14 +125,21 @@ class WebSocketTransport(Transport):
         arrived of a frame (nats-server 2.9 to 2.12)."""
         return self._covers if self._is_begun else 0
 
+    def limit(self, max_payload: int) -> None:
+        """Notes how far a compressed frame may inflate: a server ends the connection after one that inflates
+        to more than its `max_payload` (nats-server: server/websocket.go, decompress). Nothing is compressed
+        before the first call."""
+        self._most_inflated = min(_FRAME_BYTES, max_payload) if self._compresses else 0
+
     def write(self, data: memoryview) -> int:
         """Sends the first bytes of `data` in a frame; returns their number once the frame is sent, else 0.
 
         After a return of 0, the next call must begin with the same bytes: they are in a frame already.
         """
         if not self._covers:
-            piece = bytes(data[:_FRAME_BYTES])
-            compressed = self._compresses and len(piece) > _LEAST_COMPRESSED
+            compresses = self._most_inflated > _LEAST_COMPRESSED
+            piece = bytes(data[: self._most_inflated if compresses else _FRAME_BYTES])
+            compressed = compresses and len(piece) > _LEAST_COMPRESSED
             payload = deflate(piece) if compressed else piece
             # After the rest of a pong, if one is being sent.
             self._unsent += build_frame(Opcode.BINARY, payload, os.urandom(4), compressed)

@@ -228,6 +228,10 @@ def test_bytes_that_are_no_frame() -> None:
 def test_large_messages_are_compressed_if_both_sides_agreed() -> None:
     inner = Inner()
     transport = WebSocketTransport(inner, True, b"")
+    assert transport.write(memoryview(b"-" * 100)) == 100  # before the server's limit is known
+    assert apply_mask(inner.sent[6:], inner.sent[2:6]) == b"-" * 100
+    inner.sent = b""
+    transport.limit(1 << 20)
     assert transport.write(memoryview(b"x" * 1000)) == 1000
     assert transport.write(memoryview(b"short")) == 5
     assert len(inner.sent) < 100
@@ -236,3 +240,17 @@ def test_large_messages_are_compressed_if_both_sides_agreed() -> None:
     assert reader.read() == (Opcode.BINARY, b"x" * 1000)
     assert reader.read() == (Opcode.BINARY, b"short")
     assert reader.read() is None
+
+
+def test_no_compressed_frame_holds_more_than_max_payload() -> None:
+    inner = Inner()
+    transport = WebSocketTransport(inner, True, b"")
+    transport.limit(100)
+    assert transport.write(memoryview(b"x" * 250)) == 100
+    transport.limit(50)  # too little to be worth it
+    assert transport.write(memoryview(b"y" * 150)) == 150
+    reader = FrameReader()
+    reader.feed(inner.sent)
+    assert reader.read() == (Opcode.BINARY, b"x" * 100)
+    assert reader.read() == (Opcode.BINARY, b"y" * 150)
+    assert b"y" * 150 == apply_mask(inner.sent[-150:], inner.sent[-154:-150])

@@ -73,6 +73,21 @@ def test_publish_subscribe_and_request(nc: natsync.Client) -> None:
     assert nc.rtt(TIMEOUT) < TIMEOUT
 
 
+def test_compression_with_a_small_max_payload() -> None:
+    """A server ends the connection after a message that inflates to more than that."""
+    config = "websocket { listen: 127.0.0.1:-1, no_tls: true, compression: true }\n"
+    with NatsServer(f"{config} max_payload: 200") as server:
+        url = f"ws://127.0.0.1:{server.websocket_port}"
+        with natsync.connect(
+            url, websocket_compression=True, name="n" * 500, reconnect=False
+        ) as nc:
+            with nc.subscribe("a") as sub:
+                for number in range(100):
+                    nc.publish("a", bytes(200))
+                nc.flush(TIMEOUT)
+                assert len([*sub.messages(TIMEOUT, 100)]) == 100
+
+
 def test_large_and_many_messages(nc: natsync.Client) -> None:
     noise = random.Random(3).randbytes(900_000)
     with nc.subscribe("big") as sub:
