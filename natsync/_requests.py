@@ -154,9 +154,10 @@ class Requests:
         window.begin(self._observe(ask))
         return window
 
-    def open_replies(self, subject: str) -> ReplyStream:
+    def open_replies(self, subject: str, *, limited: bool = True) -> ReplyStream:
         """Returns a stream of replies to requests on `subject`: `request` sends a request, and `next`
-        returns replies in the order in which they arrive.
+        returns replies in the order in which they arrive. Unless `limited`, it keeps any number of them:
+        for requests that say how much may arrive.
 
         A stream needs no SUB and UNSUB: replies come to the inbox that all requests share. JetStream delivers
         messages on their own subjects, not on the inbox, so a pull needs a subscription.
@@ -178,7 +179,7 @@ class Requests:
             connection.dispatcher.report,
             connection.wake,
         )
-        return mux.open_stream(subject, host)
+        return mux.open_stream(subject, host, limited)
 
     def request_many(
         self,

@@ -131,13 +131,13 @@ class ReplyMux:
             if window := each():
                 yield window
 
-    def open_stream(self, subject: str, host: StreamHost) -> ReplyStream:
+    def open_stream(self, subject: str, host: StreamHost, limited: bool = True) -> ReplyStream:
         """Returns a stream for the replies to requests on `subject`; `host.forget` must be `close_stream`.
 
         Raises the error with which the server refused the inbox.
         """
         token = b"%x" % next(self.numbers)
-        stream = ReplyStream(subject, to_text(self.wire_prefix + token), token, host)
+        stream = ReplyStream(subject, to_text(self.wire_prefix + token), token, host, limited)
         if self.refused:
             raise fresh(self.refused)
         self.is_repeatable = False  # a stream would get a message twice

@@ -36,24 +36,26 @@ class StreamHost(NamedTuple):
 class ReplyStream:
     """Replies to the requests that one caller sends on `subject`, in the order in which they arrive.
 
-    Made by `Client.open_replies`. `reply` is the reply subject. Replies over the pending limits of a
-    subscription are dropped, counted in `dropped`, and reported as SlowConsumerError.
+    Made by `Client.open_replies`. `reply` is the reply subject. If it is `limited`, replies over the pending
+    limits of a subscription are dropped, counted in `dropped`, and reported as SlowConsumerError.
 
     The stream ends with `close`, or with an error that `next` raises after the replies that arrived before:
     ConnectionReconnectingError when the connection is lost, ConnectionClosedError,
     PermissionsViolationError when the server refuses the request.
     """
 
-    def __init__(self, subject: str, reply: str, token: bytes, host: StreamHost) -> None:
+    def __init__(
+        self, subject: str, reply: str, token: bytes, host: StreamHost, limited: bool = True
+    ) -> None:
         self.subject = subject
         self.reply = reply
         self._token = token
         self._host = host
+        self._limits = (PENDING_MSGS_LIMIT, PENDING_BYTES_LIMIT) if limited else (-1, -1)
         self._pending = self._queue(host.lock)
 
     def _queue(self, lock: StateLock) -> PendingQueue:
-        limits = PENDING_MSGS_LIMIT, PENDING_BYTES_LIMIT
-        return PendingQueue(*limits, Overflow.DROP_NEW, self._host.drive, lock)
+        return PendingQueue(*self._limits, Overflow.DROP_NEW, self._host.drive, lock)
 
     def request(self, data: Data = b"", *, headers: HeadersLike | None = None) -> None:
         """Publishes `data` to `subject`, with `reply` as the reply subject, any number of times.

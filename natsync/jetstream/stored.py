@@ -200,7 +200,7 @@ def direct_get_batch(api: API, stream: str, request: Mapping[str, object]) -> It
     """
     api.need("getting messages in a batch", "2.11")
     wire = api.subject(f"DIRECT.GET.{stream}")
-    with api.core.open_replies(wire) as replies:
+    with api.core.open_replies(wire, limited=False) as replies:
         replies.request(api.encode(request))
         while True:
             msg = replies.next(api.timeout)

@@ -22,9 +22,11 @@ from natsync.jetstream import (
 from natsync.jetstream.api import API
 from natsync.jetstream.stored import direct_get, direct_get_batch, get_msg
 from natsync.message import Msg
+from natsync.options import PENDING_BYTES_LIMIT
 
 from tests.jetstream.streams import filled, publish_block, publish_status
 from tests.support.servers import NatsServer
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 
@@ -233,3 +235,21 @@ def test_a_batch_that_stops_is_a_timeout(api: API) -> None:
         assert next(came).data == b"x"
         with pytest.raises(natsync.RequestTimeoutError):
             next(came)
+
+
+def test_a_batch_that_is_read_slowly_loses_no_message(js_client: natsync.Client) -> None:
+    """It may be larger than what a subscription keeps: the server decides how much it sends."""
+    count, payload = PENDING_BYTES_LIMIT // 500_000 + 10, bytes(500_000)
+    added = {"Nats-Sequence": "1", "Nats-Time-Stamp": "2026-01-01T00:00:00Z"}
+
+    def respond(msg: Msg) -> None:
+        for left in range(count, 0, -1):
+            msg.respond(payload, headers={**added, "Nats-Num-Pending": str(left)})
+
+    before = js_client.stats.in_msgs
+    with js_client.subscribe("fake.>", handler=respond):
+        came = direct_get_batch(API(js_client, None, "fake", 20.0), "a", {"batch": count})
+        assert next(came).pending == count
+        eventually(lambda: js_client.stats.in_msgs - before > count)
+        assert [next(came).pending for _ in range(count - 1)] == [*range(count - 1, 0, -1)]
+        came.close()

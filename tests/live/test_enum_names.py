@@ -41,7 +41,7 @@ class Name(str, Enum):
 @pytest.fixture(scope="module")
 def server() -> Iterator[NatsServer]:
     require_server("current")
-    with NatsServer("jetstream {}") as running:
+    with NatsServer("jetstream { store_dir: $FOLDER }") as running:
         yield running
 
 
