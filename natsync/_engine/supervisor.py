@@ -21,7 +21,7 @@ from ..errors import (
     fresh,
 )
 from ..options import Options, Server
-from ..protocol import ServerInfo
+from ..protocol import ProtocolError, ServerInfo
 from ..tls import TLS
 from .auth import connect_options, resolve
 from .channel import Channel
@@ -223,7 +223,7 @@ class Supervisor:
         check = self.io.check_closing
         early = self._dialer.reach(options, server, deadline, check, self._begin_step)
         if tls.handshake_first or server.path and (server.tls or options.tls):
-            self._secure(tls, server, deadline)
+            self._secure(tls, server, deadline, early)
         greeting = self._upgrade(server, deadline) if server.path else early
         engine = Engine(
             str(server),
@@ -275,8 +275,10 @@ class Supervisor:
         self._step = "auth"
         return self._dialer.run_blocking(call, deadline, self.io.check_closing)
 
-    def _secure(self, tls: TLS, server: Server, deadline: float) -> None:
+    def _secure(self, tls: TLS, server: Server, deadline: float, early: bytes = b"") -> None:
         self._step = "tls"
+        if early:  # from a proxy, or from somebody in between
+            raise ProtocolError("bytes before TLS", 0)
         self._dialer.secure(tls, server.tls_name or server.host, deadline, self.io.check_closing)
 
     def _check(self) -> float | None:

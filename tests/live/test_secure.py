@@ -11,6 +11,7 @@ import pytest
 import natsync
 from natsync import TLS, errors
 
+from tests.support.http_proxy import ConnectProxy
 from tests.support.logins import ALICE, SEED, USER, creds, operator_config, user_jwt
 from tests.support.secured import Certificates, make_certificates
 from tests.support.servers import NatsServer, StartServer, Which
@@ -73,6 +74,23 @@ def test_tls_first_and_a_certificate_of_the_client(
         works(nc)
     with pytest.raises(errors.ConnectError):
         natsync.connect(asks.url, tls=TLS(ca_file=certificates.ca))
+
+
+def test_what_a_proxy_says_before_tls_is_not_taken_for_the_server(
+    start_server: StartServer, certificates: Certificates
+) -> None:
+    """Somebody in between could send an INFO of his own in clear text (CVE-2011-0411)."""
+    server = start_server(f"tls {{ {certificates.server.config}, handshake_first: true }}")
+    first = TLS(ca_file=certificates.ca, handshake_first=True)
+    with (
+        ConnectProxy() as proxy,
+        natsync.connect(server.url, tls=first, http_proxy=proxy.url) as nc,
+    ):
+        works(nc)
+    with ConnectProxy(early=b'INFO {"server_id":"mine","headers":true}\r\n') as proxy:
+        with pytest.raises(errors.ConnectError, match="before TLS") as caught:
+            natsync.connect(server.url, tls=first, http_proxy=proxy.url)
+        assert caught.value.step == "tls"
 
 
 def test_tls_that_the_server_does_not_have(start_server: StartServer) -> None:

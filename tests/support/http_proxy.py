@@ -3,7 +3,7 @@
     with ConnectProxy() as proxy, natsync.connect(url, http_proxy=proxy.url) as nc: ...
 
 `asked` has the heads of all requests. `password` demands Basic credentials of the user `shop`; `answer`
-replaces the answer to every request.
+replaces the answer to every request; `early` comes with the answer, as if the server had sent it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ _HEAD_END = b"\r\n\r\n"
 class ConnectProxy:
     """One thread accepts and moves all bytes."""
 
-    def __init__(self, password: str = "", answer: bytes = b"") -> None:
+    def __init__(self, password: str = "", answer: bytes = b"", early: bytes = b"") -> None:
         self.asked: list[bytes] = []
         self._login = b64encode(f"shop:{password}".encode()) if password else b""
         self._answer = answer
+        self._early = early
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._near, self._far = socket.socketpair()
         self._selector = selectors.DefaultSelector()
@@ -98,7 +99,8 @@ class ConnectProxy:
         server = socket.create_connection((host, int(port)))
         self._peers[client] = server
         self._add(server, client)
-        client.sendall(b"HTTP/1.1 200 Connection established\r\nVia: test\r\n\r\n")
+        head = b"HTTP/1.1 200 Connection established\r\nVia: test\r\n\r\n"
+        client.sendall(head + self._early)
 
     def _drop(self, sock: socket.socket) -> None:
         for each in (sock, self._peers.get(sock)):
