@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable
 
 from .errors import OptionError
@@ -96,7 +97,7 @@ def read_credentials(source: Source) -> tuple[str, str]:
         place = f"file {os.fspath(source)!r}: "
         source = _read(os.fspath(source), place)
     content = source if isinstance(source, bytes) else str(source).encode("utf-8", "replace")
-    return _parse(content, place)
+    return _parse(content.removeprefix(BOM_UTF8), place)  # Windows Notepad writes one
 
 
 def _is_path(source: Source) -> bool:

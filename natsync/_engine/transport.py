@@ -87,9 +87,15 @@ Socket = socket.socket
 
 
 def as_socket(made: object) -> Socket:
-    """Returns `made`. Raises OptionError unless it is a socket."""
+    """Returns `made`. Raises OptionError unless it is a socket, without TLS: bytes that TLS has decrypted and
+    not delivered yet would be invisible to a poller."""
     if isinstance(made, socket.socket):
-        return made
+        if not hasattr(made, "do_handshake"):
+            return made
+        made.close()
+        raise OptionError(
+            "open_socket", "the function returned a socket with TLS: the option tls begins it"
+        )
     raise OptionError("open_socket", f"the function returned {type(made).__name__}, not a socket")
 
 

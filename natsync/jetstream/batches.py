@@ -107,8 +107,7 @@ class AtomicBatch:
         either the whole batch is stored or nothing."""
         self._check_open()
         if not subject:
-            if not self._count:
-                raise OptionError("subject", "must be given: the batch is empty")
+            _check_bare_commit(self._count, data, headers, options)
             self._api.need("committing a batch without a message", EOB_SINCE)
         self._settle(all_of_them=True)
         sent = self._headers(headers, options, "1" if subject else "eob")
@@ -156,6 +155,16 @@ class AtomicBatch:
     def _check_open(self) -> None:
         if self._closed:
             raise BatchClosedError(self._closed)
+
+
+def _check_bare_commit(
+    count: int, data: Data, headers: HeadersLike | None, options: PublishOptions
+) -> None:
+    """Checks a commit of `count` messages without another one, which the server would not store."""
+    if not count:
+        raise OptionError("subject", "must be given: the batch is empty")
+    if data or headers or options:
+        raise OptionError("subject", "must be given with data, headers and options of a message")
 
 
 def _read_step(subject: str, payload: bytes | None) -> PubAck | None:
@@ -224,8 +233,8 @@ class FastBatch:
     ) -> PubAck:
         """Ends the batch with this message, or without a subject, as it is. Returns when all
         messages are stored. Raises as `add`."""
-        if not subject and not self._count:
-            raise OptionError("subject", "must be given: the batch is empty")
+        if not subject:
+            _check_bare_commit(self._count, data, headers, options)
         op = _COMMIT if subject else _COMMIT_WITHOUT
         self._send(subject or self._subject, data, headers, options, op)
         try:

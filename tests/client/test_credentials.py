@@ -41,6 +41,7 @@ def test_a_file_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         CONTENT.replace("-----BEGIN", "---BEGIN").replace("------END", "---END"),
         CONTENT.replace("BEGIN NATS USER JWT", " BEGIN NATS USER JWT "),
         "\ufeff\n" + CONTENT,
+        "\ufeff" + CONTENT,  # as Windows Notepad writes it
         CONTENT + CONTENT[: CONTENT.index("****")],
         CONTENT.replace("\n", "\n\n"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from time import monotonic
@@ -183,10 +184,18 @@ def test_a_unix_socket_will_do() -> None:
             nc.close(0)
 
 
+def in_tls() -> ssl.SSLSocket:
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    context = ssl.create_default_context()
+    return context.wrap_socket(ours, do_handshake_on_connect=False, server_hostname="a")
+
+
 @pytest.mark.parametrize(
     ("open_socket", "expected"),
     [
         (lambda host, port: None, "option open_socket: the function returned NoneType"),
+        (lambda host, port: in_tls(), "option open_socket: .* a socket with TLS: the option tls"),
         (lambda host, port: 1 // 0, "option open_socket: the function failed: .* by zero"),
     ],
 )

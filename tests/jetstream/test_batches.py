@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -55,6 +56,20 @@ def test_a_commit_without_a_message(js: JetStream, stream: Stream) -> None:
     batch.add(f"{stream.name}.a")
     batch.add(f"{stream.name}.b")
     assert batch.commit().batch_count == stream.info().state.messages == 2
+
+
+@pytest.mark.parametrize("message", [{"data": b"x"}, {"headers": {"a": "b"}}, {"msg_id": "1"}])
+def test_a_commit_takes_no_message_without_a_subject(
+    js: JetStream, stream: Stream, message: dict[str, Any]
+) -> None:
+    """The server would not store it."""
+    with js.atomic_batch() as atomic, js.fast_batch() as fast:
+        for batch in (atomic, fast):
+            batch.add(f"{stream.name}.a")
+            with pytest.raises(natsync.OptionError, match="option subject: must be given"):
+                batch.commit(**message)
+            assert batch.commit().batch_count == 1
+    assert stream.info().state.messages == 2
 
 
 def test_what_is_discarded_is_not_stored(js: JetStream, stream: Stream) -> None:
