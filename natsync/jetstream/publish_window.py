@@ -17,7 +17,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from .._checks import check_count
+from .._checks import check_count, check_data
 from ..core import Core
 from ..errors import (
     ConnectionReconnectingError,
@@ -120,7 +120,9 @@ class PublishWindow:
         window = self._identified or self._open_identified()
         if len(window.futures) >= self._most:
             self._wait_for_room(window)
-        data = data if data.__class__ is bytes else bytes(data)
+        if data.__class__ is not bytes:
+            check_data(data)
+            data = bytes(data)
         message = _Identified(subject, data, headers, seconds)
         future = window.ask(subject, data, headers, min(ATTEMPT, seconds))
         future.kept = message  # type: ignore[attr-defined]  # it is a WindowFuture

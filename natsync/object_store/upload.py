@@ -3,6 +3,7 @@ behind."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -79,7 +80,7 @@ def _read(subject: str, payload: bytes | None) -> PubAck:
 def chunks_of(source: Source, size: int) -> Iterator[bytes]:
     """The content in chunks of `size` bytes; the last one may be shorter. Empty content has no chunks."""
     if isinstance(source, (bytes, bytearray, memoryview)):
-        view = memoryview(source).cast("B")
+        view = _flat(source)
         for start in range(0, len(view), size):
             yield bytes(view[start : start + size])
     elif isinstance(source, str):
@@ -92,10 +93,19 @@ def chunks_of(source: Source, size: int) -> Iterator[bytes]:
         raise TypeError(f"an object's content is bytes, not {type(source).__name__}")
 
 
+def _flat(data: Data) -> memoryview:
+    """The bytes of `data`, copied only if they do not lie one after the other."""
+    view = memoryview(data)
+    return view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
+
+
 def _chunks_of_file(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """Full chunks, also from a pipe or socket, whose reads return less than requested."""
+    """Full chunks, also from a pipe or socket, whose reads return less than requested. Raises BlockingIOError
+    where a file that does not block has no bytes yet."""
     rest = b""
-    while piece := file.read(size - len(rest)):
+    while (piece := file.read(size - len(rest))) != b"":
+        if piece is None:  # not the end of the file
+            raise BlockingIOError(errno.EAGAIN, "the file has no bytes yet, and does not block")
         if not isinstance(piece, (bytes, bytearray)):
             raise TypeError("the file must be open for bytes, not for text")
         rest = rest + piece if rest else piece
@@ -111,7 +121,7 @@ def _chunks_of_pieces(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
     for piece in pieces:
         if not isinstance(piece, (bytes, bytearray, memoryview)):
             raise TypeError(f"an object's content is bytes, not {type(piece).__name__}")
-        view = memoryview(piece).cast("B")
+        view = _flat(piece)
         missing = size - len(rest) if rest else 0
         rest += view[:missing]
         if len(rest) == size:

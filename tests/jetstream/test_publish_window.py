@@ -173,6 +173,10 @@ def test_bad_calls_raise_at_once_and_leave_nothing(js: JetStream, stream_name: s
                 js.publish_async(subject, **options)
     with pytest.raises(natsync.MaxPayloadError):
         js.publish_async(stream_name, bytes(2 << 20), msg_id="1")
+    for data in (5, [1, 2], "text"):
+        for options in EITHER:
+            with pytest.raises(TypeError, match="data must be bytes"):
+                js.publish_async(stream_name, data, **options)  # type: ignore[arg-type]  # on purpose
     assert js.publish_async_pending == 0 and js.wait_all(0)
 
 

@@ -47,11 +47,13 @@ def small_pieces() -> Iterator[bytes]:
         b"0123456789",
         bytearray(b"0123456789"),
         memoryview(b"0123456789"),
+        memoryview(b"0-1-2-3-4-5-6-7-8-9-")[::2],
         io.BytesIO(b"0123456789"),
         Pipe(b"0123456789"),
         pieces(),
         small_pieces(),
         [b"0", b"1234", memoryview(b"56789")],
+        [memoryview(b"0-1-2-")[::2], b"3456789"],
     ],
 )
 def test_chunks_are_full_whatever_they_come_from(source: Source) -> None:
@@ -70,6 +72,17 @@ def test_what_is_no_content_is_refused() -> None:
             TypeError, match="object's content is bytes|file must be open for bytes"
         ):
             list(chunks_of(wrong, 4))  # type: ignore[arg-type]  # wrong calls
+
+
+def test_a_file_that_has_nothing_yet_is_not_at_its_end() -> None:
+    near, far = os.pipe()
+    os.set_blocking(near, False)
+    with open(near, "rb", buffering=0) as file, open(far, "wb", buffering=0) as other:
+        other.write(b"012345")
+        chunks = chunks_of(file, 4)  # type: ignore[arg-type]  # a raw file, as of a pipe
+        assert next(chunks) == b"0123"
+        with pytest.raises(BlockingIOError, match="has no bytes yet"):
+            next(chunks)
 
 
 @pytest.mark.server
