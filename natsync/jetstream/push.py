@@ -32,6 +32,7 @@ from .consume_errors import (
     ConsumerDeletedError,
     MessagesClosedError,
     NoHeartbeatError,
+    NotJSMessageError,
     NotPushConsumerError,
     SequenceGapError,
 )
@@ -161,7 +162,10 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
             if last is not None and parts[0] == self._origin and parts[2] == b"%d" % (last + 1):
                 self._last = last + 1
             else:
-                sequence = parse_sequences(msg.reply)[1]
+                try:
+                    sequence = parse_sequences(msg.reply)[1]
+                except NotJSMessageError:  # another client has published it to the deliver subject
+                    return msg
                 try:
                     self._follow(sequence, sequence)
                 except BaseException:  # from `on_error`: the next call returns the message

@@ -15,6 +15,7 @@ from natsync.jetstream import (
     JetStreamMsg,
     MessagesClosedError,
     NoHeartbeatError,
+    NotJSMessageError,
     NotPushConsumerError,
     PushConsumer,
     SequenceGapError,
@@ -205,6 +206,23 @@ def test_a_message_that_was_published_with_a_status(
         with pytest.raises(NextMsgTimeoutError):
             messages.next(0.5)  # heartbeats are none
     assert old_js.consumer(stream_name, "c").cached_info.num_ack_pending == 1
+
+
+@pytest.mark.parametrize("stray", [b"", b"stray"])
+def test_a_message_that_no_consumer_delivered_ends_nothing(
+    js: JetStream, stream_name: str, stray: bytes
+) -> None:
+    """Any client may publish to a deliver subject."""
+    filled(js, stream_name, 1)
+    with pushed(js, stream_name).messages() as messages:
+        assert messages.next(TIMEOUT).data == b"0"
+        js.api.core.publish(f"to.{stream_name}", stray, headers={"a": "b"})
+        msg = messages.next(TIMEOUT)
+        assert (msg.subject, msg.data) == (f"to.{stream_name}", stray)
+        with pytest.raises(NotJSMessageError):
+            msg.ack()
+        publish(js, stream_name, [1])
+        assert messages.next(TIMEOUT).data == b"1"
 
 
 def test_drain(js: JetStream, stream_name: str) -> None:
