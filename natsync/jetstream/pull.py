@@ -262,7 +262,8 @@ class PullPlan:
         check_group_options(self.group, self.min_pending, self.min_ack_pending, self.priority)
         check_count(max_msgs=self.max_msgs, max_bytes=self.max_bytes)
         check_duration(expires=self.expires)
-        check_seconds(threshold=self.threshold, heartbeat=self.heartbeat or 0)
+        check_seconds(threshold=self.threshold)
+        check_seconds(heartbeat=0 if self.heartbeat is None else self.heartbeat)
         if self.max_msgs < 1:
             raise OptionError("max_msgs", "must be at least 1")
         if self.max_bytes < 0:

@@ -123,6 +123,8 @@ def check_endpoint_subject(subject: str) -> None:
 
 def read_metadata(metadata: Mapping[str, str] | None) -> Metadata:
     """Returns an immutable copy: metadata is immutable in ADR-32."""
+    if not isinstance(metadata or {}, Mapping):
+        raise TypeError(f"metadata must be a mapping of str, not {type(metadata).__name__}")
     for name, value in (metadata or {}).items():
         if not (isinstance(name, str) and isinstance(value, str)):
             wrong = value if isinstance(name, str) else name

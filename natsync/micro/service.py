@@ -128,7 +128,9 @@ class Group:
         if handler is None:
             raise TypeError("handler must be callable, not NoneType")
         check_call(handler=handler)
-        whole = ".".join(filter(None, (self.prefix, name if subject is None else subject)))
+        subject = name if subject is None else subject
+        check_text(subject=subject)
+        whole = ".".join(filter(None, (self.prefix, subject)))
         check_endpoint_subject(whole)
         own = self.queue_group if queue_group is None else queue_group
         endpoint = Endpoint(name, whole, own, read_metadata(metadata), handler)

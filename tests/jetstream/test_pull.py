@@ -229,6 +229,8 @@ def test_plans_that_make_no_sense(wrong: dict[str, float]) -> None:
 
 
 def test_the_heartbeat_of_a_plan() -> None:
+    with pytest.raises(TypeError, match="heartbeat must be a number of seconds, not str"):
+        PullPlan(heartbeat="")  # type: ignore[arg-type]  # a wrong call
     assert PullPlan().beat == 15.0
     assert PullPlan(expires=600.0).beat == 30.0
     assert PullPlan(heartbeat=1.0).beat == 1.0

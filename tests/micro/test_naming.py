@@ -78,3 +78,5 @@ def test_metadata_is_a_copy_that_nobody_changes() -> None:
     assert repr(kept) == "{'region': 'eu'}" and len(kept) == 1
     with pytest.raises(TypeError, match="metadata maps str to str"):
         naming.read_metadata({"n": 1})  # type: ignore[dict-item]  # a wrong call
+    with pytest.raises(TypeError, match="metadata must be a mapping of str, not int"):
+        naming.read_metadata(5)  # type: ignore[arg-type]  # a wrong call

@@ -152,6 +152,8 @@ def test_what_makes_no_endpoint_is_refused(nc: natsync.Client) -> None:
             service.add_endpoint("a.b", echo)
         with pytest.raises(ProtocolError, match="invalid subject"):
             service.add_endpoint("a", echo, subject="a b")
+        with pytest.raises(TypeError, match="subject must be str, not bytes"):
+            service.add_endpoint("a", echo, subject=b"a")  # type: ignore[arg-type]  # a wrong call
         with pytest.raises(ProtocolError, match="invalid group"):
             service.add_group("all.>")
         with pytest.raises(TypeError, match="handler must be callable"):
