@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import count
 
 from ..errors import ConnectionReconnectingError, Error, PermissionsViolationError
-from ..protocol import Sub, Unsub, encode
+from ..protocol import Sub, Unsub, encode, read_violation
 from .outbound_buffer import SubscriptionOps
 from .sink import Sink, SubscriptionSink
 
@@ -53,8 +53,13 @@ class SubscriptionTable:
         return b"".join(parts)
 
     def deny(self, error: PermissionsViolationError) -> None:
-        """Informs the subscriptions that the server has refused; the -ERR names only subject and queue."""
+        """Informs the subscriptions that the server has refused. The -ERR names subject and queue; after a
+        reload of the configuration also the sid, and before 2.12.14 no queue then."""
         if error.operation == "publish":
+            return
+        violation = read_violation(error.text.encode())
+        if violation and violation.sid:
+            self.refuse(violation.sid, error)
             return
         for sid, sink in self.all():
             if (sink.subject, sink.queue) == (error.subject, error.queue):

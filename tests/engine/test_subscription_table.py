@@ -85,6 +85,20 @@ def test_a_refusal_is_reported_by_subject_and_queue() -> None:
     assert (meant.refused, other.refused) == (error, None)
 
 
+def test_a_refusal_with_a_sid_is_about_that_subscription() -> None:
+    """Servers before 2.12.14 leave out the queue (server/client.go: processSubsOnConfigReload)."""
+    table = SubscriptionTable()
+    sinks = [Listening("a", "q"), Listening("a", "q"), Listening("a")]
+    for sink in sinks:
+        table.add(sink)
+    text = 'Permissions Violation for Subscription to "a" (sid "2")'
+    error = PermissionsViolationError(text, "subscription", "a")
+    table.deny(error)
+    assert [sink.refused for sink in sinks] == [None, error, None]
+    table.deny(PermissionsViolationError(text.replace("2", "9"), "subscription", "a"))
+    assert sinks[2].refused is None
+
+
 def test_all_learn_that_the_connection_is_lost() -> None:
     table = SubscriptionTable()
     first, second = Listening("a"), Listening("b")

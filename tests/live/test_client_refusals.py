@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from queue import SimpleQueue
-from signal import SIGCONT, SIGKILL, SIGSTOP
+from signal import SIGCONT, SIGHUP, SIGKILL, SIGSTOP
 from typing import Any, Protocol
 
 import pytest
@@ -16,7 +16,7 @@ from natsync import errors
 from natsync._engine.dispatch import Dispatcher
 
 from tests.support.fake_server import Background
-from tests.support.servers import NatsServer, StartServer
+from tests.support.servers import NatsServer, StartServer, Which
 from tests.support.websocket_server import FORMS, Form, server_of
 
 pytestmark = pytest.mark.server
@@ -167,6 +167,26 @@ def test_a_denied_publish_is_reported_and_a_denied_request_raises(guarded: NatsS
             nc.request("secret.question", timeout=TIMEOUT)
         nc.flush()
     assert {getattr(error, "subject") for error in reported} == {"secret.plans", "secret.question"}
+
+
+@pytest.mark.parametrize("which", ["current", "old"])
+def test_a_queue_that_a_reload_denies(start_server: StartServer, which: Which) -> None:
+    server = start_server("authorization { user: a, password: b }", which=which)
+    ended = SimpleQueue[errors.Error]()
+    with natsync.connect(url(server, "a", "b"), on_error=lambda error: None) as nc:
+        nc.subscribe("x", queue="q", handler=print, on_close=ended.put)
+        sub = nc.subscribe("x", queue="q")
+        nc.flush(TIMEOUT)
+        (config,) = server.folder.glob("*.conf")
+        denied = 'password: b, permissions: { subscribe: { deny: "x" } }'
+        users = config.read_text().replace(
+            "user: a, password: b", f"users: [{{ user: a, {denied} }}]"
+        )
+        config.write_text(users)
+        server.signal(SIGHUP)
+        assert isinstance(ended.get(timeout=TIMEOUT), errors.PermissionsViolationError)
+        with pytest.raises(errors.PermissionsViolationError):
+            sub.next_msg(TIMEOUT)
 
 
 def test_a_reply_subject_that_the_server_keeps_for_itself_is_refused(guarded: NatsServer) -> None:
