@@ -14,6 +14,7 @@ from .sink import Sink, SubscriptionSink
 
 __all__ = ["SubscriptionTable", "control_line_bytes", "limit", "subscribe", "unsubscribe"]
 
+_TOO_MANY_TOKENS = ", too many tokens"
 _LONG = 256  # bytes of a SUB; no server is configured with a lower limit
 
 
@@ -54,15 +55,17 @@ class SubscriptionTable:
 
     def deny(self, error: PermissionsViolationError) -> None:
         """Informs the subscriptions that the server has refused. The -ERR names subject and queue; after a
-        reload of the configuration also the sid, and before 2.12.14 no queue then."""
+        reload of the configuration also the sid, and before 2.12.14 no queue then. It never names a queue for
+        a subject with too many tokens."""
         if error.operation == "publish":
             return
         violation = read_violation(error.text.encode())
         if violation and violation.sid:
             self.refuse(violation.sid, error)
             return
+        any_queue = error.text.lower().endswith(_TOO_MANY_TOKENS)
         for sid, sink in self.all():
-            if (sink.subject, sink.queue) == (error.subject, error.queue):
+            if sink.subject == error.subject and (any_queue or sink.queue == error.queue):
                 self.refuse(sid, error)
 
     def refuse(self, sid: bytes, error: Error) -> None:

@@ -99,6 +99,18 @@ def test_a_refusal_with_a_sid_is_about_that_subscription() -> None:
     assert sinks[2].refused is None
 
 
+def test_too_many_tokens_are_too_many_for_every_queue() -> None:
+    """The server names no queue (server/client.go: maxTokensViolation)."""
+    table = SubscriptionTable()
+    sinks = [Listening("a.b", "q"), Listening("a.b"), Listening("a.c", "q")]
+    for sink in sinks:
+        table.add(sink)
+    text = 'Permissions Violation for Subscription to "a.b", too many tokens'
+    error = PermissionsViolationError(text, "subscription", "a.b")
+    table.deny(error)
+    assert [sink.refused for sink in sinks] == [error, error, None]
+
+
 def test_all_learn_that_the_connection_is_lost() -> None:
     table = SubscriptionTable()
     first, second = Listening("a"), Listening("b")

@@ -189,6 +189,13 @@ def test_a_queue_that_a_reload_denies(start_server: StartServer, which: Which) -
             sub.next_msg(TIMEOUT)
 
 
+def test_a_queue_with_too_many_tokens(start: Start) -> None:
+    with natsync.connect(start("old", "max_sub_tokens: 2").url, on_error=print) as nc:
+        sub = nc.subscribe("a.b.c", queue="q")
+        with pytest.raises(errors.PermissionsViolationError, match="too many tokens"):
+            sub.next_msg(TIMEOUT)
+
+
 def test_a_reply_subject_that_the_server_keeps_for_itself_is_refused(guarded: NatsServer) -> None:
     with natsync.connect(url(guarded, "boss"), on_error=lambda error: None) as nc:
         with pytest.raises(errors.PermissionsViolationError, match="with Reply of"):
