@@ -109,7 +109,7 @@ def _add_connect(
     record.user = options.user or options.nkey or token.subject or None
     record.user_name = token.name or None
     record.client_version = options.version or record.client_version
-    record.account = record.account or options.remote_account or token.account or None
+    record.account = record.account or token.account or None
     if kind in (Kind.CLIENT, None):
         record.client_name = options.name or None
         record.client_lang = options.lang or None

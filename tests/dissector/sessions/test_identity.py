@@ -66,6 +66,29 @@ def test_a_leafnode_is_named_by_its_connect() -> None:
     assert (record.remote_name, record.client_version) == ("spoke", "2.15.1")
 
 
+def test_a_leafnode_has_the_account_of_the_hub() -> None:
+    """Its CONNECT names the account on the spoke: another one, which a refused leafnode names, too."""
+    identity = Identity()
+    identity.learn_connect(ConnectOptions(name="spoke", server_id="NT", remote_account="$G"))
+    record = session_record()
+    add_peers(record, identity, Kind.LEAFNODE)
+    assert record.account is None
+    identity.learn_info(RESPONDER, ServerInfo(server_id="NS", remote_account="SHOP"))
+    add_peers(record, identity, Kind.LEAFNODE)
+    assert record.account == "SHOP"
+
+
+def test_the_account_of_a_leafnode_that_is_not_answered_is_that_of_its_jwt() -> None:
+    claims = {"sub": "UABC", "iss": "ASIGN"}
+    identity = Identity()
+    identity.learn_connect(
+        ConnectOptions(name="spoke", server_id="NT", remote_account="$G", jwt=token(claims))
+    )
+    record = session_record()
+    add_peers(record, identity, Kind.LEAFNODE)
+    assert record.account == "ASIGN"
+
+
 def test_gossip_before_anything_else_names_nobody() -> None:
     identity = Identity()
     identity.learn_info(RESPONDER, ServerInfo(server_id="NX", ip="nats-route://10.0.0.9:6222/"))
