@@ -29,6 +29,7 @@ from .subjects import (
     ApiSubject,
     ack_subject,
     api_subject,
+    without_gateway,
 )
 
 _FLOW_CONTROL = "$JS.FC."
@@ -104,7 +105,7 @@ class JetStream:
 
     def _published(self, frame: LayerFrame) -> Iterable[Record]:
         """Reads a message from a publisher."""
-        subject = frame.subject or ""
+        subject = without_gateway(frame.subject or "")
         if subject.startswith(ACK):
             return self._acknowledged(frame)
         if subject.startswith(_FLOW_CONTROL):

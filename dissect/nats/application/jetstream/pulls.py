@@ -3,16 +3,18 @@
 A pull asks for a batch. Its messages arrive under their own subjects at the subscription on its inbox;
 statuses arrive on the inbox itself (ADR-13, ADR-37; server/consumer.go). A full batch ends without a status,
 unless the pull has `max_bytes`. Servers serve the pulls of a consumer in order, so if several share an inbox,
-messages and statuses belong to the oldest open one; but a pull is refused at once, so a refusal belongs to
-the latest one.
+messages and statuses belong to the oldest open one. There are three exceptions: a pull is refused at once, so
+a refusal belongs to the latest one; only a pull with `no_wait` ends because there are no messages (404); and
+the first pull to expire is the first that times out (408). Several consumers may share an inbox, too.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from math import inf
 from typing import Annotated
 
 from natsync.protocol import matches
@@ -35,8 +37,12 @@ from .subjects import AckSubject, ApiSubject, ConsumerKey
 # By default, a consumer lets 512 pulls wait (max_waiting).
 _OPEN = 8192
 _SIDS = 65_536
-_INBOXES = 64  # open inboxes of a consumer that are compared with a wildcard subscription
+# Open inboxes that are compared with a wildcard subscription, and open pulls of an inbox that are compared
+# with a status.
+_COMPARED = 64
 _IDLE_HEARTBEAT = 100
+_NO_MESSAGES = 404
+_TIMEOUT = 408
 _MOST_DIGITS = 9
 # Statuses with which a server refuses a pull at once (server/consumer.go: processNextMsgRequest).
 _REFUSALS = (400, 412)
@@ -90,14 +96,16 @@ class PullRecord(Record):
     anomalies: Annotated[list[str] | None, "anomalies of the request"] = None
 
 
+_OpenPulls = dict[int, PullRecord]  # by number, in order
+
+
 class Pulls:
     """The open pulls of one session, and the subjects of its subscriptions."""
 
     def __init__(self) -> None:
         self._subjects: dict[str, str] = {}  # sid -> subject of its subscription
-        self._inboxes: dict[ConsumerKey, dict[str, deque[PullRecord]]] = {}
-        # The consumer of the pulls of an inbox, by account and inbox.
-        self._consumers: dict[tuple[str | None, str], ConsumerKey] = {}
+        self._inboxes: dict[ConsumerKey, dict[str, _OpenPulls]] = {}
+        self._shared: dict[tuple[str | None, str], _OpenPulls] = {}  # by account and inbox
         self._open: OrderedDict[int, tuple[ConsumerKey, str, PullRecord]] = OrderedDict()
         self._matched = ("", "")  # latest subscription and its inbox: a batch has many messages
 
@@ -111,12 +119,24 @@ class Pulls:
         """Ends the pulls of an inbox whose subscription ends."""
         if frame.max_msgs:
             return
-        inbox = self._subjects.pop(frame.sid or "", "")
-        key = self._consumers.get((frame.account, inbox))
-        if key:
-            for row in list(self._inboxes[key][inbox]):
+        subject = self._subjects.pop(frame.sid or "", "")
+        for place in self._covered(frame.account, subject):
+            for row in list(self._shared[place].values()):
                 row.end, row.end_ns = "unsubscribed", frame.ts_ns
-                yield self._close(key, inbox)
+                yield self._close(row)
+
+    def _covered(self, account: str | None, subject: str) -> list[tuple[str | None, str]]:
+        """The open inboxes to which a subscription has subscribed."""
+        if (account, subject) in self._shared:
+            return [(account, subject)]
+        if not _has_wildcards(subject):
+            return []
+        pattern = subject.encode()
+        return [
+            place
+            for place in islice(self._shared, _COMPARED)
+            if place[0] == account and matches(pattern, place[1].encode())
+        ]
 
     def pull(self, frame: LayerFrame, asked: ApiSubject) -> tuple[PullRecord, list[Record]]:
         """Adds a pull request, or an ack that asks for the next message; returns its row and the rows of
@@ -136,12 +156,12 @@ class Pulls:
             return row, [row]
         ended: list[Record] = []
         if len(self._open) >= _OPEN:
-            key, inbox, oldest = next(iter(self._open.values()))
+            _, _, oldest = next(iter(self._open.values()))
             oldest.anomalies = [*(oldest.anomalies or ()), Anomaly.FORGOTTEN.value]
-            ended.append(self._close(key, inbox))
+            ended.append(self._close(oldest))
         key = frame.account, asked.stream, asked.consumer
-        self._inboxes.setdefault(key, {}).setdefault(frame.reply, deque()).append(row)
-        self._consumers[frame.account, frame.reply] = key
+        self._inboxes.setdefault(key, {}).setdefault(frame.reply, {})[row.number] = row
+        self._shared.setdefault((frame.account, frame.reply), {})[row.number] = row
         self._open[row.number] = key, frame.reply, row
         return row, ended
 
@@ -154,24 +174,22 @@ class Pulls:
         inbox = self._inbox(inboxes, frame)
         if inbox is None:
             return ()
-        row = inboxes[inbox][0]
+        row = next(iter(inboxes[inbox].values()))
         row.delivered += 1
         row.delivered_bytes += frame.payload_bytes or 0
         if row.first_ns is None:
             row.first_ns = frame.ts_ns
         if row.delivered >= row.batch and row.max_bytes is None:
             row.end, row.end_ns = "filled", frame.ts_ns
-            return (self._close(key, inbox),)
+            return (self._close(row),)
         return ()
 
     def status(self, frame: LayerFrame) -> Iterator[Record]:
         """Adds a status on an inbox; yields the pull that it ends."""
-        inbox = frame.subject or ""
-        key = self._consumers.get((frame.account, inbox))
-        if key is None or frame.status is None:
+        pulls = self._shared.get((frame.account, frame.subject or ""))
+        if pulls is None or frame.status is None:
             return
-        refuses = frame.status in _REFUSALS or (frame.status_text or "").startswith(_REFUSAL_TEXTS)
-        row = self._inboxes[key][inbox][-1 if refuses else 0]
+        row = _concerned(pulls, frame)
         if frame.status == _IDLE_HEARTBEAT:
             row.heartbeats += 1
             return
@@ -179,7 +197,7 @@ class Pulls:
         row.end_text = frame.status_text
         row.pending_messages = decimal(header(frame, "Nats-Pending-Messages"))
         row.pending_bytes = decimal(header(frame, "Nats-Pending-Bytes"))
-        yield self._close(key, inbox, refuses)
+        yield self._close(row)
 
     def finish(self) -> Iterator[Record]:
         """Ends the session; yields the open pulls."""
@@ -187,9 +205,9 @@ class Pulls:
             if row.delivered >= row.batch:
                 row.end = "filled"  # it had max_bytes, and its status is missing
             yield row
-        self._open, self._inboxes, self._consumers = OrderedDict(), {}, {}
+        self._open, self._inboxes, self._shared = OrderedDict(), {}, {}
 
-    def _inbox(self, inboxes: dict[str, deque[PullRecord]], frame: LayerFrame) -> str | None:
+    def _inbox(self, inboxes: dict[str, _OpenPulls], frame: LayerFrame) -> str | None:
         """The inbox of the pull that a message from its consumer answers; None if it answers none."""
         if frame.sid is None:  # on server links the message's subject is the inbox
             subject = frame.subject or ""
@@ -203,25 +221,47 @@ class Pulls:
         if self._matched == (subject, first):
             return first
         pattern = subject.encode()
-        is_shared = "*" in subject or ">" in subject
-        for inbox in islice(inboxes, _INBOXES if is_shared else 0):
+        for inbox in islice(inboxes, _COMPARED if _has_wildcards(subject) else 0):
             if matches(pattern, inbox.encode()):
                 self._matched = subject, inbox
                 return inbox
         return None
 
-    def _close(self, key: ConsumerKey, inbox: str, latest: bool = False) -> PullRecord:
-        """Ends the oldest or the latest open pull of an inbox."""
-        rows = self._inboxes[key][inbox]
-        row = rows.pop() if latest else rows.popleft()
-        del self._open[row.number]
-        if not rows:
-            del self._inboxes[key][inbox]
-            if self._consumers.get((key[0], inbox)) == key:
-                del self._consumers[key[0], inbox]
-            if not self._inboxes[key]:
+    def _close(self, row: PullRecord) -> PullRecord:
+        """Ends an open pull."""
+        key, inbox, _ = self._open.pop(row.number)
+        inboxes, place = self._inboxes[key], (row.account, inbox)
+        for pulls in (inboxes[inbox], self._shared[place]):
+            del pulls[row.number]
+        if not inboxes[inbox]:
+            del inboxes[inbox]
+            if not inboxes:
                 del self._inboxes[key]
+        if not self._shared[place]:
+            del self._shared[place]
         return row
+
+
+def _concerned(pulls: _OpenPulls, frame: LayerFrame) -> PullRecord:
+    """The pull of an inbox that a status concerns."""
+    if frame.status in _REFUSALS or (frame.status_text or "").startswith(_REFUSAL_TEXTS):
+        return next(reversed(pulls.values()))
+    oldest = [*islice(pulls.values(), _COMPARED)]
+    if frame.status == _NO_MESSAGES:
+        return next((row for row in oldest if row.no_wait), oldest[0])
+    return min(oldest, key=_due_ns) if frame.status == _TIMEOUT else oldest[0]
+
+
+def _due_ns(row: PullRecord) -> float:
+    """When the server ends a pull that has not all its messages. One with `no_wait` does not wait for more
+    messages once it has some."""
+    if row.no_wait and (row.delivered or row.expires_ns is None):
+        return row.ts_ns
+    return inf if row.expires_ns is None else row.ts_ns + row.expires_ns
+
+
+def _has_wildcards(subject: str) -> bool:
+    return "*" in subject or ">" in subject
 
 
 def _read(row: PullRecord, frame: LayerFrame, body: bytes) -> None:

@@ -122,13 +122,17 @@ def _named(api: str, domain: str, rest: str, certain: bool) -> ApiSubject:
     return ApiSubject(api, domain, stream, consumer, rest, certain)
 
 
+def without_gateway(subject: str) -> str:
+    """A reply, or the subject of an answer to it, without the prefix of gateways."""
+    return subject[_GATEWAY_REPLY_LENGTH:] if subject.startswith(_GATEWAY_REPLY) else subject
+
+
 def ack_subject(reply: str) -> AckSubject | None:
     """Parses an ack reply; None if it is not one."""
     usual = _USUAL_ACK(reply)
     if usual:
         return _numbered(reply, "", usual[1], usual[2], usual.groups()[2:], "")
-    if reply.startswith(_GATEWAY_REPLY):
-        reply = reply[_GATEWAY_REPLY_LENGTH:]
+    reply = without_gateway(reply)
     if not reply.startswith(ACK):
         return None
     subject = ""

@@ -13,12 +13,10 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from ...schema.declaration import LayerFrame
-from ..jetstream.subjects import AckSubject, ack_subject
+from ..jetstream.subjects import AckSubject, ack_subject, without_gateway
 
 _CHANGED = frozenset({"Nats-Trace-Hop", "Nats-Request-Info", "Nats-Trace-Dest"})
 _KEPT = _CHANGED | {"Nats-Msg-Id"}
-_GATEWAY = "_GR_."
-_GATEWAY_LENGTH = 19
 _DIGEST = 16
 
 Side = tuple[str, str]
@@ -68,10 +66,10 @@ class Hop(NamedTuple):
 def hop_of(frame: LayerFrame) -> Hop:
     """Makes a hop from a frame."""
     ack_reply: AckSubject | None = None
-    subject, reply = _plain(frame.subject or ""), frame.reply
+    subject, reply = without_gateway(frame.subject or ""), frame.reply
     if reply:
         ack_reply = ack_subject(reply)
-        reply = None if ack_reply else _plain(reply)
+        reply = None if ack_reply else without_gateway(reply)
         subject = ack_reply.subject or subject if ack_reply else subject
     size, content = _content(frame, subject)
     return Hop(
@@ -120,8 +118,3 @@ def _content(frame: LayerFrame, subject: str) -> tuple[int, bytes]:
         return len(payload), blake2b(payload, digest_size=_DIGEST).digest()
     name = subject.encode("utf-8", "backslashreplace")
     return 0, blake2b(name, digest_size=_DIGEST, person=b"subject").digest()
-
-
-def _plain(subject: str) -> str:
-    """A subject or reply without the prefix of gateways."""
-    return subject[_GATEWAY_LENGTH:] if subject.startswith(_GATEWAY) else subject

@@ -127,6 +127,13 @@ def test_heartbeats_and_flow_control_of_a_push_consumer() -> None:
     assert values(rows_of(session), "consumer", "heartbeats", "flow_controls") == [("P", 2, 2)]
 
 
+def test_flow_control_through_a_gateway() -> None:
+    session = ScriptedSession(JetStream(), kind="gateway")
+    session.link("originator", "push", b"abc", "$JS.ACK.S.P.1.1.1.0.0@orders")
+    session.link("responder", "_GR_.36IaNN.BXsBx9.$JS.FC.S.P.abcd")
+    assert values(rows_of(session), "consumer", "flow_controls") == [("P", 1)]
+
+
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumers, "_CONSUMERS", 2)
     session = ScriptedSession(JetStream())

@@ -165,3 +165,17 @@ def test_progress_of_deliveries_that_were_not_seen_waits_up_to_a_limit(
     rows = delivered(session)
     given_up = [Anomaly.DELIVERY_NOT_SEEN.value, Anomaly.FORGOTTEN.value]
     assert [getattr(row, "anomalies") for row in rows] == [given_up] * 7 + [given_up[:1]] * 3
+
+
+def test_acks_through_a_gateway_which_marks_the_reply_of_a_recent_consumer() -> None:
+    """As 2.15.1 does if the subject of the messages has one token; each gateway carries one direction."""
+    mapped = f"_GR_.36IaNN.BXsBx9.{reply(7)}"
+    there = ScriptedSession(JetStream(), kind="gateway")
+    there.link("originator", "_GR_.KOMZkc.Fat2Wj._INBOX.p", b"abc", f"{mapped}@orders")
+    there.link("originator", mapped, b"+ACK")
+    assert values(delivered(there), "subject", "ack", "acks") == [("orders", "ack", 1)]
+    back = ScriptedSession(JetStream(), kind="gateway")
+    back.link("originator", mapped, b"+ACK")
+    assert values(delivered(back), "stream_seq", "ack", "anomalies") == [
+        (7, "ack", [Anomaly.DELIVERY_NOT_SEEN.value])
+    ]

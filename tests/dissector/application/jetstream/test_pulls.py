@@ -195,3 +195,59 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         (4, [Anomaly.FORGOTTEN.value]),
     ]
     assert len(pulled(session)) == 4
+
+
+def test_only_a_pull_without_waiting_ends_because_there_are_no_messages() -> None:
+    """Both servers answer the second pull at once and the first one when it expires."""
+    session = ScriptedSession(JetStream())
+    session.sub("_INBOX.p")
+    session.pub(NEXT, {"batch": 5, "expires": 1_500 * MS}, "_INBOX.p")
+    session.pub(NEXT, {"batch": 1, "no_wait": True}, "_INBOX.p")
+    session.msg("_INBOX.p", status=404, text="No Messages")
+    session.msg("_INBOX.p", status=408, text="Request Timeout", Nats_Pending_Messages="5")
+    ends = [("408", 5 * MS, 5), ("404", 4 * MS, None)]
+    assert values(pulled(session), "end", "end_ns", "pending_messages") == ends
+
+
+def test_the_first_pull_to_expire_times_out_first() -> None:
+    session = ScriptedSession(JetStream())
+    session.sub("_INBOX.p")
+    for expires in (300, 200, 100):
+        session.pub(NEXT, {"batch": 5, "expires": expires * MS}, "_INBOX.p")
+    for _ in range(2):
+        session.msg("_INBOX.p", status=408, text="Request Timeout")
+    assert values(pulled(session), "end", "end_ns") == [
+        ("open", None),
+        ("408", 6 * MS),
+        ("408", 5 * MS),
+    ]
+
+
+def test_an_inbox_for_two_consumers() -> None:
+    """It is known which pull a message fills, and statuses end the pulls in order."""
+    session = ScriptedSession(JetStream())
+    session.sub("_INBOX.p")
+    for consumer in ("C", "D", "E"):
+        session.pub(NEXT[:-1] + consumer, {"batch": 5}, "_INBOX.p")
+    session.msg("orders", b"", reply(1, "D"))
+    for _ in range(2):
+        session.msg("_INBOX.p", status=409, text="Leadership Change")
+    session.unsub()
+    assert values(pulled(session), "consumer", "delivered", "end") == [
+        ("C", 0, "409"),
+        ("D", 1, "409"),
+        ("E", 0, "unsubscribed"),
+    ]
+
+
+def test_a_wildcard_subscription_ends_the_pulls_on_its_inboxes() -> None:
+    session = ScriptedSession(JetStream())
+    session.sub("_INBOX.p.*")
+    for inbox in ("_INBOX.p.1", "_INBOX.q.1", "_INBOX.p.2"):
+        session.pub(NEXT, {"batch": 5}, inbox)
+    session.unsub()
+    assert values(pulled(session), "end", "end_ns") == [
+        ("unsubscribed", 5 * MS),
+        ("open", None),
+        ("unsubscribed", 5 * MS),
+    ]
