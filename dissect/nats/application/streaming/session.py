@@ -35,6 +35,7 @@ from .candidates import Candidates
 from .delivery_times import DeliveryTimes
 from .messages import is_plausible, parsed, start_text
 from .publications import Publications
+from .recent import Recent
 from .records import StreamingRecord, mark, mark_unread, new_row, show_payload
 from .subjects import Purpose, StreamingSubjects
 
@@ -86,12 +87,12 @@ class Streaming:
         self._subjects = StreamingSubjects()
         self._exchanges = Exchanges()
         self._publications = Publications()
-        self._subscriptions: dict[str, StreamingRecord] = {}  # by inbox
-        self._acks: dict[str, StreamingRecord] = {}  # by ack inbox
+        self._subscriptions = Recent[str, StreamingRecord](_SUBSCRIPTIONS)  # by inbox
+        self._acks = Recent[str, StreamingRecord](_SUBSCRIPTIONS)  # by ack inbox
         self._delivered = DeliveryTimes()
         self._candidates = Candidates()
-        self._clients: dict[bytes, str] = {}  # connection id -> client id
-        self._heartbeats: dict[str, StreamingRecord] = {}  # heartbeat inbox -> its connection
+        self._clients = Recent[bytes, str](_CLIENTS)  # connection id -> client id
+        self._heartbeats = Recent[str, StreamingRecord](_CLIENTS)  # connections by heartbeat inbox
         self._has_begun = False
 
     def add(self, frame: LayerFrame) -> Iterable[Record]:
@@ -171,9 +172,8 @@ class Streaming:
 
     def _meet(self, request: ConnectRequest, row: StreamingRecord) -> None:
         # Older clients have no connection id, so many of them share the empty one.
-        if max(len(self._clients), len(self._heartbeats)) < _CLIENTS:
-            self._clients[request.conn_id] = printable(request.client_id)
-            self._heartbeats[request.heartbeat_inbox] = row
+        self._clients.put(request.conn_id, printable(request.client_id))
+        self._heartbeats.put(request.heartbeat_inbox, row)
 
     def _connect(self, row: StreamingRecord, frame: LayerFrame, purpose: Purpose) -> bool:
         request = ConnectRequest.parse(frame.content)
@@ -236,9 +236,7 @@ class Streaming:
         row.durable = printable(request.durable_name) or None
         row.inbox, row.start = printable(request.inbox), start_text(request)
         row.max_in_flight, row.ack_wait_ns = request.max_in_flight, request.ack_wait * _SECOND_NS
-        if len(self._subscriptions) >= _SUBSCRIPTIONS:
-            del self._subscriptions[next(iter(self._subscriptions))]
-        self._subscriptions[request.inbox] = row
+        self._subscriptions.put(request.inbox, row)
         return bool(request.inbox and request.subject)
 
     def _subscribed(self, row: StreamingRecord, frame: LayerFrame) -> None:
@@ -248,15 +246,13 @@ class Streaming:
             return
         row.error = printable(response.error) or None
         if response.ack_inbox:
-            if len(self._acks) >= _SUBSCRIPTIONS:
-                del self._acks[next(iter(self._acks))]
-            self._acks[response.ack_inbox] = row
+            self._acks.put(response.ack_inbox, row)
 
     def _unsubscribe(self, row: StreamingRecord, frame: LayerFrame, purpose: Purpose) -> bool:
         request = UnsubscribeRequest.parse(frame.content)
         row.client_id, row.channel = printable(request.client_id), printable(request.subject)
         row.durable = printable(request.durable_name) or None
-        known = self._acks.pop(request.inbox, None)
+        known = self._acks.take(request.inbox)
         if known:
             row.durable, row.queue, row.inbox = known.durable, known.queue, known.inbox
         return bool(request.inbox)

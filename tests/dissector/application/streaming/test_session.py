@@ -287,14 +287,31 @@ def test_messages_that_may_be_deliveries_take_bounded_memory(
     assert not session.rows, "the first message of each inbox was forgotten before its second one"
 
 
-def test_clients_without_a_connection_id_are_known_up_to_a_limit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(streaming_session, "_CLIENTS", 2)
+def test_the_latest_clients_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server's session has all its clients, one after the other; one of them is connected all the time."""
+    monkeypatch.setattr(streaming_session, "_CLIENTS", 3)
     session = ScriptedSession(Streaming())
     for number in range(5):
-        request = ConnectRequest(f"client{number}", f"_INBOX.hb{number}")
+        request = ConnectRequest(f"client{number}", f"_INBOX.hb{number}", conn_id=b"%d" % number)
         session.pub("_STAN.discover.c1", request.to_bytes(), f"_INBOX.{number}")
-        session.msg(f"_INBOX.hb{number}", b"", f"_INBOX.h{number}")
-    rows = [row for row in rows_of(session) if getattr(row, "op") == "heartbeat"]
-    assert values(rows, "client_id") == [("client0",), ("client1",)]
+        for inbox in {0, number}:
+            session.msg(f"_INBOX.hb{inbox}", b"", f"_INBOX.h{number}.{inbox}")
+            session.pub("_STAN.discover.c1.pings", Ping(b"%d" % inbox).to_bytes())
+    rows = [row for row in rows_of(session) if getattr(row, "op") in ("heartbeat", "ping")]
+    clients = [row for (row,) in values(rows, "client_id")]
+    assert clients == [
+        f"client{one}" for number in range(5) for one in sorted({0, number}) for _ in range(2)
+    ]
+
+
+def test_a_subscription_that_is_used_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming_session, "_SUBSCRIPTIONS", 2)
+    session = connected()
+    for number in range(5):
+        request = SubscriptionRequest("me", "orders", "", f"_INBOX.s{number}", durable_name="d")
+        session.pub("s.x", request.to_bytes(), f"_INBOX.r{number}")
+        session.msg(f"_INBOX.r{number}", SubscriptionResponse(f"_INBOX.a{number}").to_bytes())
+        deliver(session, "_INBOX.s0", number + 1)
+        session.pub("_INBOX.a0", Ack("orders", number + 1).to_bytes())
+    rows = [row for row in rows_of(session) if getattr(row, "op") in ("deliver", "ack")]
+    assert values(rows, "durable", "evidence") == [("d", "inbox")] * 10

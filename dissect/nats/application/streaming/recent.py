@@ -1,0 +1,40 @@
+"""The most recently used entries by key. A session of a NATS Streaming server has all its clients and their
+subscriptions, of which many have ended, so those that are still in use have to be kept."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+_K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V")
+
+
+class Recent(Generic[_K, _V]):
+    """At most `limit` entries. If there are more, the one that was not used for longest is forgotten."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._entries: OrderedDict[_K, _V] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def put(self, key: _K, value: _V) -> None:
+        """Adds or replaces an entry."""
+        self._entries[key] = value
+        self._entries.move_to_end(key)
+        if len(self._entries) > self._limit:
+            self._entries.popitem(last=False)
+
+    def get(self, key: _K) -> _V | None:
+        """Uses an entry; None if there is none."""
+        found = self._entries.get(key)
+        if found is not None:
+            self._entries.move_to_end(key)
+        return found
+
+    def take(self, key: _K) -> _V | None:
+        """Removes and returns an entry; None if there is none."""
+        return self._entries.pop(key, None)
