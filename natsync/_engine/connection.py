@@ -270,7 +270,9 @@ class Connection:
 
     def ask(self, sub: SubscriptionSink, subject: str, data: bytes) -> None:
         """Publishes a request on `subject` whose replies go to `sub`. Without a connection it does nothing;
-        if the connection is lost before the request is sent, the request is dropped."""
+        if the connection is lost before the request is sent, the request is dropped. If the server refuses
+        it, callers that wait for a reply get the error."""
+        sub.asks = subject
         wire = self.router.encoder.request_to(subject, data, sub.wire_subject)
         self.outbound.put_control(RequestBytes(wire))
 

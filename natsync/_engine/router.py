@@ -185,8 +185,12 @@ class Router:
     def _deny(self, error: PermissionsViolationError) -> None:
         violation = read_violation(error.text.encode())
         of_reply = violation is not None and violation.of_reply
-        if self.reply_mux and not of_reply:
-            self.reply_mux.deny(error)
+        if not of_reply:
+            if self.reply_mux:
+                self.reply_mux.deny(error)
+            for sub in self._table.subscriptions():
+                if sub.asks == error.subject:
+                    sub.refuse(error)
         for waiter, subjects in list(self._confirming.copy().items()):
             if subjects[of_reply] == error.subject:
                 if self._confirming.pop(waiter, None) is not None:

@@ -90,6 +90,8 @@ class SubscriptionSink:
         self.arrived: Callable[[], None] | None = None
         """Called when messages have arrived, on the thread that delivers them; it must not wait."""
 
+        self.asks = ""
+        """The subject of its requests, if it sends any."""
         self._reader: int | None = None  # the last thread that waited for a message
         # The threads that have taken messages; kept only if a full queue makes the connection wait.
         self._takers: set[int] = set()

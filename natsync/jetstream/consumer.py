@@ -126,8 +126,8 @@ class Consumer:
         messages that are missing.
 
         An error that ends it early is raised if no message has arrived: ConsumerDeletedError,
-        PullRefusedError, NoHeartbeatError, ConnectionReconnectingError and other ConsumingErrors.
-        Otherwise it is the `error` of the result.
+        PullRefusedError, NoHeartbeatError and other ConsumingErrors, ConnectionReconnectingError,
+        PermissionsViolationError. Otherwise it is the `error` of the result.
         """
         check_count(batch=batch)
         if batch < 1:

@@ -195,8 +195,11 @@ class Fetch:
             case Meaning.TOO_LARGE if self._got:
                 self._error = None
                 self._over = True
-            case Meaning.END | Meaning.TOO_LARGE | Meaning.FATAL:
+            case Meaning.END | Meaning.TOO_LARGE:
                 self._over = True
+            case Meaning.FATAL:
+                self._over = True
+                self.clean = False  # a refusal stays with the inbox
             case _:
                 if status.meaning is Meaning.PIN_LOST:
                     self.source.pin.id = ""

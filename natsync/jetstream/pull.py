@@ -73,7 +73,8 @@ class Meaning(Enum):
     BUSY = "busy"
     """One request was refused because there are too many. Another one may work in a while."""
     FATAL = "fatal"
-    """No request will ever work: the consumer was deleted, or does not take such requests."""
+    """No request will ever work: the consumer was deleted, or does not take such requests, or the
+    client may not send them."""
 
 
 @dataclass(frozen=True, slots=True)

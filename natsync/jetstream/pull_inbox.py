@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from ..core import Core
-from ..errors import Error
+from ..errors import Error, PermissionsViolationError
 from ..message import Delivered, Msg, ReceivedMsg, to_text
 from .message import AckNoneMsg, JetStreamMsg
 from .pull import Meaning, PullRequest, PullStatus, may_be_status, read_status
@@ -113,6 +113,8 @@ class PullInbox:
                 frame = self._next_frame(timeout)
             except Outage as outage:
                 return self._note(outage.error) or self.receive(timeout)
+            except PermissionsViolationError as error:
+                return PullStatus(Meaning.FATAL, error)
             if frame is None:
                 return None
             if not self._shared:

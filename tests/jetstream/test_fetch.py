@@ -9,7 +9,12 @@ import pytest
 
 import natsync
 from natsync import Client
-from natsync.errors import ConnectionReconnectingError, NextMsgTimeoutError, OptionError
+from natsync.errors import (
+    ConnectionReconnectingError,
+    NextMsgTimeoutError,
+    OptionError,
+    PermissionsViolationError,
+)
 from natsync.jetstream import (
     ConsumerDeletedError,
     JetStream,
@@ -17,6 +22,7 @@ from natsync.jetstream import (
     NotPullConsumerError,
     PullRefusedError,
 )
+from natsync.jetstream.consumer import pull_source
 from natsync.jetstream.fetch import Fetch, FetchPlan
 from natsync.jetstream.pull import MANY, Meaning, PullRequest, PullStatus
 from natsync.jetstream.pull_inbox import PullInbox, PullSource
@@ -26,6 +32,7 @@ from tests.jetstream.streams import TIMEOUT, durable, filled, later, numbers, pu
 from tests.support.fake_server import Background
 from tests.support.proxy import Admission, Proxy
 from tests.support.servers import NatsServer
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 
@@ -50,6 +57,21 @@ def test_messages_that_come_later(js: JetStream, stream_name: str) -> None:
     consumer = durable(filled(js, stream_name, 1))
     with later(0.1, lambda: publish(js, stream_name, [1, 2])):
         assert numbers(consumer.fetch(3, timeout=TIMEOUT)) == [0, 1, 2]
+
+
+def test_a_permission_that_is_lost_leaves_no_inbox_for_the_next_fetch(
+    js: JetStream, stream_name: str
+) -> None:
+    source = pull_source(js.api, durable(filled(js, stream_name, 1), "c").cached_info)
+    inbox = PullInbox(source)
+    fetch = Fetch(source, inbox, FetchPlan(5), monotonic() + TIMEOUT, 0.0)
+    waiting = Background(fetch.run)
+    eventually(lambda: inbox.received)
+    inbox._sub._sink.refuse(PermissionsViolationError("no", "publish", "next"))
+    js.api.core.publish(inbox.subject, b"wakes who drives")
+    found = waiting.result()
+    assert isinstance(found.error, PermissionsViolationError) and not fetch.clean
+    inbox.abandon()
 
 
 def test_without_a_timeout_it_waits_for_one_message(js: JetStream, stream_name: str) -> None:

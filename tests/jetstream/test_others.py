@@ -55,7 +55,7 @@ from tests.jetstream.streams import (
 )
 from tests.support.fake_server import Background
 from tests.support.jetstream import JETSTREAM
-from tests.support.servers import NatsServer, StartServer
+from tests.support.servers import NatsServer, StartServer, Which
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
@@ -339,3 +339,34 @@ def test_stop_while_the_server_is_away(start_server: StartServer, ordered: bool)
         with pytest.raises(MessagesClosedError):
             waiting.result()
         assert consuming.stop(TIMEOUT) == 0 and not consuming.running
+
+
+@pytest.mark.parametrize("which", ["current", "old"])
+def test_pulling_without_permission_is_an_error(start_server: StartServer, which: Which) -> None:
+    """Not a consumer without messages."""
+    denied = 'publish: { deny: "$JS.API.CONSUMER.MSG.NEXT.>" }'
+    users = f"{{ user: a, password: a }}, {{ user: b, password: b, permissions: {{ {denied} }} }}"
+    server = start_server(f"{JETSTREAM} authorization {{ users: [ {users} ] }}", which=which)
+    reported: list[natsync.Error] = []
+    with (
+        natsync.connect(server.url, user="a", password="a") as nc,
+        natsync.connect(server.url, user="b", password="b", on_error=reported.append) as other,
+    ):
+        durable(filled(nc.jetstream(), "orders", 3), "c")
+        js = other.jetstream()
+        consumer = js.consumer("orders", "c")
+        kv = nc.jetstream().create_key_value("settings")
+        kv.put("a", b"")
+        for read in (
+            lambda: consumer.fetch(3, timeout=TIMEOUT),
+            lambda: consumer.fetch_no_wait(3, timeout=TIMEOUT),
+            lambda: consumer.next(TIMEOUT),
+            lambda: consumer.messages().next(TIMEOUT),
+            lambda: js.ordered_consumer("orders").next(TIMEOUT),
+            lambda: [*js.key_value("settings").keys()],
+        ):
+            with pytest.raises(natsync.PermissionsViolationError, match="MSG.NEXT"):
+                read()
+        consuming = consumer.consume(print, on_error=reported.append)
+        with pytest.raises(natsync.PermissionsViolationError):
+            consuming.wait(TIMEOUT)
