@@ -180,10 +180,12 @@ class PullRequest:
     def encode(self) -> bytes:
         """Returns the request as JSON for the server, with times in nanoseconds."""
         body: dict[str, object] = {"batch": self.batch}
-        if self.expires:
-            body["expires"] = round(self.expires * _NS)
-        if self.heartbeat:
-            body["idle_heartbeat"] = round(self.heartbeat * _NS)
+        expires, beat = round(self.expires * _NS), round(self.heartbeat * _NS)
+        if expires:
+            body["expires"] = expires
+            beat = min(beat, expires // 2)  # else the server refuses the request
+        if beat:
+            body["idle_heartbeat"] = beat
         if self.no_wait:
             body["no_wait"] = True
         for name, value in (

@@ -228,6 +228,13 @@ def test_plans_that_make_no_sense(wrong: dict[str, float]) -> None:
         PullPlan(**wrong)  # type: ignore[arg-type]  # ints among them
 
 
+@given(st.floats(0.001, 1e6))
+def test_a_heartbeat_is_at_most_half_of_the_time(expires: float) -> None:
+    """Also in nanoseconds: a server refuses a request with a larger one."""
+    body = json.loads(PullRequest(expires=expires, heartbeat=expires / 2).encode())
+    assert 2 * body["idle_heartbeat"] <= body["expires"]
+
+
 def test_the_heartbeat_of_a_plan() -> None:
     with pytest.raises(TypeError, match="heartbeat must be a number of seconds, not str"):
         PullPlan(heartbeat="")  # type: ignore[arg-type]  # a wrong call
