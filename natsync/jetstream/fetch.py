@@ -20,6 +20,7 @@ from .pull_inbox import PullInbox, PullSource
 __all__ = ["Fetch", "FetchPlan", "MessageBatch"]
 
 _SLACK = 1.0  # seconds to wait longer for the server's end status (nats.go)
+_WORTH_BEATS = 9.9  # of a fetch of 10 seconds, a little less is left when it sends its request
 _LONGEST = 30.0  # seconds of one request without a limit
 _NEVER = float("inf")
 
@@ -55,7 +56,7 @@ class FetchPlan:
         """Returns a request for the missing messages."""
         beat = self.heartbeat
         if beat is None:  # as nats.go: only if the request lasts long enough
-            beat = 5.0 if expires >= 10 else 0.0
+            beat = 5.0 if expires >= _WORTH_BEATS else 0.0
         return PullRequest(
             left,
             0.0 if self.no_wait else max(expires, 0.001),

@@ -268,6 +268,13 @@ def test_heartbeats_are_asked_for_where_it_is_worth_it() -> None:
     assert FetchPlan(1, heartbeat=20.0).request(1, 0, 30.0, "").heartbeat == 15
 
 
+def test_a_fetch_of_ten_seconds_asks_for_heartbeats() -> None:
+    inbox, plan = Script(delivered(Sent())), FetchPlan(1)
+    Fetch(cast(PullSource, None), cast(PullInbox, inbox), plan, monotonic() + 10, 0.0).run()
+    (request,) = inbox.requests
+    assert request.heartbeat == pytest.approx(5, abs=0.1)
+
+
 class Script:
     """An inbox on which `items` arrive one after the other."""
 
