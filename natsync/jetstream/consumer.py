@@ -211,7 +211,10 @@ class Consumer:
         check_call(on_error=on_error)
         self._need_pull()
         check_limit(options)
-        plan = PullPlan(**self._grouped(call, self._limited(options), _PULL), most=self._most)
+        grouped = self._grouped(call, self._limited(options), _PULL)
+        # As nats.go, at least a second, unless the consumer refuses requests of a second.
+        least = min(1.0, self._info.config.max_expires or 1.0)
+        plan = PullPlan(**grouped, most=self._most, least=least)
         return Messages(self._source, plan, on_error, shared)
 
     def _grouped(

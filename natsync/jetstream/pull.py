@@ -260,6 +260,8 @@ class PullPlan:
     priority: int = 0
     most: int = MANY
     """The most messages of a request if bytes are the limit."""
+    least: float = 1.0
+    """The shortest time of a request."""
 
     def __post_init__(self) -> None:
         check_group_options(self.group, self.min_pending, self.min_ack_pending, self.priority)
@@ -271,8 +273,9 @@ class PullPlan:
             raise OptionError("max_msgs", "must be at least 1")
         if self.max_bytes < 0:
             raise OptionError("max_bytes", "must not be negative")
-        if self.expires < 1:
-            raise OptionError("expires", "must be at least 1 second")
+        if self.expires < self.least:
+            seconds = "1 second" if self.least == 1 else f"{self.least:g} seconds"
+            raise OptionError("expires", f"must be at least {seconds}")
         if not 0 <= self.threshold < 1:
             raise OptionError("threshold", "must be at least 0 and below 1")
         if self.heartbeat is not None and not 0.1 <= self.heartbeat <= self.expires / 2:

@@ -16,6 +16,8 @@ from natsync.jetstream import (
     StreamConfig,
 )
 
+from tests.jetstream.streams import TIMEOUT, Errors, durable, filled, later, publish
+
 pytestmark = pytest.mark.server
 
 
@@ -84,3 +86,16 @@ def test_a_reader_has_one_limit(js: JetStream, stream_name: str) -> None:
         with pytest.raises(OptionError, match="max_msgs: is not for a reader with max_bytes"):
             messages(max_msgs=10, max_bytes=1000)
         messages(max_bytes=1000).stop()
+
+
+def test_a_consumer_that_allows_requests_of_less_than_a_second(
+    js: JetStream, stream_name: str
+) -> None:
+    consumer = durable(filled(js, stream_name, 0), max_expires=0.4)
+    with consumer.messages(on_error=Errors()) as messages:
+        with later(1.0, lambda: publish(js, stream_name, range(3))):  # after two requests
+            assert [messages.next(TIMEOUT).data for _ in range(3)] == [b"0", b"1", b"2"]
+    with pytest.raises(OptionError, match="expires: must be at least 0.4 seconds"):
+        consumer.messages(expires=0.3)
+    with pytest.raises(OptionError, match="expires: must be at least 1 second"):
+        durable(js.stream(stream_name), "other").messages(expires=0.5)
