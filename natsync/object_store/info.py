@@ -217,6 +217,8 @@ class _Fields:
         """A map of names to lists of values. Users of nats.py may have stored a single value."""
         found: dict[str, Sequence[str]] = {}
         for name, values in self.get("headers", dict[str, object]()).items():
+            if values is None:
+                continue
             several = [values] if isinstance(values, str) else values
             if not isinstance(several, list) or not all(isinstance(one, str) for one in several):
                 raise BadObjectMetaError(self._store, self._name, "headers is wrong")

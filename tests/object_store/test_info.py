@@ -62,7 +62,7 @@ def test_others_write_null_a_time_and_single_headers() -> None:
     theirs = {
         "name": "o",
         "description": None,
-        "headers": {"A": "1"},
+        "headers": {"A": "1", "B": None},  # Go writes null for a header without values
         "options": None,
         "bucket": "s",
         "nuid": "N",
