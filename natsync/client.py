@@ -152,7 +152,9 @@ class Client(Requests):
 
         Raises PermissionsViolationError if the server refuses the message, FlushTimeoutError if it does
         not answer within `timeout` seconds, and ConnectionReconnectingError if there is no connection or it
-        is lost; in that case the message is not sent again.
+        is lost; in that case the message is not sent again. If the server's configuration maps `subject` to
+        another one, which this client may not publish to, the refusal names that one: only `on_error` hears
+        of it then.
         """
         seconds = wait_time(timeout)
         wire = self._router.encoder.message(subject, data, reply, headers)
