@@ -9,18 +9,22 @@ from pathlib import Path
 import pytest
 
 from dissect.nats import CaptureReport, FrameRecord, Options, SessionRecord, frames, sessions
+from dissect.nats.application.servers import ServerRecord
 from dissect.nats.engine.connections import SortKey, packet_events
 from dissect.nats.engine.session_tables import Rows
 from dissect.nats.framing.events import Batch
-from dissect.nats.pipeline import narrowed, released, segments
+from dissect.nats.pipeline import narrowed, records, released, segments
 from dissect.nats.schema.records import AnomalyRecord, Record
 from dissect.nats.types import Direction
 from natsync.protocol import Kind
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.damage import drop, duplicate, pcap_bytes, read_pcap, start_at, swap
+from tests.support.partitioned import in_one, in_partitions
 from tests.support.paths import CAPTURES
-from tests.support.pcapwriter import Conversation, pcap_file
+from tests.support.pcapwriter import Conversation, Interface
+from tests.support.pcapwriter import Record as Written
+from tests.support.pcapwriter import pcap_file, pcapng_file
 from tests.support.sums import closed, kept
 
 TRUTH = json.loads((CAPTURES / "truth.json").read_text())
@@ -305,3 +309,21 @@ def test_shares_are_the_whole() -> None:
     ]
     assert sorted(row for part in parts for row in part) == list(released([path], ["flows"]))
     assert max(beats) == TRUTH["core-2.15.1.pcap"]["packets"]
+
+
+def test_times_before_1970(tmp_path: Path) -> None:
+    """pcapng can write them, with the offset of an interface: no row is cut to the year 1970."""
+    pcap = read_pcap((CAPTURES / "cluster-2.15.1.pcap").read_bytes())
+    before_ns, path = 2 * pcap.records[0].ts_ns, tmp_path / "early.pcapng"
+    early = [Written(each.ts_ns - before_ns, each.data, each.length) for each in pcap.records]
+    offset = early[0].ts_ns // 10**9 - 1
+    path.write_bytes(pcapng_file(early, [Interface(pcap.linktype, tsresol=9, tsoffset=offset)]))
+    usual = list(frames([str(CAPTURES / "cluster-2.15.1.pcap")]))
+    assert [row.ts_ns for row in rows(path)] == [row.ts_ns - before_ns for row in usual]
+    assert in_partitions([str(path)], 20_000) == in_one([str(path)])
+    found = records([str(path)], ["servers"])
+    assert {row.server_name for row in found if isinstance(row, ServerRecord)} == {
+        "shop-1",
+        "shop-2",
+        "shop-3",
+    }

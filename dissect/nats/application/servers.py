@@ -17,6 +17,7 @@ from typing import Annotated
 from ..number_formats import moment_text
 from ..schema.declaration import ApplicationLayer, LayerFrame, Table, TextColumn
 from ..schema.records import Record
+from ..types import EARLIEST_NS
 from .messages import GREETINGS, LINKS
 
 _GOSSIP = "nats-route://"
@@ -56,7 +57,7 @@ class _Server:
     connections: int = 0
     clients: int = 0
     facts: dict[str, tuple[int, str]] = field(default_factory=dict)
-    urls: tuple[int, list[str]] = (0, [])
+    urls: tuple[int, list[str]] = (EARLIEST_NS, [])
     links: set[tuple[str, str]] = field(default_factory=set)
 
     def learn(self, ts_ns: int, values: dict[str, str]) -> None:
@@ -64,7 +65,7 @@ class _Server:
         self.first_ns, self.last_ns = min(self.first_ns, ts_ns), max(self.last_ns, ts_ns)
         for name, value in values.items():
             if value:
-                self.facts[name] = max((ts_ns, value), self.facts.get(name, (-1, "")))
+                self.facts[name] = max((ts_ns, value), self.facts.get(name, (ts_ns, "")))
 
 
 @dataclass(slots=True)

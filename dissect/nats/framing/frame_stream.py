@@ -16,7 +16,7 @@ from ..schema.anomalies import Anomaly
 from ..transport.detect import FIRST_BYTES, greets
 from ..transport.layer import Layer, rest_of
 from ..transport.registry import next_layer
-from ..types import Chunk, Direction, Gap, Item, Oddity
+from ..types import EARLIEST_NS, Chunk, Direction, Gap, Item, Oddity
 from .byte_counts import ByteCounts
 from .contexts import ALL
 from .discoveries import Discovery, Handshake, LayerBegins, Proven, Unread
@@ -44,7 +44,7 @@ class FrameStream:
         self.from_start = False  # whether frames were read from its first byte on
         self.layer: Layer | None = None  # the layer that made the stream opaque
         self.end = 0  # offset after the last item
-        self.ts_ns = 0  # latest time of a packet so far: a frame needs all bytes before its end
+        self.ts_ns = EARLIEST_NS  # the latest time so far: a frame needs all bytes before its end
         self.decoder: Decoder | None = None
         self.resync: Resynchronizer | None = Resynchronizer(quota)
         self._quota = quota

@@ -29,7 +29,7 @@ from natsync.protocol import Context, Frame, HMsg, HPub, LMsg, Msg, RHMsg
 from ..framing.events import Batch
 from ..sessions import SessionDelta
 from ..sessions.requests import may_be_api_error
-from ..types import Chunk, Segment
+from ..types import EARLIEST_NS, Chunk, Segment
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class SkippedFrames:
     end: int
     context: Context
     frames: int = 0
-    ts_ns: int = 0
+    ts_ns: int = EARLIEST_NS
     ops: frozenset[str] = frozenset()
 
 

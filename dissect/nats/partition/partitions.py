@@ -136,10 +136,10 @@ def _first(walked: Iterable[RecordIndex]) -> float:
 
 def _pieces(files: Sequence[Sequence[RecordIndex]]) -> list[_Piece]:
     return [
-        _Piece(each.byte_range, (_begins_ns(each), place), (each.last_ns or 0, place))
+        _Piece(each.byte_range, (_begins_ns(each), place), (each.last_ns, place))
         for place, walked in enumerate(in_order(files))
         for each in walked
-        if each.first_ns is not None
+        if each.first_ns is not None and each.last_ns is not None
     ]
 
 

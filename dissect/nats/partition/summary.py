@@ -21,7 +21,7 @@ from ..framing.events import Batch, Event
 from ..sessions import SessionDelta, is_plain
 from ..tcp.strays import is_near
 from ..tcp.window import unit_that_fits
-from ..types import Chunk, Direction, Gap, Segment
+from ..types import EARLIEST_NS, Chunk, Direction, Gap, Segment
 from .chunk_summary import (
     Bytes,
     ChunkSummary,
@@ -91,7 +91,7 @@ class DirectionBuilder:
         self.fills: dict[int, int] = {}
         self.piece: PacketBytes | None = None  # the last packet that has bytes
         self.pending: deque[PacketBytes] = deque()
-        self.at = self.ts_ns = 0
+        self.at, self.ts_ns = 0, EARLIEST_NS
         self.context: Context | None = None
         self.skip: SkippedFrames | None = None
         self.stream: FrameStream | None = None
@@ -109,7 +109,7 @@ class DirectionBuilder:
             self.decoder.feed(piece.chunk(max(piece.start, self.at), piece.end).data)
             assert not self.decoder.read()
         self.first = self.pending[0] if self.pending else None
-        self.ts_ns = self.stream.ts_ns if self.stream else 0
+        self.ts_ns = self.stream.ts_ns if self.stream else EARLIEST_NS
 
     def follow(self, segment: Segment) -> bool:
         """Counts a segment. Returns whether it takes the fast path of flow table and reassembly."""
@@ -189,7 +189,7 @@ class FlowSummaryBuilder:
         one, other = DirectionBuilder(self, 0, key), DirectionBuilder(self, 1, back)
         one.peer, other.peer = other, one
         self.directions = one, other
-        self.packet_index = self.last_ns = 0
+        self.packet_index, self.last_ns = 0, EARLIEST_NS
         self.fed_bytes = 0  # pending ones, and those in steps
         self.steps: list[tuple[int, Step]] | None = []
         self.deltas: Deltas | None = None

@@ -25,7 +25,7 @@ from ..options import Options
 from ..secrets.key_log import KeyLogs
 from ..tables import needs_payloads
 from ..tcp.flow import reversed_key, undirected
-from ..types import Segment, Tick
+from ..types import EARLIEST_NS, Segment, Tick
 from .checkpoint import Dissector
 from .summary import DirectionBuilder, FlowSummaryBuilder
 
@@ -47,7 +47,7 @@ class Survey(Dissector):
         self._carries = "subscriptions" in tables
         self._payloads = needs_payloads(tables)
         self._directions: dict[bytes, DirectionBuilder | None] = {}  # by the keys of segments
-        self._latest_ns = 0
+        self._latest_ns = EARLIEST_NS
 
     def feed(self, source: Iterable[Segment | Tick], together: bool = True) -> Iterator[Rows]:
         """Adds segments; there are no records."""

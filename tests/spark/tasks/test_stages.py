@@ -14,12 +14,13 @@ from dissect.nats.partition import survey
 from dissect.nats.partition.flow_shares import FlowShares
 from dissect.nats.schema.records import FlowRecord
 from dissect.nats.schema.records import Record as Row
-from dissect.nats.spark.tasks.inputs import NO_TIME, SharedFlows
+from dissect.nats.spark.tasks.inputs import SharedFlows
 from dissect.nats.spark.tasks.stages import (
     chunk_contexts,
     decode,
     needs_resurvey,
 )
+from dissect.nats.types import EARLIEST_NS
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.damage import Pcap, harm, pcap_bytes, read_pcap, snap, start_at
@@ -255,7 +256,7 @@ def test_what_a_partition_has_to_know_of_others() -> None:
     known = chunk_contexts(found, surveys)
     assert [part.last for part in known] == [False] * (len(known) - 1) + [True]
     assert [part.latest_ns for part in known] == [one.latest_ns for one in surveys]
-    assert known[-1].later_ns == NO_TIME
+    assert known[-1].later_ns == EARLIEST_NS
     assert known[0].later_ns == surveys[-1].latest_ns
     assert not needs_resurvey(surveys)
 

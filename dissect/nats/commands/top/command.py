@@ -129,9 +129,11 @@ def _once(
 
 def _span_ns(report: CaptureReport) -> int:
     """The time from the first packet to the last one."""
-    files = [file for file in report.files if file.first_ns is not None]
-    first_ns = min((file.first_ns or 0 for file in files), default=0)
-    return max((file.last_ns or 0 for file in files), default=0) - first_ns
+    first_ns = min((file.first_ns for file in report.files if file.first_ns is not None), default=0)
+    return (
+        max((file.last_ns for file in report.files if file.last_ns is not None), default=0)
+        - first_ns
+    )
 
 
 def _live(

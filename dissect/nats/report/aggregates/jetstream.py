@@ -12,6 +12,7 @@ from ...application.jetstream.publishes import PublishRecord
 from ...application.jetstream.pulls import PullRecord
 from ...application.jetstream.streams import StreamRecord
 from ...schema.records import Record
+from ...types import EARLIEST_NS
 from ..bounded.collections import Keyed
 from ..bounded.durations import Histogram, bucket
 from ..bounded.time_bins import TimeBins
@@ -49,7 +50,7 @@ class Stream:
     last_seq: int = 0
     messages: int | None = None
     consumers: int | None = None
-    updated_ns: int = -1
+    updated_ns: int = EARLIEST_NS
 
     @property
     def weight(self) -> int:
@@ -87,7 +88,7 @@ class Consumer:
     ack_p99_ns: int = 0
     pending: int | None = None
     ack_pending: int | None = None
-    updated_ns: int = -1
+    updated_ns: int = EARLIEST_NS
 
     @property
     def weight(self) -> int:

@@ -16,6 +16,7 @@ from ...capture import FileReport
 from ...capture.files import contents, matches, size_and_mtime
 from ...capture.sources import read_file
 from ...errors import CaptureError, SparkError
+from ...types import EARLIEST_NS
 from .state_store import StateStore
 
 _ABOUT = "about.json"
@@ -53,7 +54,7 @@ class FileLog:
         self._about = about
         self._entries: list[Entry] = []
         self._taken: dict[str, LoggedFile] = {}
-        self._latest_ns = -1
+        self._latest_ns = EARLIEST_NS
         # For files that are not logged yet: the size at which the first packet was looked for, and its time.
         self._heads: dict[str, tuple[int, int | None]] = {}
 

@@ -14,10 +14,7 @@ from ...partition.byte_ranges import ByteRange, read_byte_range
 from ...partition.flow_shares import FlowShares
 from ...partition.partitions import Partition, read_partition
 from ...secrets.key_log import KeyLogs
-from ...types import Packets
-
-NO_TIME = -1
-"""The time if there is no packet. It is before all others, so it ends no flow."""
+from ...types import EARLIEST_NS, Packets
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +75,8 @@ class ChunkContext:
 
     partition: Partition
     fragments: bytes = b""
-    latest_ns: int = NO_TIME
-    later_ns: int = NO_TIME
+    latest_ns: int = EARLIEST_NS
+    later_ns: int = EARLIEST_NS
     last: bool = True
 
 

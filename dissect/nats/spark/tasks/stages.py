@@ -37,9 +37,8 @@ from ...partition.partitions import Partition
 from ...partition.survey import Survey
 from ...tables import needs_payloads
 from ...tcp.flow import undirected
-from ...types import Segment, Tick
+from ...types import EARLIEST_NS, Segment, Tick
 from .inputs import (
-    NO_TIME,
     ChunkContext,
     Inputs,
     JobSpec,
@@ -150,7 +149,7 @@ class _Observed:
 
     def __init__(self, source: Iterable[Segment | Tick]) -> None:
         self.keys: set[bytes] = set()
-        self.latest_ns = NO_TIME
+        self.latest_ns = EARLIEST_NS
         self._source = source
 
     def __iter__(self) -> Iterator[Segment | Tick]:
@@ -171,9 +170,9 @@ def chunk_contexts(
     fragments = b""
     for partition, result in zip(partitions, surveyed):
         last = partition is partitions[-1]
-        found.append(ChunkContext(partition, fragments, result.latest_ns, NO_TIME, last))
+        found.append(ChunkContext(partition, fragments, result.latest_ns, EARLIEST_NS, last))
         fragments = result.fragments if result.met else fragments
-    later_ns = NO_TIME
+    later_ns = EARLIEST_NS
     for at in reversed(range(len(found))):
         found[at] = replace(found[at], later_ns=later_ns)
         later_ns = max(later_ns, found[at].latest_ns)
@@ -239,7 +238,7 @@ def _reached(
         return None
     between = contexts[state.origin + 1 : chunk.number]
     if (
-        max((context.latest_ns for context in between), default=NO_TIME)
+        max((context.latest_ns for context in between), default=EARLIEST_NS)
         > contexts[chunk.number].latest_ns
     ):
         return None  # the flow may have ended before this chunk
@@ -335,7 +334,7 @@ def _arrivals(
         dissection.load(state.state for state in group)
         between = contexts[origin + 1 : number]
         yield from dissection.pass_time(
-            max((context.latest_ns for context in between), default=NO_TIME)
+            max((context.latest_ns for context in between), default=EARLIEST_NS)
         )
 
 

@@ -161,3 +161,14 @@ def test_calls_and_errors_have_names_up_to_a_limit_and_all_are_counted() -> None
     assert len(found.calls) == len(found.errors) == 301
     assert (found.calls["A0"], found.errors["A0: 400 no"]) == (2, 2)
     assert (found.calls["(others)"], found.errors["(others)"]) == (100, 100)
+
+
+def test_the_state_of_a_consumer_before_1970() -> None:
+    row = ConsumerRecord(
+        session="s", number=1, ts_ns=-5, last_ns=-4, kind="client", stream="S", consumer="C"
+    )
+    row.last_pending, row.num_ack_pending = 7, 3
+    found = JetStream()
+    found.add(row)
+    consumer = found.consumers["", "", "S", "C"]
+    assert (consumer.pending, consumer.ack_pending) == (7, 3)
