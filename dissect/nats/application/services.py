@@ -38,6 +38,7 @@ _OPEN = 8192  # requests of one side that wait for replies
 # Subjects per session whose requests are counted: those of the latest requests, because most subjects do not
 # belong to services, and may occur only once.
 _SUBJECTS = 4096
+_SIDS = 1 << 16
 _INSTANCES = 1024
 _ENDPOINTS = 256  # of an instance
 _WILD = 1024  # endpoints with wildcards, each of which is compared with every subject
@@ -214,6 +215,8 @@ class Services:
         row.service, row.instance = self._instances[instance].service, instance
         row.queue_group = frame.queue
         traffic = self._served.setdefault((instance, subject), _Traffic(row))
+        if not self._has_room(self._sids, frame.sid or "", _SIDS):
+            del self._sids[next(iter(self._sids))]
         self._sids[frame.sid or ""] = traffic
 
     def _request(self, frame: LayerFrame, to_client: bool) -> None:

@@ -187,6 +187,19 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert values(rows, "subject", "anomalies") == [("s1", [Anomaly.FORGOTTEN.value])]
 
 
+def test_subscriptions_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "_SIDS", 2)
+    session = ScriptedSession(Services())
+    session.sub("$SRV.PING.calc.ID", "p")
+    for sid in "1234":
+        session.sub("add", sid)
+    for sid in "1234":
+        session.msg("add", b"", f"_INBOX.{sid}", sid)
+    assert values(rows_of(session), "subject", "requests", "anomalies") == [
+        ("add", 2, [Anomaly.FORGOTTEN.value])
+    ]
+
+
 def test_a_service_is_counted_beside_many_other_subjects(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client whose requests to anything else have a subject each, before it asks the service and after."""
     monkeypatch.setattr(services, "_SUBJECTS", 8)
