@@ -1,8 +1,8 @@
 """The rows of a query's Arrow batches as Python values that JSON can express.
 
-Times are written as SQL writes them, decimals become numbers, bytes become text with invalid UTF-8 as
-`\\xNN`. A value that Python cannot hold (nanoseconds in a struct without pandas, years beyond 9999) raises
-FormatError, which names the remedy.
+Times and intervals are written as SQL writes them, decimals become numbers, bytes become text with invalid
+UTF-8 as `\\xNN`. A value that Python cannot hold (nanoseconds in a struct without pandas, years beyond 9999)
+raises FormatError, which names the remedy.
 """
 
 from __future__ import annotations
@@ -53,4 +53,20 @@ def _plain(value: object) -> object:
         return {str(_plain(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_plain(item) for item in value]
+    if isinstance(value, pyarrow().MonthDayNano):
+        return _interval(*value)
     return str(value)
+
+
+def _interval(months: int, days: int, nanoseconds: int) -> str:
+    """An interval as DuckDB and PostgreSQL write it: `1 year 2 months 3 days 04:05:06.5`."""
+    sign = -1 if months < 0 else 1
+    years, rest = divmod(abs(months), 12)
+    counts = (sign * years, "year"), (sign * rest, "month"), (days, "day")
+    parts = [f"{count} {noun}{'s' * (abs(count) > 1)}" for count, noun in counts if count]
+    if nanoseconds or not parts:
+        seconds, rest_ns = divmod(abs(nanoseconds), 10**9)
+        clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+        fraction = f".{rest_ns:09}".rstrip("0") if rest_ns else ""
+        parts.append(f"{'-' * (nanoseconds < 0)}{clock}{fraction}")
+    return " ".join(parts)
