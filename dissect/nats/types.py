@@ -14,9 +14,8 @@ from enum import Enum
 
 from .schema.anomalies import Anomaly
 
-EARLIEST_NS = -(
-    1 << 63
-)  # not later than any packet: tables have 64 bits; as a tick, it ends no flow
+# Not later than any packet, because tables have 64 bits for times. As a tick, it ends no flow.
+EARLIEST_NS = -(1 << 63)
 NEVER_NS = 1 << 128  # later than any packet: pcapng has 64 bits for seconds
 TICK_NS = 1_000_000_000  # the resolution of time-outs; see `Tick`
 NO_SCALE = -1  # see `Segment.window_scale`
