@@ -30,6 +30,9 @@ parse)."""
 
 _INFO = re.compile(rb"INFO[ \t]*\{", re.IGNORECASE)
 _CONNECT = re.compile(rb"CONNECT[ \t]*\{", re.IGNORECASE)
+# The INFO with which a leafnode chooses its compression, before its CONNECT (server/leafnode.go:
+# negotiateLeafCompression). Servers name themselves, but for commands of gateways, which compress nothing.
+_CHOICE = re.compile(rb'INFO[ \t]*\{"server_id":""[^\r\n]*"compression":', re.IGNORECASE)
 _HTTP = re.compile(
     rb"(?:[A-Z]{3,7} [^ \r\n]{1,8000} HTTP/1\.[01]\r\n|HTTP/1\.[01] [1-5][0-9][0-9][ \r])"
 )
@@ -63,13 +66,18 @@ def detect(originator: bytes, responder: bytes, midstream: bool) -> Detection:
 
     With `midstream`, the originator is a guess: the side that was seen first.
     """
-    if _INFO.match(responder) or _CONNECT.match(originator):
+    if _is_opener(originator) or (_INFO.match(responder) and not _is_opener(responder)):
         return Detection.NATS
-    if _INFO.match(originator) or _CONNECT.match(responder):
+    if _INFO.match(originator) or _is_opener(responder):
         return Detection.SWAPPED if midstream else Detection.NATS
     if responder and not midstream and not b"INFO".startswith(responder[:4].upper()):
         return Detection.OTHER
     return Detection.WAIT
+
+
+def _is_opener(head: bytes) -> bool:
+    """Whether these are the first bytes of the side that opened the connection."""
+    return bool(_CONNECT.match(head) or _CHOICE.match(head))
 
 
 def greets(head: bytes) -> bool:

@@ -8,6 +8,8 @@ from dissect.nats.transport.detect import Detection, FirstBytes, detect, may_beg
 from dissect.nats.types import Chunk, Direction, Gap
 
 INFO = b'INFO {"server_id":"NS"} \r\n'
+CHOICE = b'INFO {"server_id":"","max_payload":0,"client_id":7,"compression":"s2_auto"}\r\n'
+COMMAND = b'INFO {"server_id":"","max_payload":0,"gateway":"GA","gateway_cmd":2}\r\n'
 ORIGINATOR, RESPONDER = Direction
 HELLO = b"\x16\x03\x01\x00\x30" + b"h" * 48
 DATA = b"\x17\x03\x03\x00\x10" + b"d" * 16
@@ -42,6 +44,23 @@ def test_midstream_nothing_is_ruled_out_by_other_bytes() -> None:
 
 def test_midstream_the_server_may_have_been_seen_first() -> None:
     assert detect(INFO, b"", True) is Detection.SWAPPED
+
+
+@pytest.mark.parametrize(
+    "originator, responder, expected",
+    [
+        (CHOICE, b"", Detection.NATS),
+        (CHOICE, INFO, Detection.NATS),
+        (b"", CHOICE, Detection.SWAPPED),
+        (INFO, CHOICE, Detection.SWAPPED),
+        (COMMAND, b"", Detection.SWAPPED),
+        (b"", COMMAND, Detection.NATS),
+    ],
+)
+def test_midstream_a_leafnode_that_chooses_compression_is_no_server(
+    originator: bytes, responder: bytes, expected: Detection
+) -> None:
+    assert detect(originator, responder, True) is expected
 
 
 @pytest.mark.parametrize(
