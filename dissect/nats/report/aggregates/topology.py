@@ -1,7 +1,9 @@
 """The topology: servers in their clusters, the links between them, and the clients of each server, with the
 sessions that show them.
 
-A server that several sessions show counts once; so do clients with the same name on one server.
+A server that several sessions show counts once; so do clients with the same name on one server. A route or
+gateway that ends before the INFO of its originator has only the id of that server, in its CONNECT: it is
+counted under the name, as soon as another session tells it.
 """
 
 from __future__ import annotations
@@ -78,6 +80,7 @@ class Topology:
         self.links: dict[Link, Group] = {}
         self.clients: dict[Client, Group] = {}
         self.dropped = 0
+        self._names: dict[str, str] = {}  # of servers, by id
 
     def add(self, row: Record) -> None:
         """Adds a row; only sessions count."""
@@ -88,10 +91,13 @@ class Topology:
             self.dropped += 1
             return
         self._learn(server, row.cluster, row.server_version)
+        if row.server_id and row.server_name:
+            self._learn_name(row.server_id, row.server_name)
         if row.kind in ("route", "gateway", "leafnode"):
-            if row.remote_name and row.remote_name == row.server_id:
-                return  # a server that connected to itself, and noticed
             remote = row.remote_name or row.originator
+            remote = self._names.get(remote, remote)
+            if remote in (server, row.server_id):
+                return  # a server that connected to itself, and noticed
             link = Link(min(server, remote), max(server, remote), row.kind)
             if not self._has_room(remote) or link not in self.links and len(self.links) >= _LINKS:
                 self.dropped += 1
@@ -106,13 +112,38 @@ class Topology:
 
     def merge(self, other: Topology) -> None:
         """Adds the topology of another part."""
-        for name, server in other.servers.items():
-            self._learn(name, server.cluster, server.version)
-        for link, group in other.links.items():
-            self.links.setdefault(link, Group()).merge(group)
-        for client, group in other.clients.items():
-            self.clients.setdefault(client, Group()).merge(group)
+        for id, name in other._names.items():
+            self._learn_name(id, name)
+        self._add(other.servers, other.links, other.clients)
         self.dropped += other.dropped
+
+    def _add(
+        self,
+        servers: dict[str, Server],
+        links: dict[Link, Group],
+        clients: dict[Client, Group],
+    ) -> None:
+        """Adds servers, links and clients under the names of the servers that are known."""
+        names = self._names
+        for name, server in servers.items():
+            self._learn(names.get(name, name), server.cluster, server.version)
+        for link, group in links.items():
+            one, other = sorted(names.get(end, end) for end in link[:2])
+            if one != other:
+                self.links.setdefault(Link(one, other, link.kind), Group()).merge(group)
+        for client, group in clients.items():
+            client = client._replace(server=names.get(client.server, client.server))
+            self.clients.setdefault(client, Group()).merge(group)
+
+    def _learn_name(self, id: str, name: str) -> None:
+        """Learns the name of a server, which may have been counted under its id."""
+        if id in self._names or len(self._names) >= _LIMIT:
+            return
+        self._names[id] = name
+        if id in self.servers:
+            counted = self.servers, self.links, self.clients
+            self.servers, self.links, self.clients = {}, {}, {}
+            self._add(*counted)
 
     def _has_room(self, server: str) -> bool:
         """Whether the server is known, or there is room for one more."""
