@@ -112,7 +112,9 @@ class SessionRecord(Record):
         str | None, "cluster of the responding server; its gateway name, on a gateway connection"
     ] = None
     remote_name: Annotated[
-        str | None, "name of the originating server, on connections between servers"
+        str | None,
+        "name of the originating server, on connections between servers; its id, if a route or gateway has "
+        "no INFO of it",
     ] = None
     remote_cluster: Annotated[
         str | None, "cluster of the originating server; its gateway name, on a gateway connection"
