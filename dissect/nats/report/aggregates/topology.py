@@ -3,7 +3,8 @@ sessions that show them.
 
 A server that several sessions show counts once; so do clients with the same name on one server. A route or
 gateway that ends before the INFO of its originator has only the id of that server, in its CONNECT: it is
-counted under the name, as soon as another session tells it.
+counted under the name, as soon as another session tells it. A server that tells neither is known by its
+address alone, because each of its connections has another port.
 """
 
 from __future__ import annotations
@@ -94,8 +95,7 @@ class Topology:
         if row.server_id and row.server_name:
             self._learn_name(row.server_id, row.server_name)
         if row.kind in ("route", "gateway", "leafnode"):
-            remote = row.remote_name or row.originator
-            remote = self._names.get(remote, remote)
+            remote = self._names.get(who(row), who(row))
             if remote in (server, row.server_id):
                 return  # a server that connected to itself, and noticed
             link = Link(min(server, remote), max(server, remote), row.kind)

@@ -88,6 +88,16 @@ def test_a_route_that_names_its_server_by_id_is_a_link_of_that_server(
     assert {*found[0].clients} == {*whole.clients}
 
 
+def test_connections_of_an_unnamed_server_are_one_link_from_its_address() -> None:
+    """Each has another port: a server that finds the wrong port, say, tries again each second."""
+    _, (row, *_) = of("cluster-2.15.1.pcap")
+    found = Topology()
+    for port in (50001, 50002):
+        found.add(replace(row, remote_name=None, originator=f"10.0.0.9:{port}"))
+    assert {*found.servers} == {row.server_name, "10.0.0.9"}
+    assert [group.count for group in found.links.values()] == [2]
+
+
 def test_parts_add_up() -> None:
     one, _ = of("gateway-2.15.1.pcap")
     other, _ = of("leafcluster-2.15.1.pcap")
