@@ -48,11 +48,30 @@ def test_every_sample_is_known() -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_it_prints_what_it_should(name: str, js_server: NatsServer) -> None:
-    done = subprocess.run(
-        [sys.executable, ROOT / "samples" / f"{name}.py"],
-        env={**os.environ, "NATS_URL": js_server.url, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
+    done = run(name, js_server)
+    assert (done.stdout, done.stderr, done.returncode) == (SAMPLES[name], "", 0)
+
+
+def test_the_bucket_of_an_interrupted_sample_does_not_stay(js_server: NatsServer) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        broken = run("key_value", js_server, stdout=writer)
+    finally:
+        os.close(writer)
+    assert "BrokenPipeError" in broken.stderr
+    assert run("key_value", js_server).stdout == SAMPLES["key_value"]
+
+
+def run(
+    name: str, server: NatsServer, stdout: int = subprocess.PIPE
+) -> subprocess.CompletedProcess[str]:
+    """Runs a sample to its end, without a buffer of its output."""
+    return subprocess.run(
+        [sys.executable, "-u", ROOT / "samples" / f"{name}.py"],
+        env={**os.environ, "NATS_URL": server.url, "PYTHONPATH": str(ROOT)},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
         timeout=30,
     )
-    assert (done.stdout, done.stderr, done.returncode) == (SAMPLES[name], "", 0)

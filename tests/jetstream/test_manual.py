@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -106,3 +107,26 @@ def test_the_sample(js_server: NatsServer) -> None:
         "3",
         "{'sample.orders.new': 101, 'sample.orders.paid': 3}",
     ]
+
+
+@pytest.mark.server
+def test_the_commands_for_streams_work_as_shown(js_server: NatsServer, tmp_path: Path) -> None:
+    block = MANUAL.partition("## Command line")[2].partition("```console\n")[2].partition("```")[0]
+    commands = [line[2:] for line in block.splitlines() if line.startswith("$ natsync stream ")]
+    assert len(commands) == 4
+    commands.insert(1, "natsync pub orders.new 'two teapots'")
+    natsync = f'natsync() {{ {sys.executable} -m natsync "$@"; }}'
+    config = "import json, sys; print(json.dumps(json.load(sys.stdin)['config']))"
+    jq = (
+        f'jq() {{ {sys.executable} -c "{config}"; }}'  # as `jq .config`, which may not be installed
+    )
+    for command in commands:
+        done = subprocess.run(
+            ["bash", "-c", f"{natsync}\n{jq}\n{command}"],
+            env={**os.environ, "NATS_URL": js_server.url, "PYTHONPATH": str(ROOT)},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+        assert (done.stderr, done.returncode) == ("", 0), command

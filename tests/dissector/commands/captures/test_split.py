@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from dissect.nats import FrameRecord
 from dissect.nats.cli import cli
 
 from tests.dissector.samples.rows import rows, values_of
-from tests.support.paths import CAPTURES
+from tests.support.paths import CAPTURES, ROOT
 from tests.support.pcapwriter import START_NS, Conversation, Record, pcap_file
 
 
@@ -95,3 +97,19 @@ def test_sizes_are_bounded(tmp_path: Path) -> None:
     done = run(CAPTURES / "core-2.15.1.pcap", "-o", tmp_path / "pieces", "--size", "1")
     assert done.exit_code == 2 and "--size" in done.stderr
     assert run(CAPTURES / "core-2.15.1.pcap").exit_code == 2
+
+
+def test_names_of_captures_are_kept_in_a_locale_without_their_characters(tmp_path: Path) -> None:
+    capture = tmp_path / "g\u00e4ste \u20ac.pcap"
+    capture.write_bytes((CAPTURES / "core-2.15.1.pcap").read_bytes())
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "dissect.nats", "split", capture, "-o", tmp_path / "pieces"],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **ascii_only},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    (piece,) = (tmp_path / "pieces").iterdir()
+    assert piece.name.endswith("-g\u00e4ste \u20ac.pcap")
+    assert piece.read_bytes() == capture.read_bytes()
