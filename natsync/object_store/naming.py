@@ -6,6 +6,7 @@ import base64
 import re
 
 from .._checks import check_text, plain
+from ..message import to_wire
 from .errors import InvalidObjectNameError, InvalidStoreNameError
 
 __all__ = [
@@ -31,10 +32,12 @@ def check_store_name(store: str) -> str:
 
 
 def check_object_name(name: str) -> str:
-    """Returns `name`. Every non-empty text is a valid name of an object."""
+    """Returns `name`. Every non-empty text is a valid name of an object, also one with bytes that are not
+    UTF-8, as names of files have. Raises ProtocolError for any other lone surrogate."""
     check_text(name=name)
     if not name:
         raise InvalidObjectNameError
+    to_wire(name)
     return name
 
 
@@ -51,6 +54,4 @@ def chunk_subject(store: str, nuid: str) -> str:
 def meta_subject(store: str, name: str) -> str:
     """The subject of the description of an object. Its last token is the name in base64url with padding,
     as in all clients."""
-    return (
-        f"$O.{store}.M.{base64.urlsafe_b64encode(name.encode('utf-8', 'surrogateescape')).decode()}"
-    )
+    return f"$O.{store}.M.{base64.urlsafe_b64encode(to_wire(name)).decode()}"

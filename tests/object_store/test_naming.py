@@ -2,7 +2,8 @@
 
 import pytest
 
-from natsync.object_store import InvalidObjectNameError, InvalidStoreNameError
+from natsync import ProtocolError
+from natsync.object_store import InvalidObjectNameError, InvalidStoreNameError, ObjectMeta
 from natsync.object_store.naming import (
     check_object_name,
     check_store_name,
@@ -33,3 +34,10 @@ def test_subjects_are_those_of_other_clients() -> None:
     assert chunk_subject("s", "N") == "$O.s.C.N"
     assert meta_subject("s", "a/b?.txt") == "$O.s.M.YS9iPy50eHQ="
     assert meta_subject("s", "ü?>") == "$O.s.M.w7w_Pg=="
+
+
+def test_a_name_that_is_no_utf_8_is_refused_before_anything_is_stored() -> None:
+    assert check_object_name("\udcff") == "\udcff"  # a byte that is not UTF-8, as in names of files
+    for call in (check_object_name, ObjectMeta):
+        with pytest.raises(ProtocolError, match="lone surrogate"):
+            call("\ud800")
