@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from .._checks import check_text, plain
 from ..headers import to_wire
-from ..protocol import check_subscribe
+from ..protocol import ProtocolError, check_subscribe
 from .errors import InvalidConsumerNameError, InvalidNameError, InvalidStreamNameError
 
 __all__ = ["check_consumer_name", "check_pattern", "check_stream_name"]
@@ -26,9 +26,13 @@ def check_consumer_name(name: str) -> str:
 
 def check_pattern(subject: str) -> None:
     """Raises ProtocolError for a subject that matches none: servers answer only "bad request", or that
-    nothing matches."""
+    nothing matches. Also for one that is not UTF-8: the API's JSON would carry another one."""
     check_text(subject=subject)
     check_subscribe(to_wire(subject))
+    try:
+        subject.encode()
+    except UnicodeEncodeError:
+        raise ProtocolError("a subject that is not UTF-8, which JSON cannot carry") from None
 
 
 def _check(name: str, error: type[InvalidNameError]) -> str:

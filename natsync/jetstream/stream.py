@@ -142,10 +142,11 @@ class Stream:
     def get_last_msg(self, subject: str, *, direct: bool = False) -> StoredMsg:
         """Returns the last message whose subject matches `subject`. With `direct`, any server that
         has a copy may answer, and `subject` must not contain wildcards. Raises as `get_msg`."""
-        check_pattern(subject)
         if direct:
+            check_text(subject=subject)
             check_publish(to_wire(subject))
             return direct_get(self._api, self.name, {}, plain(subject))
+        check_pattern(subject)
         return get_msg(self._api, self.name, {"last_by_subj": subject})
 
     def get_msgs(
