@@ -272,7 +272,7 @@ class Connection:
         """Publishes a request on `subject` whose replies go to `sub`. Without a connection it does nothing;
         if the connection is lost before the request is sent, the request is dropped. If the server refuses
         it, callers that wait for a reply get the error."""
-        sub.asks = subject
+        sub.begin_request(subject)
         wire = self.router.encoder.request_to(subject, data, sub.wire_subject)
         self.outbound.put_control(RequestBytes(wire))
 

@@ -9,7 +9,13 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from ..errors import BadSubscriptionError, ConnectionReconnectingError, Error, ForkedError
+from ..errors import (
+    BadSubscriptionError,
+    ConnectionReconnectingError,
+    Error,
+    ForkedError,
+    PermissionsViolationError,
+)
 from ..headers import to_wire
 from ..message import Delivered, Msg, ReceivedMsg, Respond
 from ..options import MAX_WAIT
@@ -158,8 +164,15 @@ class SubscriptionSink:
             self.arrived()
 
     def refuse(self, error: Error) -> None:
-        """Raises `error` in waiting callers: the server refused the subscription."""
+        """Raises `error` in waiting callers: the server refused the subscription, or a request."""
         self.pending.refuse(error)
+
+    def begin_request(self, subject: str) -> None:
+        """Notes a request on `subject`. The server may have refused an earlier one, and take this one."""
+        self.asks = subject
+        refused = self.pending.refused
+        if isinstance(refused, PermissionsViolationError) and refused.operation == "publish":
+            self.pending.refused = None
 
     def end(self, error: Error, *, discard: bool = False, quiet: bool = True) -> None:
         """Ends the subscription for the reason `error`. Only the first call counts.

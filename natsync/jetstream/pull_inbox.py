@@ -184,6 +184,8 @@ class PullInbox:
         while (item := self.receive(0.0)) is not None:
             if isinstance(item, JetStreamMsg):
                 found.append(item)
+            elif item.meaning is Meaning.FATAL:  # a refusal, which stays until the next request
+                break
         return found
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import natsync
-from natsync.errors import ConnectionReconnectingError
+from natsync.errors import ConnectionReconnectingError, PermissionsViolationError
 from natsync.jetstream import ConsumerConfig, JetStream, JetStreamMsg
 from natsync.jetstream.configs import AckPolicy
 from natsync.jetstream.consumer import pull_source
@@ -22,6 +22,7 @@ from tests.jetstream.streams import (
     publish_status,
     until_sent,
 )
+from tests.support.fake_server import Background
 from tests.support.proxy import Admission, Proxy
 from tests.support.servers import NatsServer
 from tests.support.waiting import eventually
@@ -172,3 +173,21 @@ def test_the_pin_in_headers_that_are_invalid_or_have_another_one(
         eventually(lambda: len(found) == 2 or not consuming.running)
         assert consuming.error is None
     assert sorted(found) == [b"", b"2"]
+
+
+def test_a_refused_request_says_nothing_of_the_next_one(js: JetStream, stream_name: str) -> None:
+    inbox = inbox_of(js, stream_name)
+    refusal = PermissionsViolationError("no", "publish", "next")
+    inbox._sub._sink.refuse(refusal)  # that of a request on another inbox
+    assert Background(inbox.refresh).result(TIMEOUT) == []
+    status = inbox.receive(0.0)
+    assert isinstance(status, PullStatus) and repr(status.error) == repr(refusal)
+    inbox.pull(PullRequest(1))
+    assert isinstance(inbox.receive(TIMEOUT), JetStreamMsg)
+    inbox._sub._sink.refuse(PermissionsViolationError("no", "subscription", inbox.subject))
+    inbox.pull(PullRequest(1))
+    status = inbox.receive(0.0)
+    while isinstance(status, JetStreamMsg):  # it may have come already
+        status = inbox.receive(0.0)
+    assert isinstance(status, PullStatus) and status.meaning is Meaning.FATAL
+    inbox.abandon()
