@@ -195,6 +195,12 @@ class Subscription:
         void after an outage."""
         self._sink.host.ask(self._sink, subject, data)
 
+    def expect(self, subject: str) -> None:
+        """Notes that replies to messages on `subject` come to this subscription: `next_msg` raises
+        PermissionsViolationError if the server refuses one. For packages that publish requests with a reply
+        subject."""
+        self._sink.begin_request(subject)
+
     def unsubscribe(self, max_msgs: int | None = None) -> None:
         """Ends the subscription at once and drops pending messages; or, with `max_msgs`, when it has
         received that many messages since it began.

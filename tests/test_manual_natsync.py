@@ -33,6 +33,7 @@ INNER = {
     "deliver",
     "limit",
     "renew",
+    "expect",
     "refuse",
     "end",
     "abandon",

@@ -17,7 +17,12 @@ from uuid import uuid4
 
 from .._checks import check_count
 from .._finalizers import before_exit
-from ..errors import NextMsgTimeoutError, OptionError, RequestTimeoutError
+from ..errors import (
+    NextMsgTimeoutError,
+    OptionError,
+    PermissionsViolationError,
+    RequestTimeoutError,
+)
 from ..message import Data, Headers, HeadersLike, Msg, is_no_responders
 from .api import API, TIMEOUT, Timeout, decode_object
 from .errors import (
@@ -214,7 +219,8 @@ class FastBatch:
         """Adds a message; waits while too many are unacknowledged.
 
         Raises BatchPublishError, or another APIError, if the stream has refused or missed a
-        message, and RequestTimeoutError if it does not answer. `stored` messages are stored then.
+        message, RequestTimeoutError if it does not answer, and PermissionsViolationError. `stored`
+        messages are stored then.
         """
         self._send(subject, data, headers, options, _APPEND if self._count else _START)
         if self._count == 1:
@@ -276,6 +282,8 @@ class FastBatch:
         if options:
             call = "add" if op in (_START, _APPEND) else "commit"
             headers = message_headers(call, self._api, headers, options)
+        if subject != self._subject:
+            self._replies.expect(subject)
         reply = f"{self._inbox}.{self._flow}.fail.{self._count + 1}.{op}.$FI"
         self._api.core.publish(subject, data, reply=reply, headers=headers)
         self._count += op != _COMMIT_WITHOUT
@@ -297,6 +305,9 @@ class FastBatch:
                 is_asked, until = True, until + seconds / 2
                 reply = f"{self._inbox}.{self._flow}.fail.{self._count}.{_PING}.$FI"
                 self._api.core.publish(self._subject, reply=reply)
+            except PermissionsViolationError:
+                self.close()
+                raise
             else:
                 self._take(msg)
 

@@ -308,13 +308,15 @@ def test_what_a_user_may_not_publish_is_an_error_at_once(start_server: StartServ
     errors = Errors()
     with natsync.connect(server.url, user="u", password="p", on_error=errors) as nc:
         js = nc.jetstream(timeout=60)
-        js.create_stream(StreamConfig("S"))
+        js.create_stream(StreamConfig("S", allow_atomic=True, allow_batched=True))
         store, bucket = js.create_object_store("o"), js.create_key_value("b")
         for call in (
             lambda: js.publish("S"),
             lambda: js.publish("S", msg_id="1"),
             lambda: js.publish_async("S").result(20),
             lambda: js.publish_async("S", msg_id="1").result(20),
+            lambda: js.atomic_batch().add("S"),
+            lambda: js.fast_batch().add("S"),
             lambda: bucket.put("k", b""),
             lambda: store.put("x", bytes(1_000_000)),
         ):
