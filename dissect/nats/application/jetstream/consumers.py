@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Annotated
 
+from ...schema.anomalies import Anomaly
 from ...schema.records import Record
 from ..durations import Durations
 from ..json_bodies import Object, flag, masked_json, member, number, text
@@ -15,8 +18,7 @@ from .pulls import PullRecord
 from .streams import Named
 from .subjects import ConsumerKey
 
-# Consumers per session that have rows. Later ones appear only in the tables of single messages.
-_CONSUMERS = 4096
+_CONSUMERS = 4096  # of a session whose rows are not complete yet
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,6 +108,11 @@ class ConsumerRecord(Record):
         "median age of the messages at their first delivery: the time since the stream stored"
         " them",
     ] = None
+    anomalies: Annotated[
+        list[str] | None,
+        "forgotten, if the session uses so many consumers that this row was made before its end; later facts "
+        "are in another row",
+    ] = None
 
 
 @dataclass(slots=True)
@@ -117,12 +124,22 @@ class _Consumer:
     ages: Durations = field(default_factory=Durations)
     last_seq: int | None = None
 
+    def finish(self) -> ConsumerRecord:
+        """Completes the row."""
+        row = self.row
+        row.ack_median_ns = self.latencies.quantile(50)
+        row.ack_p99_ns = self.latencies.quantile(99)
+        row.age_median_ns = self.ages.quantile(50)
+        return row
+
 
 class Consumers:
-    """The consumers of one session."""
+    """The consumers of one session. If there are too many, the row of the one that was not used for longest
+    is added to `early`."""
 
-    def __init__(self) -> None:
-        self._consumers: dict[ConsumerKey, _Consumer] = {}
+    def __init__(self, early: list[Record]) -> None:
+        self._early = early
+        self._consumers: OrderedDict[ConsumerKey, _Consumer] = OrderedDict()
         # Push consumers by account and the subject to which they deliver.
         self._by_subject: dict[tuple[str | None, str], ConsumerKey] = {}
 
@@ -135,10 +152,9 @@ class Consumers:
             self._list(call, ts_ns)
             return
         name = asked.consumer or text(response, "name")
-        found = self._consumer(asked, asked.stream, name, ts_ns) if name else None
-        if found is None:
+        if not name:
             return
-        row = found.row
+        row = self._consumer(asked, asked.stream, name, ts_ns).row
         if "config" in response:
             self._describe(row, response)
         if asked.api in ("CONSUMER.CREATE", "CONSUMER.DURABLE.CREATE"):
@@ -150,16 +166,13 @@ class Consumers:
 
     def pull(self, made: PullRecord) -> None:
         """Counts a pull request."""
-        found = self._consumer(made, made.stream, made.consumer, made.ts_ns)
-        if found:
-            found.row.pulls += 1
-            found.row.pulled += made.batch
+        row = self._consumer(made, made.stream, made.consumer, made.ts_ns).row
+        row.pulls += 1
+        row.pulled += made.batch
 
     def deliver(self, made: DeliveryRecord) -> None:
         """Counts a delivery."""
         found = self._consumer(made, made.stream, made.consumer, made.ts_ns)
-        if found is None:
-            return
         row = found.row
         row.deliveries += 1
         row.delivery_bytes += made.payload_bytes or 0
@@ -183,8 +196,6 @@ class Consumers:
     def acknowledge(self, made: DeliveryRecord, ack: str, ts_ns: int) -> None:
         """Counts an ack."""
         found = self._consumer(made, made.stream, made.consumer, ts_ns)
-        if found is None:
-            return
         row = found.row
         if ack == "ack" or ack == "next":
             row.acks += 1
@@ -209,29 +220,24 @@ class Consumers:
             self._consumers[account, tokens[-3], tokens[-2]].row.flow_controls += 1
 
     def finish(self) -> Iterator[Record]:
-        """The rows."""
-        for each in self._consumers.values():
-            row = each.row
-            row.ack_median_ns = each.latencies.quantile(50)
-            row.ack_p99_ns = each.latencies.quantile(99)
-            row.age_median_ns = each.ages.quantile(50)
-            yield row
+        """The remaining rows, in order."""
+        for each in sorted(self._consumers.values(), key=attrgetter("row.number")):
+            yield each.finish()
 
     def _list(self, call: Call, ts_ns: int) -> None:
         listed = call.response.get("consumers")
         for item in listed if isinstance(listed, list) else ():
             name = text(item, "name") if isinstance(item, dict) else ""
             stream = call.row.stream
-            found = self._consumer(call.row, stream, name, ts_ns) if stream and name else None
-            if found:
-                self._describe(found.row, item)
+            if stream and name:
+                self._describe(self._consumer(call.row, stream, name, ts_ns).row, item)
 
-    def _consumer(self, made: Named, stream: str, name: str, ts_ns: int) -> _Consumer | None:
+    def _consumer(self, made: Named, stream: str, name: str, ts_ns: int) -> _Consumer:
         key = made.account, stream, name
         found = self._consumers.get(key)
         if found is None:
             if len(self._consumers) >= _CONSUMERS:
-                return None
+                self._forget()
             row = ConsumerRecord(
                 session=made.session,
                 number=made.number,
@@ -243,6 +249,8 @@ class Consumers:
                 consumer=name,
             )
             found = self._consumers[key] = _Consumer(row)
+        else:
+            self._consumers.move_to_end(key)
         row = found.row
         if made.number < row.number:
             row.number, row.ts_ns = made.number, made.ts_ns
@@ -251,9 +259,25 @@ class Consumers:
         row.domain = row.domain or made.domain
         return found
 
+    def _forget(self) -> None:
+        _, oldest = self._consumers.popitem(last=False)
+        self._deliver_to(oldest.row, "")
+        oldest.row.anomalies = [Anomaly.FORGOTTEN.value]
+        self._early.append(oldest.finish())
+
+    def _deliver_to(self, row: ConsumerRecord, subject: str) -> None:
+        """Notes the subject to which a consumer delivers, if it is not empty, in place of the one before."""
+        key = row.account, row.stream, row.consumer
+        before = row.account, row.deliver_subject or ""
+        if self._by_subject.get(before) == key:
+            del self._by_subject[before]
+        if subject:
+            self._by_subject[row.account, subject] = key
+
     def _describe(self, row: ConsumerRecord, info: Object) -> None:
         """Takes configuration and state from an answer of the API."""
         config = member(info, "config")
+        self._deliver_to(row, text(config, "deliver_subject"))
         row.config = masked_json(config)
         row.durable = bool(text(config, "durable_name"))
         filters = config.get("filter_subjects")
@@ -271,6 +295,3 @@ class Consumers:
         # Servers send `paused` only if it is true, and never before 2.11 (server/consumer.go: omitempty).
         if (paused := flag(info, "paused")) or row.paused is not None:
             row.paused = bool(paused)
-        if row.deliver_subject:
-            place = row.account, row.deliver_subject
-            self._by_subject[place] = row.account, row.stream, row.consumer

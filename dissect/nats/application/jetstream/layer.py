@@ -44,13 +44,21 @@ class JetStream:
         self._exchanges = Exchanges()
         self._deliveries = Deliveries()
         self._pulls = Pulls()
-        self._streams = Streams()
-        self._consumers = Consumers()
+        self._early: list[Record] = []  # rows of streams and consumers, of which there are too many
+        self._streams = Streams(self._early)
+        self._consumers = Consumers(self._early)
         self._buckets = KeyValue()
         self._objects = Objects()
 
     def add(self, frame: LayerFrame) -> Iterable[Record]:
         """Reads the next frame; returns the rows that it completes."""
+        rows = self._read(frame)
+        if self._early:
+            rows = [*rows, *self._early]
+            self._early.clear()
+        return rows
+
+    def _read(self, frame: LayerFrame) -> Iterable[Record]:
         op = frame.op
         if op == "PUB" or op == "HPUB":
             return self._published(frame)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Annotated, Protocol
 
+from ...schema.anomalies import Anomaly
 from ...schema.records import Record
 from ..json_bodies import Object, masked_json, member, number, text
 from .api import Call
 from .deliveries import DeliveryRecord
 from .publishes import Publication
 
-# Streams per session that have rows. Later ones appear only in the tables of single messages.
-_STREAMS = 4096
+_STREAMS = 4096  # of a session whose rows are not complete yet
 _SUBJECTS = 256
 _BATCHES = 4096  # that wait for their commits
 
@@ -80,13 +82,21 @@ class StreamRecord(Record):
     max_pending: Annotated[
         int | None, "largest number of messages that waited for one of its consumers"
     ] = None
+    anomalies: Annotated[
+        list[str] | None,
+        "forgotten, if the session uses so many streams that this row was made before its end; later facts "
+        "are in another row",
+    ] = None
 
 
 class Streams:
-    """The streams of one session."""
+    """The streams of one session. If there are too many, the row of the one that was not used for longest is
+    added to `early`."""
 
-    def __init__(self) -> None:
-        self._rows: dict[tuple[str | None, str], StreamRecord] = {}  # by account and name
+    def __init__(self, early: list[Record]) -> None:
+        self._early = early
+        # By account and name; the most recently used last.
+        self._rows: OrderedDict[tuple[str | None, str], StreamRecord] = OrderedDict()
         # Bytes of payload in the messages of open batches, by account and batch.
         self._batches: dict[tuple[str | None, str], int] = {}
 
@@ -98,8 +108,6 @@ class Streams:
         if not asked.stream or asked.code is not None:
             return
         row = self._row(asked, asked.stream, ts_ns)
-        if row is None:
-            return
         if "config" in response and asked.api.startswith("STREAM."):
             _describe(row, response)
         if asked.api == "STREAM.CREATE":
@@ -123,9 +131,9 @@ class Streams:
         if publication.batch and publication.count:
             count = publication.count
             size = self._batches.pop((made.account, publication.batch), size)
-        row = self._row(made, made.stream, ts_ns) if made.stream else None
-        if row is None:
+        if not made.stream:
             return
+        row = self._row(made, made.stream, ts_ns)
         if made.error is not None or made.code is not None:
             row.publish_errors += 1
             return
@@ -137,8 +145,6 @@ class Streams:
     def deliver(self, made: DeliveryRecord) -> None:
         """Counts a delivery."""
         row = self._row(made, made.stream, made.ts_ns)
-        if row is None:
-            return
         row.deliveries += 1
         row.delivery_bytes += made.payload_bytes or 0
         row.redeliveries += made.delivered_count > 1
@@ -149,16 +155,15 @@ class Streams:
     def acknowledge(self, made: DeliveryRecord, ack: str, ts_ns: int) -> None:
         """Counts an ack."""
         row = self._row(made, made.stream, ts_ns)
-        if row:
-            if ack == "ack" or ack == "next":
-                row.acks += 1
-            else:
-                row.naks += ack == "nak"
-                row.terms += ack == "term"
+        if ack == "ack" or ack == "next":
+            row.acks += 1
+        else:
+            row.naks += ack == "nak"
+            row.terms += ack == "term"
 
     def finish(self) -> Iterator[Record]:
-        """The rows."""
-        yield from self._rows.values()
+        """The remaining rows, in order."""
+        yield from sorted(self._rows.values(), key=attrgetter("number"))
 
     def _list(self, call: Call, ts_ns: int) -> None:
         """Takes facts from a page of a list of streams."""
@@ -166,16 +171,17 @@ class Streams:
         for item in listed if isinstance(listed, list) else ():
             config = item.get("config") if isinstance(item, dict) else None
             name = text(config, "name") if isinstance(config, dict) else ""
-            row = self._row(call.row, name, ts_ns) if name else None
-            if row:
-                _describe(row, item)
+            if name:
+                _describe(self._row(call.row, name, ts_ns), item)
 
-    def _row(self, made: Named, stream: str, ts_ns: int) -> StreamRecord | None:
+    def _row(self, made: Named, stream: str, ts_ns: int) -> StreamRecord:
         key = made.account, stream
         row = self._rows.get(key)
         if row is None:
             if len(self._rows) >= _STREAMS:
-                return None
+                _, oldest = self._rows.popitem(last=False)
+                oldest.anomalies = [Anomaly.FORGOTTEN.value]
+                self._early.append(oldest)
             row = self._rows[key] = StreamRecord(
                 session=made.session,
                 number=made.number,
@@ -185,6 +191,8 @@ class Streams:
                 account=made.account,
                 stream=stream,
             )
+        else:
+            self._rows.move_to_end(key)
         if made.number < row.number:
             row.number, row.ts_ns = made.number, made.ts_ns
         if ts_ns > row.last_ns:

@@ -22,7 +22,10 @@ _WINDOW = 20_000
 _API_WINDOW = 4000
 
 
-def _odd(row: ApiRecord | PublishRecord | DeliveryRecord | PullRecord) -> str:
+_Marked = ApiRecord | PublishRecord | DeliveryRecord | PullRecord | StreamRecord | ConsumerRecord
+
+
+def _odd(row: _Marked) -> str:
     return " ".join(row.anomalies or ())
 
 
@@ -212,6 +215,7 @@ STREAMS = Table(
         _number("terms", "terms", 5, 2),
         TextColumn("pending", 7, cell("max_pending"), right=True),
         TextColumn("deleted", 7, count_cell("deleted"), right=True, rank=1),
+        _ODD,
     ),
     layer=JETSTREAM,
     payloads=True,
@@ -243,6 +247,7 @@ CONSUMERS = Table(
         TextColumn("most", 7, cell("max_pending"), right=True),
         TextColumn("median", 8, cell("ack_median_ns", duration_text), right=True),
         TextColumn("p99", 8, cell("ack_p99_ns", duration_text), right=True, rank=1),
+        _ODD,
     ),
     layer=JETSTREAM,
     payloads=True,

@@ -7,6 +7,7 @@ import pytest
 from dissect.nats.application.jetstream import consumers
 from dissect.nats.application.jetstream.consumers import ConsumerRecord
 from dissect.nats.application.jetstream.layer import JetStream
+from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.records import Record
 
 from tests.dissector.application.scripted_session import MS, ScriptedSession, values
@@ -139,4 +140,26 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     session = ScriptedSession(JetStream())
     for number in range(5):
         session.msg("orders", b"", f"$JS.ACK.S.C{number}.1.1.1.0.0")
-    assert len(rows_of(session)) == 2
+    assert values(rows_of(session), "consumer", "deliveries", "anomalies") == [
+        *((f"C{number}", 1, [Anomaly.FORGOTTEN.value]) for number in range(3)),
+        ("C3", 1, None),
+        ("C4", 1, None),
+    ]
+
+
+def test_a_push_consumer_that_was_forgotten_has_no_heartbeats(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its subject may belong to another consumer by now; only the latest subject of a consumer counts."""
+    monkeypatch.setattr(consumers, "_CONSUMERS", 2)
+    session = ScriptedSession(JetStream())
+    for name, subject in (("P", "old"), ("P", "push"), ("Q", "q"), ("P", "push")):
+        config = {"name": name, "config": {"deliver_subject": subject}}
+        call(session, f"CONSUMER.INFO.S.{name}", config)
+    for subject in ("old", "push", "q"):
+        session.msg(subject, status=100, text="Idle Heartbeat")
+    for number in range(2):
+        session.msg("orders", b"", f"$JS.ACK.S.C{number}.1.1.1.0.0")
+    session.msg("push", status=100, text="Idle Heartbeat")
+    rows = sorted(rows_of(session), key=lambda row: getattr(row, "number"))
+    assert values(rows, "consumer", "heartbeats") == [("P", 1), ("Q", 1), ("C0", 0), ("C1", 0)]

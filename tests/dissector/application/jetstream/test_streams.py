@@ -8,6 +8,7 @@ from dissect.nats.application.jetstream import streams
 from dissect.nats.application.jetstream.consumers import ConsumerRecord
 from dissect.nats.application.jetstream.layer import JetStream
 from dissect.nats.application.jetstream.streams import StreamRecord
+from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.records import Record
 
 from tests.dissector.application.scripted_session import MS, ScriptedSession, values
@@ -135,7 +136,25 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(5):
         call(session, f"STREAM.INFO.S{number}", {"config": {"subjects": ["x"] * 1000}})
     rows = rows_of(session)
-    assert len(rows) == 2 and len(getattr(rows[0], "subjects")) == 256
+    assert len(getattr(rows[0], "subjects")) == 256
+    assert values(rows, "stream", "anomalies") == [
+        *((f"S{number}", [Anomaly.FORGOTTEN.value]) for number in range(3)),
+        ("S3", None),
+        ("S4", None),
+    ]
+
+
+def test_a_stream_in_use_stays_beside_many_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "_STREAMS", 2)
+    session = ScriptedSession(JetStream())
+    for number in range(1, 5):
+        session.msg("orders", b"abc", f"$JS.ACK.S.C.1.{number}.{number}.0.0")
+        call(session, f"STREAM.INFO.S{number}", {"config": {}})
+    rows = sorted(rows_of(session), key=lambda row: getattr(row, "number"))
+    assert values(rows, "stream", "deliveries") == [
+        ("S", 4),
+        *((f"S{number}", 0) for number in range(1, 5)),
+    ]
 
 
 def test_accounts_between_servers_have_streams_and_consumers_of_their_own() -> None:
