@@ -280,10 +280,17 @@ class Objects:
         consumer = call.row.consumer or text(call.response, "name")
         key = row.account, call.row.stream or "", consumer
         row.chunks = self._early.pop(key, 0)
-        if call.row.code is not None or len(self._watches) >= _WATCHES or key in self._watches:
+        if call.row.code is not None:
             yield row
-        else:
-            self._watches[key] = row
+            return
+        before = self._watches.pop(key, None)
+        if before:
+            yield before
+        elif len(self._watches) >= _WATCHES:
+            oldest = self._watches.pop(next(iter(self._watches)))
+            oldest.anomalies = [*(oldest.anomalies or ()), Anomaly.FORGOTTEN.value]
+            yield oldest
+        self._watches[key] = row
 
     def _remember(self, bucket: str, meta: Object) -> None:
         kept = {name: meta.get(name) for name in ("name", "chunks", "size", "digest")}

@@ -201,3 +201,19 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         ("0", [Anomaly.FORGOTTEN.value]),
         ("1", [Anomaly.FORGOTTEN.value]),
     ]
+
+
+def test_the_latest_watches_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "_WATCHES", 2)
+    session = ScriptedSession(JetStream())
+    body = {"config": {"filter_subject": "$O.b.M.>"}}
+    for name in ("W1", "W2", "W3", "W3"):
+        session.pub(f"$JS.API.CONSUMER.CREATE.OBJ_b.{name}", body, "_INBOX.1")
+        session.msg("_INBOX.1", {"type": TYPE, "name": name, "config": {}})
+        session.msg("$O.b.M.cGxhbg==", b"{}", f"$JS.ACK.OBJ_b.{name}.1.1.1.1.0")
+    assert values(operations(session), "op", "chunks", "anomalies") == [
+        ("watch", 1, [Anomaly.FORGOTTEN.value]),
+        ("watch", 1, None),
+        ("watch", 1, None),
+        ("watch", 1, None),
+    ]
