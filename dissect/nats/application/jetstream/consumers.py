@@ -15,7 +15,7 @@ from ..json_bodies import Object, flag, masked_json, member, number, text
 from .api import Call
 from .deliveries import DeliveryRecord
 from .pulls import PullRecord
-from .streams import Named
+from .streams import SUBJECTS, Named
 from .subjects import ConsumerKey
 
 _CONSUMERS = 4096  # of a session whose rows are not complete yet
@@ -38,7 +38,8 @@ class ConsumerRecord(Record):
         bool | None, "whether the consumer is durable, by its latest configuration"
     ] = None
     filter: Annotated[
-        list[str] | None, "subjects that the consumer selects, by its latest configuration"
+        list[str] | None,
+        "subjects that the consumer selects, by its latest configuration; the first 256",
     ] = None
     ack_policy: Annotated[str | None, "acknowledgement policy: none, all or explicit"] = None
     deliver_policy: Annotated[str | None, "where the consumer begins: all, last, new ..."] = None
@@ -282,7 +283,7 @@ class Consumers:
         row.durable = bool(text(config, "durable_name"))
         filters = config.get("filter_subjects")
         named = filters if isinstance(filters, list) else [text(config, "filter_subject")]
-        row.filter = [item for item in named if isinstance(item, str) and item] or None
+        row.filter = [item for item in named if isinstance(item, str) and item][:SUBJECTS] or None
         row.ack_policy = text(config, "ack_policy") or None
         row.deliver_policy = text(config, "deliver_policy") or None
         row.deliver_subject = text(config, "deliver_subject") or None

@@ -16,7 +16,8 @@ from .deliveries import DeliveryRecord
 from .publishes import Publication
 
 _STREAMS = 4096  # of a session whose rows are not complete yet
-_SUBJECTS = 256
+SUBJECTS = 256
+"""The most subjects of a stream or consumer that a row has."""
 _BATCHES = 4096  # that wait for their commits
 
 
@@ -44,7 +45,8 @@ class StreamRecord(Record):
     stream: Annotated[str, "name of the stream"]
     domain: Annotated[str | None, "JetStream domain, if a frame names it"] = None
     subjects: Annotated[
-        list[str] | None, "subjects that the stream stores, by its latest configuration"
+        list[str] | None,
+        "subjects that the stream stores, by its latest configuration; the first 256",
     ] = None
     retention: Annotated[str | None, "retention policy: limits, interest or workqueue"] = None
     storage: Annotated[str | None, "where the server stores the stream: file or memory"] = None
@@ -208,7 +210,7 @@ def _describe(row: StreamRecord, info: Object) -> None:
         row.config = masked_json(config)
         subjects = config.get("subjects")
         if isinstance(subjects, list):
-            row.subjects = [item for item in subjects if isinstance(item, str)][:_SUBJECTS] or None
+            row.subjects = [item for item in subjects if isinstance(item, str)][:SUBJECTS] or None
         row.retention = text(config, "retention") or row.retention
         row.storage = text(config, "storage") or row.storage
         row.replicas = number(config, "num_replicas") or row.replicas

@@ -163,3 +163,10 @@ def test_a_push_consumer_that_was_forgotten_has_no_heartbeats(
     session.msg("push", status=100, text="Idle Heartbeat")
     rows = sorted(rows_of(session), key=lambda row: getattr(row, "number"))
     assert values(rows, "consumer", "heartbeats") == [("P", 1), ("Q", 1), ("C0", 0), ("C1", 0)]
+
+
+def test_a_row_has_the_first_subjects_of_a_long_filter() -> None:
+    session = ScriptedSession(JetStream())
+    named = [f"s.{number}" for number in range(1000)]
+    call(session, "CONSUMER.INFO.S.C", {"name": "C", "config": {"filter_subjects": named}})
+    assert values(rows_of(session), "filter") == [(named[:256],)]
