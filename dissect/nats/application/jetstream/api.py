@@ -16,6 +16,7 @@ from ...schema.declaration import LayerFrame
 from ...schema.records import Record
 from ...secrets.redact import masked_text
 from ...sessions.advisories import trouble
+from ..exchanges import Question
 from ..json_bodies import (
     Object,
     decimal,
@@ -79,11 +80,14 @@ class ApiRecord(Record):
 
 class Call:
     """A request that waits for its answer: a `Question`. `request` and `response` are the parsed bodies,
-    `value` is the frame of the first answer, and `rest` the end of the subject."""
+    `value` is the frame of the first answer, and `rest` the end of the subject. If the message turns out not
+    to be a call, it is `instead`: a publication to a stream whose subjects look like calls."""
 
-    __slots__ = "sender row request response value rest held_bytes _certain _many".split()
+    __slots__ = "sender row request response value rest instead held_bytes _certain _many".split()
 
-    def __init__(self, frame: LayerFrame, asked: ApiSubject) -> None:
+    def __init__(
+        self, frame: LayerFrame, asked: ApiSubject, instead: Question | None = None
+    ) -> None:
         self.sender = frame.sender
         self.row = ApiRecord(
             session=frame.session,
@@ -101,7 +105,8 @@ class Call:
         self.response: Object = {}
         self.value: LayerFrame | None = None
         self.rest = asked.rest
-        self.held_bytes = len(frame.content)
+        self.instead = instead
+        self.held_bytes = len(frame.content) + (instead.held_bytes if instead else 0)
         if frame.content:
             read = read_object(frame.content)
             if read is None:
@@ -132,6 +137,8 @@ class Call:
             row.latency_ns = max(0, frame.ts_ns - row.ts_ns)
             row.reply_number = frame.number
             self._read(frame)
+            if self.instead:
+                self.instead.answer(frame)
         is_last = frame.status is not None and (
             frame.status == _END_OF_BATCH or frame.status >= _REFUSED
         )
@@ -141,7 +148,9 @@ class Call:
         """Ends the exchange; returns the row if this is certainly a call."""
         if anomaly:
             self.mark(anomaly)
-        return (self.row,) if self.is_proven else ()
+        if self.is_proven:
+            return (self.row,)
+        return self.instead.close(anomaly) if self.instead else ()
 
     def mark(self, anomaly: str) -> None:
         """Adds an anomaly."""

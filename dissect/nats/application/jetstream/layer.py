@@ -126,7 +126,10 @@ class JetStream:
             return over
         reply = frame.reply
         if asked and reply:
-            return self._exchanges.ask(frame, Call(frame, asked))
+            instead = None if asked.certain else Publication(frame)
+            if instead:
+                self._streams.publish(instead)
+            return self._exchanges.ask(frame, Call(frame, asked, instead))
         if not reply and not frame.headers and subject[:1] != "$":
             return ()
         ended: list[Record] = []
@@ -166,7 +169,9 @@ class JetStream:
                 self._consumers.call(question, ts_ns)
                 stores = [*self._buckets.call(question), *self._objects.call(question, ts_ns)]
                 return [*question.close(None), *stores]
-        elif isinstance(question, Publication):
+            if question.instead:
+                question = question.instead
+        if isinstance(question, Publication):
             self._streams.store(question, ts_ns)
         return question.close(None)
 

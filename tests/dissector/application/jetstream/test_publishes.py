@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dissect.nats.application.jetstream.api import ApiRecord
 from dissect.nats.application.jetstream.layer import JetStream
 from dissect.nats.application.jetstream.publishes import PublishRecord
+from dissect.nats.application.jetstream.streams import StreamRecord
 from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.records import Record
 
@@ -28,6 +30,25 @@ def test_only_the_answer_shows_a_publication_without_headers() -> None:
     assert values(publications(session), "number", "stream", "seq", "domain", "latency_ns") == [
         (1, "S", 7, "hub", MS)
     ]
+
+
+def test_a_subject_that_looks_like_a_call_under_another_prefix() -> None:
+    """Only the answer shows whether a message is a call; a PubAck shows that a stream has the subject."""
+    session = ScriptedSession(JetStream())
+    session.pub("video.STREAM.INFO.cam1", b"1", "_INBOX.1")
+    session.msg("_INBOX.1", {"stream": "VIDEO", "seq": 7})
+    session.pub("video.STREAM.INFO.cam1", b"22", "_INBOX.2", Nats_Msg_Id="a")
+    session.pub("video.STREAM.INFO.cam1", b"{}", "_INBOX.3")
+    session.msg("_INBOX.3", {"price": 7})
+    session.pub("imported.STREAM.INFO.S", b"", "_INBOX.4")
+    session.msg("_INBOX.4", {"type": "io.nats.jetstream.api.v1.stream_info_response"})
+    assert values(publications(session), "number", "stream", "seq", "msg_id", "latency_ns") == [
+        (1, "VIDEO", 7, None, MS),
+        (3, None, None, "a", None),
+    ]
+    assert values(session.of(ApiRecord), "number", "api") == [(6, "STREAM.INFO")]
+    streams = sorted(session.of(StreamRecord), key=lambda row: getattr(row, "number"))
+    assert values(streams, "stream", "publishes") == [("VIDEO", 1), ("S", 0)]
 
 
 def test_headers_show_it_whatever_the_answer() -> None:
