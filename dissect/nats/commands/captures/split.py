@@ -126,9 +126,7 @@ def _name(report: FileReport, number: int) -> str:
     name = report.capture
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)
-    name = os.fsdecode(
-        name.encode()
-    )  # the bytes of the capture's name, whatever the locale's encoding
+    name = os.fsdecode(name.encode())  # the same bytes in every locale
     return f"{number:08}-{name}.{'pcapng' if report.format.endswith('pcapng') else 'pcap'}"
 
 
