@@ -27,6 +27,7 @@ from .cells import cell
 from .durations import Durations
 from .json_bodies import Object, header, read_object, text
 from .messages import LINKS, MESSAGES_AND_INTEREST, OTHER
+from .recent import Recent
 
 _Key = TypeVar("_Key")
 _Place = tuple[str | None, str]  # account, and subject or reply subject
@@ -164,7 +165,7 @@ class Services:
         self._own: dict[str, None] = {}  # ids of instances on this connection
         self._sids: dict[str, _Traffic] = {}  # of their endpoints, by sid
         self._served: dict[tuple[str, str], _Traffic] = {}
-        self._asked: OrderedDict[_Place, _Traffic] = OrderedDict()  # most recently used last
+        self._asked = Recent[_Place, _Traffic](_SUBJECTS)
         self._has_forgotten = False
         # By requesting side, because a client may call a service on its own connection.
         self._open: dict[str, OrderedDict[_Place, _Open]] = {side: OrderedDict() for side in OTHER}
@@ -246,11 +247,9 @@ class Services:
         key = frame.account, subject
         found = self._asked.get(key)
         if found is None:
-            if not self._has_room(self._asked, key, _SUBJECTS):
-                self._asked.popitem(last=False)
-            found = self._asked[key] = _Traffic(self._row(frame, subject, "client"))
-        else:
-            self._asked.move_to_end(key)
+            found = _Traffic(self._row(frame, subject, "client"))
+            if self._asked.put(key, found):
+                self._has_forgotten = True
         return found
 
     def _has_room(self, kept: Mapping[_Key, object], key: _Key, limit: int) -> bool:

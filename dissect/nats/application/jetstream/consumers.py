@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -12,6 +11,7 @@ from ...schema.anomalies import Anomaly
 from ...schema.records import Record
 from ..durations import Durations
 from ..json_bodies import Object, flag, masked_json, member, number, text
+from ..recent import Recent
 from .api import Call
 from .deliveries import DeliveryRecord
 from .pulls import PullRecord
@@ -140,7 +140,7 @@ class Consumers:
 
     def __init__(self, early: list[Record]) -> None:
         self._early = early
-        self._consumers: OrderedDict[ConsumerKey, _Consumer] = OrderedDict()
+        self._consumers = Recent[ConsumerKey, _Consumer](_CONSUMERS)
         # Push consumers by account and the subject to which they deliver.
         self._by_subject: dict[tuple[str | None, str], ConsumerKey] = {}
 
@@ -211,14 +211,17 @@ class Consumers:
     def heartbeat(self, account: str | None, subject: str) -> None:
         """Counts an idle heartbeat or flow control request; `subject` is the consumer's deliver subject."""
         key = self._by_subject.get((account, subject))
-        if key:
-            self._consumers[key].row.heartbeats += 1
+        found = self._consumers.peek(key) if key else None
+        if found:
+            found.row.heartbeats += 1
 
     def flow_control(self, account: str | None, subject: str) -> None:
         """Counts an answer to a flow control request: `$JS.FC.STREAM.CONSUMER.ID`."""
         tokens = subject.split(".")
-        if len(tokens) in (5, 7) and (account, tokens[-3], tokens[-2]) in self._consumers:
-            self._consumers[account, tokens[-3], tokens[-2]].row.flow_controls += 1
+        if len(tokens) in (5, 7):
+            found = self._consumers.peek((account, tokens[-3], tokens[-2]))
+            if found:
+                found.row.flow_controls += 1
 
     def finish(self) -> Iterator[Record]:
         """The remaining rows, in order."""
@@ -237,8 +240,6 @@ class Consumers:
         key = made.account, stream, name
         found = self._consumers.get(key)
         if found is None:
-            if len(self._consumers) >= _CONSUMERS:
-                self._forget()
             row = ConsumerRecord(
                 session=made.session,
                 number=made.number,
@@ -249,9 +250,12 @@ class Consumers:
                 stream=stream,
                 consumer=name,
             )
-            found = self._consumers[key] = _Consumer(row)
-        else:
-            self._consumers.move_to_end(key)
+            found = _Consumer(row)
+            forgotten = self._consumers.put(key, found)
+            if forgotten:
+                self._deliver_to(forgotten.row, "")
+                forgotten.row.anomalies = [Anomaly.FORGOTTEN.value]
+                self._early.append(forgotten.finish())
         row = found.row
         if made.number < row.number:
             row.number, row.ts_ns = made.number, made.ts_ns
@@ -259,12 +263,6 @@ class Consumers:
             row.last_ns = ts_ns
         row.domain = row.domain or made.domain
         return found
-
-    def _forget(self) -> None:
-        _, oldest = self._consumers.popitem(last=False)
-        self._deliver_to(oldest.row, "")
-        oldest.row.anomalies = [Anomaly.FORGOTTEN.value]
-        self._early.append(oldest.finish())
 
     def _deliver_to(self, row: ConsumerRecord, subject: str) -> None:
         """Notes the subject to which a consumer delivers, if it is not empty, in place of the one before."""

@@ -17,10 +17,10 @@ from ..messages import LINKS, MESSAGES_AND_INTEREST
 from .api import Call, advisory
 from .consumers import Consumers
 from .deliveries import Confirmation, Deliveries, ack_of
-from .kv import KeyValue, KvRecord, kv_write
-from .objects import ObjectRecord, Objects
 from .publishes import Publication
 from .pulls import Pulls
+from .stores.kv import KeyValue, KvRecord, kv_write
+from .stores.objects import ObjectRecord, Objects
 from .streams import Streams
 from .subjects import (
     ACK,

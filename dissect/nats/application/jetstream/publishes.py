@@ -28,8 +28,8 @@ from ..json_bodies import (
     text,
     why_unread,
 )
-from .kv import KvRecord
-from .objects import ObjectRecord
+from .stores.kv import KvRecord
+from .stores.objects import ObjectRecord
 
 _NO_RESPONDERS = 503
 # Headers that only streams read: a message with one of them expects an ack.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import attrgetter
@@ -11,6 +10,7 @@ from typing import Annotated, Protocol
 from ...schema.anomalies import Anomaly
 from ...schema.records import Record
 from ..json_bodies import Object, masked_json, member, number, text
+from ..recent import Recent
 from .api import Call
 from .deliveries import DeliveryRecord
 from .publishes import Publication
@@ -97,8 +97,7 @@ class Streams:
 
     def __init__(self, early: list[Record]) -> None:
         self._early = early
-        # By account and name; the most recently used last.
-        self._rows: OrderedDict[tuple[str | None, str], StreamRecord] = OrderedDict()
+        self._rows = Recent[tuple[str | None, str], StreamRecord](_STREAMS)  # by account and name
         # Bytes of payload in the messages of open batches, by account and batch.
         self._batches: dict[tuple[str | None, str], int] = {}
 
@@ -180,11 +179,7 @@ class Streams:
         key = made.account, stream
         row = self._rows.get(key)
         if row is None:
-            if len(self._rows) >= _STREAMS:
-                _, oldest = self._rows.popitem(last=False)
-                oldest.anomalies = [Anomaly.FORGOTTEN.value]
-                self._early.append(oldest)
-            row = self._rows[key] = StreamRecord(
+            row = StreamRecord(
                 session=made.session,
                 number=made.number,
                 ts_ns=made.ts_ns,
@@ -193,8 +188,10 @@ class Streams:
                 account=made.account,
                 stream=stream,
             )
-        else:
-            self._rows.move_to_end(key)
+            forgotten = self._rows.put(key, row)
+            if forgotten:
+                forgotten.anomalies = [Anomaly.FORGOTTEN.value]
+                self._early.append(forgotten)
         if made.number < row.number:
             row.number, row.ts_ns = made.number, made.ts_ns
         if ts_ns > row.last_ns:

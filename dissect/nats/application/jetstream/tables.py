@@ -10,11 +10,11 @@ from ..cells import cell, count_cell, payload_cell
 from .api import ApiRecord
 from .consumers import ConsumerRecord
 from .deliveries import DeliveryRecord
-from .kv import KvRecord
 from .layer import JETSTREAM
-from .objects import ObjectRecord
 from .publishes import PublishRecord
 from .pulls import PullRecord
+from .stores.kv import KvRecord
+from .stores.objects import ObjectRecord
 from .streams import StreamRecord
 
 # Rows wait for answers and acks, and are larger than those of other tables.

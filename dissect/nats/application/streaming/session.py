@@ -31,11 +31,11 @@ from ...schema.anomalies import Anomaly
 from ...schema.declaration import LayerFrame
 from ...schema.records import Record, printable
 from ..exchanges import Exchanges
+from ..recent import Recent
 from .candidates import Candidates
 from .delivery_times import DeliveryTimes
 from .messages import is_plausible, parsed, start_text
 from .publications import Publications
-from .recent import Recent
 from .records import StreamingRecord, mark, mark_unread, new_row, show_payload
 from .subjects import Purpose, StreamingSubjects
 

@@ -95,7 +95,8 @@ class Topology:
         if row.server_id and row.server_name:
             self._learn_name(row.server_id, row.server_name)
         if row.kind in ("route", "gateway", "leafnode"):
-            remote = self._names.get(who(row), who(row))
+            remote = who(row)
+            remote = self._names.get(remote, remote)
             if remote in (server, row.server_id):
                 return  # a server that connected to itself, and noticed
             link = Link(min(server, remote), max(server, remote), row.kind)

@@ -12,15 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
-from ...options import Payload
-from ...schema.anomalies import Anomaly
-from ...schema.declaration import LayerFrame
-from ...schema.records import Record
-from ..json_bodies import decimal, header, member, number, text
-from .api import Call
-from .deliveries import DeliveryRecord
+from ....options import Payload
+from ....schema.declaration import LayerFrame
+from ....schema.records import Record
+from ...json_bodies import decimal, header, member, number, text
+from ..api import Call
+from ..deliveries import DeliveryRecord
 from .stored_message import GETS, asked_subject, stored_message
-from .subjects import ConsumerKey
+from .watches import Watches
 
 _SUBJECTS = "$KV."
 _STREAMS = "KV_"
@@ -107,9 +106,7 @@ class KeyValue:
     """The buckets of one session, with its open watches."""
 
     def __init__(self) -> None:
-        self._watches: dict[ConsumerKey, KvRecord] = {}
-        # The number of entries that came before the answer that names their watch.
-        self._early: dict[ConsumerKey, int] = {}
+        self._watches = Watches[KvRecord](_WATCHES)
 
     def call(self, call: Call) -> Iterator[Record]:
         """Yields the rows of a finished API call."""
@@ -124,24 +121,19 @@ class KeyValue:
         elif row.api in _CREATES:
             yield from self._watch(call)
         elif row.api == "CONSUMER.DELETE" and row.code is None:
-            watch = self._watches.pop((row.account, stream, row.consumer or ""), None)
-            if watch:
-                yield watch
+            yield from self._watches.end((row.account, stream, row.consumer or ""))
 
     def deliver(self, made: DeliveryRecord) -> None:
         """Counts an entry that a consumer delivered."""
         if not made.stream.startswith(_STREAMS):
             return
-        key = made.account, made.stream, made.consumer
-        watch = self._watches.get(key)
+        watch = self._watches.of_message((made.account, made.stream, made.consumer))
         if watch:
             watch.entries = (watch.entries or 0) + 1
-        elif key in self._early or len(self._early) < _WATCHES:
-            self._early[key] = self._early.get(key, 0) + 1
 
     def finish(self) -> Iterator[Record]:
         """Ends the session; yields the rows of its open watches."""
-        yield from self._watches.values()
+        yield from self._watches.finish()
 
     def _row(self, call: Call, op: str) -> KvRecord:
         made = call.row
@@ -193,15 +185,8 @@ class KeyValue:
             yield row
             return
         key = row.account, call.row.stream or "", name
-        row.entries = self._early.pop(key, 0)
-        before = self._watches.pop(key, None)
-        if before:
-            yield before
-        elif len(self._watches) >= _WATCHES:
-            oldest = self._watches.pop(next(iter(self._watches)))
-            oldest.anomalies = [*(oldest.anomalies or ()), Anomaly.FORGOTTEN.value]
-            yield oldest
-        self._watches[key] = row
+        row.entries = self._watches.take_early(key)
+        yield from self._watches.begin(key, row)
 
 
 def _key(subject: str) -> str | None:

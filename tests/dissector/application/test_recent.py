@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissect.nats.application.streaming.recent import Recent
+from dissect.nats.application.recent import Recent
 
 
 def test_the_entry_that_was_not_used_for_longest_is_forgotten() -> None:
@@ -18,3 +18,11 @@ def test_the_entry_that_was_not_used_for_longest_is_forgotten() -> None:
         5,
         None,
     )
+
+
+def test_the_forgotten_entry_is_returned_and_a_look_is_no_use() -> None:
+    recent = Recent[str, int](2)
+    assert [recent.put(key, value) for key, value in (("a", 1), ("b", 2), ("a", 3))] == [None] * 3
+    assert recent.peek("b") == 2 and recent.peek("z") is None
+    assert recent.put("c", 4) == 2
+    assert [*recent.items()] == [("a", 3), ("c", 4)] and [*recent.values()] == [3, 4]

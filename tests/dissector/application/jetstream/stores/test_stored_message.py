@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 from dissect.nats.application.jetstream.api import Call
-from dissect.nats.application.jetstream.stored_message import asked_subject, stored_message
+from dissect.nats.application.jetstream.stores.stored_message import asked_subject, stored_message
 from dissect.nats.application.jetstream.subjects import api_subject
 
 from tests.dissector.application.scripted_session import Nothing, ScriptedSession

@@ -1,10 +1,10 @@
-"""The most recently used entries by key. A session of a NATS Streaming server has all its clients and their
-subscriptions, of which many have ended, so those that are still in use have to be kept."""
+"""The most recently used entries by key. A session may have any number of clients, streams or consumers, of
+which many have ended, so those that are still in use have to be kept."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, ItemsView, ValuesView
 from typing import Generic, TypeVar
 
 _K = TypeVar("_K", bound=Hashable)
@@ -21,12 +21,13 @@ class Recent(Generic[_K, _V]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def put(self, key: _K, value: _V) -> None:
-        """Adds or replaces an entry."""
+    def put(self, key: _K, value: _V) -> _V | None:
+        """Adds or replaces an entry. Returns the one that is forgotten for it, if any."""
         self._entries[key] = value
         self._entries.move_to_end(key)
         if len(self._entries) > self._limit:
-            self._entries.popitem(last=False)
+            return self._entries.popitem(last=False)[1]
+        return None
 
     def get(self, key: _K) -> _V | None:
         """Uses an entry; None if there is none."""
@@ -35,6 +36,18 @@ class Recent(Generic[_K, _V]):
             self._entries.move_to_end(key)
         return found
 
+    def peek(self, key: _K) -> _V | None:
+        """As `get`, but does not count as a use."""
+        return self._entries.get(key)
+
     def take(self, key: _K) -> _V | None:
         """Removes and returns an entry; None if there is none."""
         return self._entries.pop(key, None)
+
+    def items(self) -> ItemsView[_K, _V]:
+        """Keys and entries; the most recently used last."""
+        return self._entries.items()
+
+    def values(self) -> ValuesView[_V]:
+        """The entries; the most recently used last."""
+        return self._entries.values()

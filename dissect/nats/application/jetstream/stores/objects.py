@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated
 
-from ...schema.anomalies import Anomaly
-from ...schema.declaration import LayerFrame
-from ...schema.records import Record, text_of
-from ..json_bodies import Object, member, number, read_object, text, why_unread
-from .api import Call
-from .deliveries import DeliveryRecord
+from ....schema.anomalies import Anomaly
+from ....schema.declaration import LayerFrame
+from ....schema.records import Record, text_of
+from ...json_bodies import Object, member, number, read_object, text, why_unread
+from ..api import Call
+from ..deliveries import DeliveryRecord
 from .stored_message import GETS, asked_subject, stored_message
-from .subjects import ConsumerKey
+from .watches import Watches
 
 _SUBJECTS = "$O."
 _STREAMS = "OBJ_"
@@ -129,8 +129,7 @@ class Objects:
         # By op, bucket, nuid and, of a get, consumer.
         self._transfers: dict[tuple[str, str, str, str], _Transfer] = {}
         self._metas: dict[tuple[str, str], Object] = {}  # bucket, nuid
-        self._watches: dict[ConsumerKey, ObjectRecord] = {}
-        self._early: dict[ConsumerKey, int] = {}
+        self._watches = Watches[ObjectRecord](_WATCHES)
 
     def publish(self, frame: LayerFrame) -> tuple[ObjectRecord | None, list[Record]]:
         """Adds a publication to a store; returns the row that its ack completes, and rows that end early."""
@@ -146,13 +145,10 @@ class Objects:
         if not made.stream.startswith(_STREAMS):
             return
         bucket, part, rest = _parts(made.subject or "")
-        key = made.account, made.stream, made.consumer
         if part == "M":
-            watch = self._watches.get(key)
+            watch = self._watches.of_message((made.account, made.stream, made.consumer))
             if watch:
                 watch.chunks, watch.last_ns = (watch.chunks or 0) + 1, frame.ts_ns
-            elif key in self._early or len(self._early) < _WATCHES:
-                self._early[key] = self._early.get(key, 0) + 1
             return
         if part != "C":
             return
@@ -184,9 +180,7 @@ class Objects:
         elif made.api in ("CONSUMER.CREATE", "CONSUMER.DURABLE.CREATE"):
             yield from self._watch(call, ts_ns)
         elif made.api == "CONSUMER.DELETE":
-            watch = self._watches.pop((made.account, stream, made.consumer or ""), None)
-            if watch:
-                yield watch
+            yield from self._watches.end((made.account, stream, made.consumer or ""))
 
     def finish(self) -> Iterator[Record]:
         """Ends the session; yields the incomplete rows."""
@@ -196,7 +190,7 @@ class Objects:
                 transfer.check(meta)
             transfer.row.complete = bool(transfer.row.complete)
             yield transfer.row
-        yield from self._watches.values()
+        yield from self._watches.finish()
 
     def _continue(self, place: tuple[str, str, str, str], seq: int) -> None:
         """Gives a consumer the transfer that it continues: an ordered consumer that starts again gets another
@@ -279,18 +273,11 @@ class Objects:
         row.name = None if pattern == ">" else _name(pattern)
         consumer = call.row.consumer or text(call.response, "name")
         key = row.account, call.row.stream or "", consumer
-        row.chunks = self._early.pop(key, 0)
+        row.chunks = self._watches.take_early(key)
         if call.row.code is not None:
             yield row
-            return
-        before = self._watches.pop(key, None)
-        if before:
-            yield before
-        elif len(self._watches) >= _WATCHES:
-            oldest = self._watches.pop(next(iter(self._watches)))
-            oldest.anomalies = [*(oldest.anomalies or ()), Anomaly.FORGOTTEN.value]
-            yield oldest
-        self._watches[key] = row
+        else:
+            yield from self._watches.begin(key, row)
 
     def _remember(self, bucket: str, meta: Object) -> None:
         kept = {name: meta.get(name) for name in ("name", "chunks", "size", "digest")}

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from natsync.protocol import ProtocolError, parse_headers
 
-from ...schema.records import text_of
-from ..json_bodies import decimal, header, member, number, text
-from .api import Call
+from ....schema.records import text_of
+from ...json_bodies import decimal, header, member, number, text
+from ..api import Call
 
 GETS = ("DIRECT.GET", "STREAM.MSG.GET")
 
