@@ -37,6 +37,7 @@ from ..protocol import (
     ProtocolError,
     Role,
     ServerInfo,
+    Violation,
     closes,
     encode,
     read_violation,
@@ -111,9 +112,10 @@ class Ponged(Struct):
 
 class Reported(Struct):
     """The server sent -ERR in an open conversation. If it closes the connection next, this is the
-    reason."""
+    reason. `violation` says which operation was not permitted, if it was that."""
 
     error: Error
+    violation: Violation | None = None
 
 
 class Lost(Struct):
@@ -306,7 +308,7 @@ class Engine:
             case Phase.OPEN, Err(text):
                 error, closes = read_error(text, self._server)
                 self.reason = error if closes else self.reason
-                events.append(Reported(error))
+                events.append(Reported(error, read_violation(text)))
             case _, Err(text):
                 self._lose(read_error(text, self._server)[0], events)
             case Phase.GREETING, Info(json):

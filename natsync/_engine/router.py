@@ -14,7 +14,7 @@ from ..errors import (
     SubscriptionFullError,
 )
 from ..options import Server, parse_servers
-from ..protocol import HMsg, Msg, ServerInfo, read_violation
+from ..protocol import HMsg, Msg, ServerInfo, Violation
 from .dispatch import Dispatcher
 from .encoding import MessageEncoder
 from .engine import Delivery, EngineEvent, InfoChanged, Lost, Ponged, Reported
@@ -89,8 +89,8 @@ class Router:
                 self._refusals.counted(token)
             case Ponged():
                 self.final_ping_answered = True
-            case Reported(error):
-                self._report(error)
+            case Reported(error, violation):
+                self._report(error, violation)
             case InfoChanged(info):
                 before, self.info, self.encoder = self.info, info, MessageEncoder(info)
                 self._discover(info)
@@ -174,17 +174,15 @@ class Router:
             self._dispatcher.log("warning", "%s announces %r, no address", self._server, url)
             return ()
 
-    def _report(self, error: Error) -> None:
-        if isinstance(error, PermissionsViolationError):
-            self._table.deny(error)
+    def _report(self, error: Error, violation: Violation | None) -> None:
+        if isinstance(error, PermissionsViolationError) and violation:
+            self._table.deny(error, violation.sid)
             if error.operation == "publish":
-                self._deny(error)
+                self._deny(error, violation.of_reply)
         self._refusals.reported(error)
         self._dispatcher.report(error)
 
-    def _deny(self, error: PermissionsViolationError) -> None:
-        violation = read_violation(error.text.encode())
-        of_reply = violation is not None and violation.of_reply
+    def _deny(self, error: PermissionsViolationError, of_reply: bool) -> None:
         if not of_reply:
             if self.reply_mux:
                 self.reply_mux.deny(error)

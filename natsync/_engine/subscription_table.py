@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import count
 
 from ..errors import ConnectionReconnectingError, Error, PermissionsViolationError
-from ..protocol import Sub, Unsub, encode, read_violation
+from ..protocol import Sub, Unsub, encode
 from .outbound_buffer import SubscriptionOps
 from .sink import Sink, SubscriptionSink
 
@@ -53,20 +53,19 @@ class SubscriptionTable:
             parts.append(subscribe(sid, sink))
         return b"".join(parts)
 
-    def deny(self, error: PermissionsViolationError) -> None:
+    def deny(self, error: PermissionsViolationError, sid: bytes = b"") -> None:
         """Informs the subscriptions that the server has refused. The -ERR names subject and queue; after a
-        reload of the configuration also the sid, and before 2.12.14 no queue then. It never names a queue for
-        a subject with too many tokens."""
+        reload of the configuration also the `sid`, and before 2.12.14 no queue then. It never names a queue
+        for a subject with too many tokens."""
         if error.operation == "publish":
             return
-        violation = read_violation(error.text.encode())
-        if violation and violation.sid:
-            self.refuse(violation.sid, error)
+        if sid:
+            self.refuse(sid, error)
             return
         any_queue = error.text.lower().endswith(_TOO_MANY_TOKENS)
-        for sid, sink in self.all():
+        for each, sink in self.all():
             if sink.subject == error.subject and (any_queue or sink.queue == error.queue):
-                self.refuse(sid, error)
+                self.refuse(each, error)
 
     def refuse(self, sid: bytes, error: Error) -> None:
         """Informs the subscription with this sid that the server has refused it."""

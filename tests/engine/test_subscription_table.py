@@ -93,9 +93,9 @@ def test_a_refusal_with_a_sid_is_about_that_subscription() -> None:
         table.add(sink)
     text = 'Permissions Violation for Subscription to "a" (sid "2")'
     error = PermissionsViolationError(text, "subscription", "a")
-    table.deny(error)
+    table.deny(error, b"2")
     assert [sink.refused for sink in sinks] == [None, error, None]
-    table.deny(PermissionsViolationError(text.replace("2", "9"), "subscription", "a"))
+    table.deny(PermissionsViolationError(text.replace("2", "9"), "subscription", "a"), b"9")
     assert sinks[2].refused is None
 
 
