@@ -68,8 +68,8 @@ DEFAULT = Default.REQUEST_TIMEOUT
 class Server(Struct, frozen=True):
     """One server; `str` is `host:port`. Credentials in its URL take precedence over those of the options.
 
-    `tls_name` is the name that its certificate must have, if that is not `host`: servers announce each other
-    by address.
+    `tls_name` is the name that its certificate must have, if that is not `host`: a server announced by
+    address needs the name of the server that announced it.
     """
 
     host: str

@@ -148,8 +148,8 @@ class TLS(Struct, frozen=True, kw_only=True):
             raise _unusable(key_option, key_file, error) from error
 
 
-def explain(error: ssl.SSLError, host: str) -> OSError:
-    """Returns `error` as an OSError whose `strerror` explains it in one line."""
+def explain(error: ssl.SSLError, server: str) -> OSError:
+    """Returns `error` of a connection to `server` as an OSError whose `strerror` explains it in one line."""
     import ssl
 
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -158,7 +158,7 @@ def explain(error: ssl.SSLError, host: str) -> OSError:
             why += "; ca_file must name the CA that issued it"
         elif error.verify_code in _OTHER_NAME:
             why += "; if it is the right one, set hostname to a name in it"
-        return OSError(errno.EPROTO, f"the certificate of {host} is not accepted: {why}")
+        return OSError(errno.EPROTO, f"the certificate of {server} is not accepted: {why}")
     if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
         return OSError(errno.ECONNRESET, "the server closed the connection")
     reason: str = getattr(error, "reason", None) or ""  # errors that Python itself makes have none

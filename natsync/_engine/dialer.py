@@ -119,11 +119,11 @@ class Dialer:
         made = self.run_blocking(make, until, check, lambda late: late.close())
         self._loop.transport = Transport(made)
 
-    def secure(self, tls: TLS, host: str, until: float, check: Callable[[], None]) -> None:
-        """Begins TLS with `host`. Raises as `dial` does, and OptionError for invalid files."""
+    def secure(self, tls: TLS, server: Server, until: float, check: Callable[[], None]) -> None:
+        """Begins TLS with `server`. Raises as `dial` does, and OptionError for invalid files."""
         transport = self._loop.transport
         assert transport
-        transport.secure(tls, host)
+        transport.secure(tls, server)
         while not transport.handshake():
             check()
             if monotonic() >= until:

@@ -25,6 +25,7 @@ from .seat import Waiter
 from .servers import ServerPool
 from .sink import Sink
 from .subscription_table import SubscriptionTable
+from .transport import is_numeric
 
 __all__ = ["Router"]
 
@@ -154,11 +155,16 @@ class Router:
             self._table.remove(sid)
 
     def _discover(self, info: ServerInfo, quiet: bool = False) -> None:
+        """Adds the servers that `info` announces. An announced address has the name of the current server as
+        its `tls_name`, since few certificates have addresses (nats.go: processInfo)."""
         at = self._server
         if not self._discovers or not info.connect_urls or not at:
             return
+        name = at.tls_name or ("" if is_numeric(at.host) else at.host)
         announced = [
-            at.replace(host=server.host, port=server.port, tls_name=at.tls_name or at.host)
+            at.replace(
+                host=server.host, port=server.port, tls_name=name if is_numeric(server.host) else ""
+            )
             for url in info.connect_urls
             for server in self._read_url(url)
         ]

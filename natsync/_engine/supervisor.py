@@ -279,7 +279,7 @@ class Supervisor:
         self._step = "tls"
         if early:  # from a proxy, or from somebody in between
             raise ProtocolError("bytes before TLS", 0)
-        self._dialer.secure(tls, server.tls_name or server.host, deadline, self.io.check_closing)
+        self._dialer.secure(tls, server, deadline, self.io.check_closing)
 
     def _check(self) -> float | None:
         """Called while waiting to reconnect. Returns the time of the next call; None, which ends the wait,

@@ -19,6 +19,8 @@ from ..tls import TLS, explain
 if TYPE_CHECKING:
     import ssl
 
+    from ..options import Server
+
 __all__ = [
     "Address",
     "Socket",
@@ -121,7 +123,7 @@ class Transport:
         self._failed: tuple[type[ssl.SSLError], ...] = ()
         self._secured: ssl.SSLSocket | None = None  # the same socket, once TLS is on it
         self._write_bytes: int | None = None
-        self._name = ""
+        self._server = ""  # `host:port`, once TLS is on it
         self._process = os.getpid()
         self._answered = False
         try:
@@ -138,8 +140,8 @@ class Transport:
         """Raises the OSError with which connecting has failed, or with which the connection was reset."""
         self._check(self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
 
-    def secure(self, tls: TLS, host: str) -> None:
-        """Begins TLS with `host`; `handshake` does the rest. Raises OptionError for invalid options in
+    def secure(self, tls: TLS, server: Server) -> None:
+        """Begins TLS with `server`; `handshake` does the rest. Raises OptionError for invalid options in
         `tls`.
 
         The caller must have used all bytes that were read so far, or refuse them: bytes in clear text
@@ -148,7 +150,8 @@ class Transport:
         """
         import ssl
 
-        self._name = tls.name_of(host)
+        self._server = str(server)
+        name = tls.name_of(server.tls_name or server.host)
         context = tls.make_context()
         self._blocked += (ssl.SSLWantReadError, ssl.SSLWantWriteError)
         self._blocked_writing = (ssl.SSLWantWriteError,)
@@ -156,7 +159,7 @@ class Transport:
         self._write_bytes = RECORD_BYTES
         try:
             self._socket = self._secured = context.wrap_socket(
-                self._socket, do_handshake_on_connect=False, server_hostname=self._name
+                self._socket, do_handshake_on_connect=False, server_hostname=name
             )
         except OSError as error:  # the connection was reset
             _close_secured(error)
@@ -173,7 +176,7 @@ class Transport:
             self.wants_write = isinstance(error, self._blocked_writing)
             return False
         except self._failed as error:
-            raise explain(error, self._name) from error
+            raise explain(error, self._server) from error
         self.wants_write = False
         return True
 
@@ -199,7 +202,7 @@ class Transport:
             self.wants_write = isinstance(error, self._blocked_writing)
             return None
         except self._failed as error:
-            raise explain(error, self._name) from error
+            raise explain(error, self._server) from error
 
     @property
     def system_calls(self) -> SystemCalls | None:
@@ -229,7 +232,7 @@ class Transport:
         except self._blocked:
             return 0
         except self._failed as error:
-            raise explain(error, self._name) from error
+            raise explain(error, self._server) from error
 
     def finish_writing(self) -> None:
         """Tells the server that no more data will come."""

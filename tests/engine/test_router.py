@@ -109,11 +109,13 @@ def test_a_pong_settles_who_waits_or_is_the_last_one() -> None:
 
 def test_discovered_servers_are_reached_as_the_one_that_announced_them() -> None:
     router, _, pool = new_desk()
-    router.connected(ServerInfo(connect_urls=("10.0.0.1:4222", "[::1]:4333")), HERE, again=False)
+    urls = ("10.0.0.1:4222", "[::1]:4333", "there:4222")
+    router.connected(ServerInfo(connect_urls=urls), HERE, again=False)
     assert pool.servers == [
         HERE,
         Server("10.0.0.1", 4222, "u", "p", tls=True, tls_name="here"),
         Server("::1", 4333, "u", "p", tls=True, tls_name="here"),
+        Server("there", 4222, "u", "p", tls=True),
     ]
     router.act(InfoChanged(ServerInfo(connect_urls=("[::1]:4333",))))
     assert len(pool.servers) == 2 and router.info.connect_urls == ("[::1]:4333",)
@@ -128,6 +130,25 @@ def test_an_announced_server_that_has_no_address_is_left_out(odd: str) -> None:
     router.act(InfoChanged(info))
     assert router.info == info
     router._dispatcher.end(None)
+
+
+@pytest.mark.parametrize(
+    ("current", "name"),
+    [
+        (Server("here"), "here"),
+        (Server("10.0.0.9", tls_name="here"), "here"),
+        (Server("there"), "there"),
+        (Server("10.0.0.9"), ""),
+        (Server("fe80::1%1"), ""),
+    ],
+)
+def test_the_name_that_an_announced_address_must_have(current: Server, name: str) -> None:
+    """That of the current server; none, if that is known by its address only."""
+    router, _, pool = new_desk()
+    info = ServerInfo(connect_urls=("10.0.0.1:1", "[fe80::2]:1", "elsewhere:1"))
+    router.connected(info, current, again=False)
+    names = {server.host: server.tls_name for server in pool.servers if server.port == 1}
+    assert names == {"10.0.0.1": name, "fe80::2": name, "elsewhere": ""}
 
 
 def test_nothing_is_discovered_where_that_is_not_wanted() -> None:

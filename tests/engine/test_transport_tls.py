@@ -16,6 +16,7 @@ import pytest
 
 from natsync._engine.transport import RECORD_BYTES, Transport
 from natsync.errors import OptionError
+from natsync.options import Server
 from natsync.tls import TLS
 
 from tests.support.certificates import Paths
@@ -209,7 +210,7 @@ def test_closing_never_blocks(certificates: Certificates) -> None:
         near.close()
         assert monotonic() - start < 1
     with pair() as (near, _):
-        near.secure(TLS(verify=False), "localhost")
+        near.secure(TLS(verify=False), Server("localhost"))
         near.handshake()
         near.close()
 
@@ -228,7 +229,7 @@ def test_certificates_that_are_not_accepted(
     context = server_context(getattr(certificates, which))
     error = refused(context, TLS(ca_file=certificates.ca), host)
     assert error.errno == errno.EPROTO
-    assert (error.strerror or "").startswith(f"the certificate of {host} is not accepted: ")
+    assert (error.strerror or "").startswith(f"the certificate of {Server(host)} is not accepted: ")
     assert reason in str(error) and "\n" not in str(error) and "_ssl.c" not in str(error)
     assert isinstance(error.__cause__, ssl.SSLCertVerificationError)
 
@@ -256,11 +257,28 @@ def test_names_and_addresses_that_are_accepted(certificates: Certificates) -> No
             call.result().close()
 
 
+def test_a_server_learns_the_name_that_its_certificate_must_have(
+    certificates: Certificates,
+) -> None:
+    """It may have several certificates. An address is never sent (RFC 6066, section 3)."""
+    names: list[str | None] = []
+    context = server_context(certificates.server)
+    context.sni_callback = lambda _, name, __: names.append(name)
+    for server in (Server("10.9.8.7", tls_name="localhost"), Server("::1"), Server("localhost.")):
+        with pair() as (near, plain):
+            call = Background(lambda: context.wrap_socket(plain, server_side=True))
+            near.secure(TLS(ca_file=certificates.ca), server)
+            while not near.handshake():
+                wait(near, near.wants_write)
+            call.result().close()
+    assert names == ["localhost", None, "localhost"]
+
+
 def test_what_cannot_be_used_leaves_the_transport_to_be_closed() -> None:
     for tls in (TLS(verify=False, hostname="a..b"), TLS(ca_file="none.pem")):
         with pair() as (near, far):
             with pytest.raises(OptionError):
-                near.secure(tls, "localhost")
+                near.secure(tls, Server("localhost"))
             near.close()
             assert far.recv(10) == b""
 
@@ -292,7 +310,7 @@ def test_a_server_that_talks_nonsense_in_records() -> None:
 
 def test_a_server_that_hangs_up_within_the_handshake() -> None:
     with pair() as (near, far):
-        near.secure(TLS(verify=False), "localhost")
+        near.secure(TLS(verify=False), Server("localhost"))
         assert not near.handshake()
         far.recv(1 << 16)
         far.close()
@@ -306,7 +324,7 @@ def test_a_handshake_of_single_bytes(certificates: Certificates) -> None:
     inbound, outbound = ssl.MemoryBIO(), ssl.MemoryBIO()
     far_end = context.wrap_bio(inbound, outbound, server_side=True)
     with pair() as (near, far):
-        near.secure(TLS(ca_file=certificates.ca), "localhost")
+        near.secure(TLS(ca_file=certificates.ca), Server("localhost"))
         assert not near.handshake()
         steps = 0
         done = False
@@ -347,7 +365,7 @@ def test_a_handshake_that_is_cut_or_changed_anywhere(
         if place >= size:
             break
         with pair() as (near, far):
-            near.secure(tls, "localhost")
+            near.secure(tls, Server("localhost"))
             assert not near.handshake()
             answer = bytearray(flight(context, far.recv(1 << 16)))
             size = len(answer)

@@ -48,7 +48,9 @@ def test_a_real_server_with_tls(
     config = f"tls {{ {certificates.server.config} }}\n"
     server = start_server(config, which="old" if which == "old" else "current")
     assert greeted(server, TLS(ca_file=certificates.ca)) == "PONG\r\n"
-    with pytest.raises(OSError, match="of 127.0.0.1 is not accepted: unable to get .*; ca_file"):
+    with pytest.raises(
+        OSError, match="of 127.0.0.1:4222 is not accepted: unable to get .*; ca_file"
+    ):
         greeted(server, TLS(ca_file=certificates.other_ca))
     with pytest.raises(OSError, match="'elsewhere.example'; .* set hostname to a name in it"):
         greeted(server, TLS(ca_file=certificates.ca, hostname="elsewhere.example"))

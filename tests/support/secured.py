@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from natsync._engine.transport import Transport, resolve
+from natsync.options import Server
 from natsync.tls import TLS
 
 from tests.support.certificates import Authority, Paths
@@ -56,7 +57,7 @@ def dial(host: str, port: int) -> Transport:
 
 
 def shake(near: Transport, tls: TLS, host: str = "localhost") -> None:
-    near.secure(tls, host)
+    near.secure(tls, Server(host))
     while not near.handshake():
         wait(near, near.wants_write)
 
