@@ -8,7 +8,6 @@ Before the clock starts, `pub` and `request` send nothing but the handshake, `su
 from __future__ import annotations
 
 import argparse
-import json
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter, process_time
@@ -16,6 +15,7 @@ from time import perf_counter, process_time
 from .._engine.futures import ReplyFuture
 from ..client import Client
 from ..message import Msg
+from .output import print_json, print_line
 from .pubsub import DONE, FAILED
 from .reporting import Reporter
 
@@ -30,9 +30,9 @@ def bench(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     run: Callable[[Client, argparse.Namespace, Reporter], Figures] = _RUNS[args.what]
     figures = run(nc, args, reporter)
     if args.json:
-        print(json.dumps(figures))
+        print_json(figures)
     else:
-        print(_text(figures))
+        print_line(_text(figures))
     short = figures["messages"] != args.count
     if short:
         reporter.tell(f"{figures['messages']} of {args.count} messages within {args.timeout:g} s")

@@ -19,8 +19,8 @@ from .config_options import (
     time,
 )
 from .jetstream_options import DONE, add_force, add_jetstream, jetstream, need_force
-from .jetstream_output import print_fields, print_json, print_object, print_table
-from .output import Shown, show
+from .jetstream_output import print_fields, print_info, print_object
+from .output import Shown, print_line, print_table, show
 from .reporting import Reporter
 
 __all__ = ["add_commands"]
@@ -77,10 +77,10 @@ def ls(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     stream = jetstream(nc, args).stream(args.stream)
     if args.names:
         for name in stream.consumer_names():
-            print(name)
+            print_line(name)
     elif args.json:
         for info in stream.consumers():
-            print_json(info)
+            print_info(info)
     else:
         rows = [
             (info.name, info.num_pending, info.num_ack_pending, info.num_redelivered)
@@ -152,7 +152,7 @@ def pause(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     stream = jetstream(nc, args).stream(args.stream)
     state = stream.pause_consumer(args.consumer, args.until)
     if args.json:
-        print_json(state)
+        print_info(state)
     else:
         print_object(state)
     return DONE
@@ -162,7 +162,7 @@ def resume(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     """Ends a pause."""
     state = jetstream(nc, args).stream(args.stream).resume_consumer(args.consumer)
     if args.json:
-        print_json(state)
+        print_info(state)
     return DONE
 
 
@@ -177,7 +177,7 @@ def step_down(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 def _show(consumer: Consumer, args: argparse.Namespace) -> int:
     if args.json:
-        print_json(consumer.cached_info)
+        print_info(consumer.cached_info)
     else:
         print_object(consumer.cached_info, zeros=True)
     return DONE

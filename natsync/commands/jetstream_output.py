@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from datetime import datetime
 
 from ..jetstream import StoredMsg
 from ..jetstream.json_object import JSONObject, format_time
 from ..message import Msg
-from .output import Shown, show
+from .output import Shown, print_json, print_line, show
 
-__all__ = ["print_fields", "print_json", "print_object", "print_table", "show_stored"]
+__all__ = ["print_fields", "print_info", "print_object", "show_stored"]
 
 
 _EMPTY: tuple[object, ...] = (None, "", (), {}, -1)
 
 
-def print_json(value: JSONObject) -> None:
+def print_info(value: JSONObject) -> None:
     """Prints the whole object as one line of JSON, with the server's names and units."""
-    print(json.dumps(value.to_json(complete=True)))
+    print_json(value.to_json(complete=True))
 
 
 def print_fields(**fields: str | int) -> None:
     """Prints `fields` as one line of JSON."""
-    print(json.dumps(fields))
+    print_json(fields)
 
 
 def print_object(value: JSONObject, *, zeros: bool = False, indent: str = "") -> None:
@@ -40,14 +38,14 @@ def print_object(value: JSONObject, *, zeros: bool = False, indent: str = "") ->
         if empty or field is False or not (field or zeros):
             continue
         if isinstance(field, JSONObject):
-            print(f"{indent}{name}:")
+            print_line(f"{indent}{name}:")
             print_object(field, zeros=zeros and name != "config", indent=f"{indent}  ")
         elif isinstance(field, tuple) and isinstance(field[0], JSONObject):
             for part in field:
-                print(f"{indent}{name}:")
+                print_line(f"{indent}{name}:")
                 print_object(part, zeros=zeros, indent=f"{indent}  ")
         else:
-            print(f"{indent}{name + ':':{wide}}{_text(field)}")
+            print_line(f"{indent}{name + ':':{wide}}{_text(field)}")
 
 
 def _text(value: object) -> str:
@@ -58,20 +56,6 @@ def _text(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}={_text(item)}" for name, item in value.items())
     return f"{value:g} s" if isinstance(value, float) else str(value)
-
-
-def print_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Prints columns under their titles, and aligns numbers to the right."""
-    values = list(rows)
-    table = [[str(cell) for cell in row] for row in (titles, *values)]
-    wide = [max(map(len, column)) for column in zip(*table)]
-    right = [isinstance(cell, int) for cell in (values or [titles])[0]]
-    for row in table:
-        cells = [
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(row, wide, right)
-        ]
-        print("  ".join(cells).rstrip())
 
 
 def show_stored(msg: StoredMsg, form: str) -> None:

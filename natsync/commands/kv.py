@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import base64
-import json
 import sys
 from collections.abc import Iterable
 
@@ -17,7 +16,8 @@ from .arguments import Commands, add_form, add_json, with_count
 from .bucket_options import add_bucket_options, checked, read_bucket_options
 from .config_options import duration
 from .jetstream_options import DONE, add_force, add_which, jetstream, need_force
-from .jetstream_output import print_fields, print_table
+from .jetstream_output import print_fields
+from .output import flush, print_json, print_line, print_payload, print_raw, print_table
 from .reporting import Reporter
 
 __all__ = ["add_commands"]
@@ -132,7 +132,7 @@ def ls(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     js = jetstream(nc, args)
     if args.names:
         for name in js.key_value_names():
-            print(name)
+            print_line(name)
     elif args.json:
         for status in js.key_values():
             print_fields(**_facts(status))
@@ -182,7 +182,7 @@ def _list_keys(found: Iterable[str], args: argparse.Namespace) -> int:
         if args.json:
             print_fields(key=key)
         else:
-            print(key)
+            print_line(key)
     return DONE
 
 
@@ -192,7 +192,7 @@ def compact(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     if args.json:
         print_fields(bucket=args.bucket, keys=count)
     else:
-        print(f"{count} deleted keys compacted")
+        print_line(f"{count} deleted keys compacted")
     return DONE
 
 
@@ -285,18 +285,15 @@ def _print(entries: Iterable[Entry], form: str) -> None:
     the values."""
     for entry in entries:
         if form == "raw":
-            if sys.stdout and entry.operation is Operation.PUT:
-                sys.stdout.flush()
-                sys.stdout.buffer.write(entry.value + b"\n")
-        elif form == "json":
-            print(json.dumps(_fields(entry)))
-        else:
             if entry.operation is Operation.PUT:
-                value = entry.value.decode("utf-8", "backslashreplace")
-                print(f"[{entry.key} {entry.revision}] {value}")
-            else:
-                print(f"[{entry.key} {entry.revision} {entry.operation.value}]")
-        print(end="", flush=True)
+                print_raw(entry.value)
+        elif form == "json":
+            print_json(_fields(entry))
+        elif entry.operation is Operation.PUT:
+            print_payload(f"{entry.key} {entry.revision}", entry.value)
+        else:
+            print_line(f"[{entry.key} {entry.revision} {entry.operation.value}]")
+        flush()
 
 
 def _fields(entry: Entry) -> dict[str, str | int]:
@@ -336,5 +333,5 @@ def _show(bucket: KeyValue, args: argparse.Namespace) -> int:
         print_fields(**facts)
         return DONE
     for name, fact in facts.items():
-        print(f"{name + ':':18}{fact}".rstrip())
+        print_line(f"{name + ':':18}{fact}".rstrip())
     return DONE

@@ -23,7 +23,8 @@ from ..object_store.naming import check_object_name, check_store_name
 from .arguments import Commands, add_headers, add_json, chunk_size, with_count
 from .bucket_options import add_bucket_options, checked, read_bucket_options
 from .jetstream_options import DONE, add_force, add_jetstream, jetstream, need_force
-from .jetstream_output import print_fields, print_table
+from .jetstream_output import print_fields
+from .output import flush, print_json, print_line, print_raw, print_table
 from .reporting import Reporter
 
 __all__ = ["add_commands"]
@@ -111,7 +112,7 @@ def ls(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     if args.store is None:
         if args.names:
             for name in js.object_store_names():
-                print(name)
+                print_line(name)
         elif args.json:
             for status in js.object_stores():
                 print_fields(**_facts(status))
@@ -122,7 +123,7 @@ def ls(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     objects = js.object_store(args.store).list()
     if args.names or args.json:
         for info in objects:
-            print(info.name if args.names else json.dumps(_fields(info)))
+            print_line(info.name) if args.names else print_json(_fields(info))
         return DONE
     rows = [(info.name, info.size, info.mtime and format_time(info.mtime)) for info in objects]
     print_table(("NAME", "BYTES", "STORED"), rows)
@@ -192,15 +193,15 @@ def get(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
             raise OptionError("json", "excludes --output -")
         with store.get(args.name) as reader:
             for chunk in reader.chunks():
-                sys.stdout.buffer.write(chunk)
+                print_raw(chunk, b"")
         return DONE
     if not path:
         raise OptionError("output", f"is needed: {args.name!r} ends with no file name")
     info = store.get_file(args.name, path)
     if args.json:
-        print(json.dumps(_fields(info)))
+        print_json(_fields(info))
     else:
-        print(f"{info.size} bytes to {path}")
+        print_line(f"{info.size} bytes to {path}")
     return DONE
 
 
@@ -230,9 +231,11 @@ def watch(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     with store.watch(updates_only=args.updates_only, ignore_deletes=args.ignore_deletes) as watcher:
         for info in watcher.updates(args.timeout):
             if args.json:
-                print(json.dumps(_fields(info)), flush=True)
+                print_json(_fields(info))
             else:
-                print(f"[{info.name}] " + ("deleted" if info.deleted else f"{info.size} bytes"))
+                size = "deleted" if info.deleted else f"{info.size} bytes"
+                print_line(f"[{info.name}] {size}")
+            flush()
             left = left and left - 1
             if left == 0:
                 return DONE
@@ -261,7 +264,7 @@ def _show_store(store: ObjectStore, args: argparse.Namespace) -> int:
 
 def _print(facts: dict[str, object], args: argparse.Namespace) -> int:
     if args.json:
-        print(json.dumps(facts))
+        print_json(facts)
         return DONE
     _print_text(facts, "")
     return DONE
@@ -270,11 +273,11 @@ def _print(facts: dict[str, object], args: argparse.Namespace) -> int:
 def _print_text(facts: dict[str, object], indent: str) -> None:
     for name, fact in facts.items():
         if isinstance(fact, dict):
-            print(f"{indent}{name}:")
+            print_line(f"{indent}{name}:")
             _print_text(fact, f"{indent}  ")
         else:
             shown = ", ".join(map(str, fact)) if isinstance(fact, list) else fact
-            print(f"{indent}{name + ':':12} {shown}".rstrip())
+            print_line(f"{indent}{name + ':':12} {shown}".rstrip())
 
 
 def _facts(status: ObjectStoreStatus) -> dict[str, str | int]:

@@ -6,7 +6,6 @@ Each takes the client, the parsed arguments and the reporter of errors, and retu
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 
@@ -14,7 +13,7 @@ from ..client import Client
 from ..errors import Error, NextMsgTimeoutError, OptionError
 from ..message import Msg
 from ..micro import raise_for_error
-from .output import show
+from .output import flush, print_json, print_line, show
 from .reporting import Reporter
 from .stream_sub import sub_stream
 
@@ -34,7 +33,7 @@ def pub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
         args.subject, data, reply=args.reply or None, headers=headers, timeout=args.timeout
     )
     if args.json:
-        print(json.dumps({"subject": args.subject, "published": count, "data_bytes": len(data)}))
+        print_json({"subject": args.subject, "published": count, "data_bytes": len(data)})
     return DONE
 
 
@@ -84,9 +83,10 @@ def rtt(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     for _ in range(args.count or 1):
         seconds = nc.rtt(args.timeout)
         if args.json:
-            print(json.dumps({"rtt_ns": int(seconds * 1e9)}), flush=True)
+            print_json({"rtt_ns": int(seconds * 1e9)})
         else:
-            print(f"{seconds * 1e3:.3f} ms", flush=True)
+            print_line(f"{seconds * 1e3:.3f} ms")
+        flush()
     return DONE
 
 
@@ -124,7 +124,7 @@ def _listen(
         try:
             while count is None or sub.delivered < count:
                 msg = sub.next_msg(args.timeout)
-                show(msg, args.form, flush=not sub.pending_msgs)
+                show(msg, args.form, flushes=not sub.pending_msgs)
                 act(msg)
         except NextMsgTimeoutError as error:
             if count is not None:

@@ -30,6 +30,7 @@ from ..errors import (
 )
 from ..options import DEFAULT_URL
 from ..tls import TLS
+from .output import printable
 
 __all__ = ["CONNECT_TIMEOUT", "ENVIRONMENT", "Reporter", "opened"]
 
@@ -118,7 +119,7 @@ class Reporter:
 
     def tell(self, text: object) -> None:
         """Writes one line."""
-        line = " ".join(str(text).split("\n"))
+        line = printable(" ".join(str(text).split("\n")))
         try:
             print(f"natsync: {line}", file=sys.stderr, flush=True)
         except (

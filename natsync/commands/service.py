@@ -12,7 +12,8 @@ from ..micro.naming import check_name
 from ..micro.responses import to_json
 from .arguments import Commands, add_json, seconds
 from .bucket_options import checked
-from .jetstream_output import print_fields, print_table
+from .jetstream_output import print_fields
+from .output import print_json, print_line, print_table
 from .reporting import Reporter
 
 __all__ = ["add_commands"]
@@ -57,7 +58,7 @@ def ls(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
         versions.setdefault(found.name, []).append(found.version)
     if args.json:
         for name, of in sorted(versions.items()):
-            print(json.dumps({"name": name, "instances": len(of), "versions": sorted({*of})}))
+            print_json({"name": name, "instances": len(of), "versions": sorted({*of})})
         return DONE
     rows = [(name, len(of), ", ".join(sorted({*of}))) for name, of in sorted(versions.items())]
     print_table(("SERVICE", "INSTANCES", "VERSIONS"), rows)
@@ -83,13 +84,13 @@ def info(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     found: list[ServiceInfo] = _client(nc, args).info(args.name or "", args.id)
     for one in found:
         if args.json:
-            print(to_json(one).decode())
+            print_json(json.loads(to_json(one)))
             continue
-        print(f"{one.name} {one.version} {one.id} {one.description}".rstrip())
+        print_line(f"{one.name} {one.version} {one.id} {one.description}".rstrip())
         _print_metadata("  ", one.metadata)
         for endpoint in one.endpoints:
             queue = f" queue {endpoint.queue_group}" if endpoint.queue_group else ""
-            print(f"  {endpoint.name}: {endpoint.subject}{queue}")
+            print_line(f"  {endpoint.name}: {endpoint.subject}{queue}")
             _print_metadata("    ", endpoint.metadata)
     return _missing_service_status(args, reporter, len(found))
 
@@ -99,7 +100,7 @@ def stats(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     found: list[ServiceStats] = _client(nc, args).stats(args.name or "", args.id)
     if args.json:
         for one in found:
-            print(to_json(one).decode())
+            print_json(json.loads(to_json(one)))
         return _missing_service_status(args, reporter, len(found))
     rows = [
         (
@@ -133,4 +134,4 @@ def _missing_service_status(args: argparse.Namespace, reporter: Reporter, number
 
 def _print_metadata(indent: str, metadata: Mapping[str, str]) -> None:
     for name, value in sorted(metadata.items()):
-        print(f"{indent}{name}={value}")
+        print_line(f"{indent}{name}={value}")

@@ -12,7 +12,8 @@ from . import stream_backup
 from .arguments import Commands, add_form, sequence, whole
 from .config_options import add_config_options, read_config, stream_name
 from .jetstream_options import DONE, add_force, add_jetstream, jetstream, need_force
-from .jetstream_output import print_fields, print_json, print_object, print_table, show_stored
+from .jetstream_output import print_fields, print_info, print_object, show_stored
+from .output import print_line, print_table
 from .reporting import Reporter
 
 __all__ = ["add_commands"]
@@ -102,10 +103,10 @@ def ls(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     js = jetstream(nc, args)
     if args.names:
         for name in js.stream_names(args.subject):
-            print(name)
+            print_line(name)
     elif args.json:
         for info in js.streams(args.subject):
-            print_json(info)
+            print_info(info)
     else:
         rows = [
             (info.config.name, info.state.messages, info.state.bytes, info.state.consumer_count)
@@ -161,7 +162,7 @@ def purge(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     if args.json:
         print_fields(stream=args.stream, purged=purged)
     else:
-        print(f"{purged} messages purged")
+        print_line(f"{purged} messages purged")
     return DONE
 
 
@@ -206,7 +207,7 @@ def remove_peer(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int
 
 def _show(stream: Stream, args: argparse.Namespace) -> int:
     if args.json:
-        print_json(stream.cached_info)
+        print_info(stream.cached_info)
     else:
         print_object(stream.cached_info, zeros=True)
     return DONE

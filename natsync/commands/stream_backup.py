@@ -20,6 +20,7 @@ from .arguments import Commands
 from .config_options import stream_name
 from .jetstream_options import DONE, add_jetstream, jetstream
 from .jetstream_output import print_fields
+from .output import print_line
 from .reporting import Reporter
 
 __all__ = ["add_commands"]
@@ -106,5 +107,5 @@ def _show(args: argparse.Namespace, info: StreamInfo, archive: Path) -> int:
     if args.json:
         print_fields(stream=name, messages=messages, bytes=size)
     else:
-        print(f"{name}: {messages} messages, {size} bytes in {archive}")
+        print_line(f"{name}: {messages} messages, {size} bytes in {archive}")
     return DONE

@@ -72,7 +72,7 @@ def sub_stream(nc: Client, args: argparse.Namespace, reporter: Reporter) -> bool
                 found = msg.metadata
                 more: dict[str, Shown] = {"stream": found.stream, "seq": found.stream_seq}
                 more["time"] = found.timestamp.isoformat()
-                show(msg, args.form, flush=not found.num_pending, more=more)
+                show(msg, args.form, flushes=not found.num_pending, more=more)
                 left = None if left is None else left - 1
         except NextMsgTimeoutError as error:
             if left is not None:

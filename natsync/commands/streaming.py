@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from datetime import datetime
 
@@ -14,7 +13,7 @@ from ..message import Msg
 from ..streaming import StartPosition, StreamingConnection, Subscription
 from ..streaming.session import check_channel
 from .arguments import Commands, add_form, add_json, age, count, seconds, sequence, with_count
-from .output import Shown, show
+from .output import Shown, print_json, show
 from .pubsub import DONE, FAILED, read_data
 from .reporting import Reporter
 
@@ -108,7 +107,7 @@ def pub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
         for each in sent:
             each.result()
     if args.json:
-        print(json.dumps({"channel": args.channel, "published": number, "data_bytes": len(data)}))
+        print_json({"channel": args.channel, "published": number, "data_bytes": len(data)})
     return DONE
 
 

@@ -9,9 +9,8 @@ import pytest
 
 from natsync.commands.jetstream_output import (
     print_fields,
-    print_json,
+    print_info,
     print_object,
-    print_table,
     show_stored,
 )
 from natsync.jetstream import StoredMsg, StreamConfig, StreamInfo, StreamSource, StreamState
@@ -39,19 +38,12 @@ def test_text_has_a_line_a_field(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
-    print_json(INFO)
+    print_info(INFO)
     print_fields(purged=3)
     info, fields = map(json.loads, capsys.readouterr().out.splitlines())
     assert (info["config"]["max_age"], info["config"]["max_bytes"]) == (90_000_000_000, -1)
     assert (info["state"]["bytes"], info["created"]) == (0, "2026-01-02T12:00:00Z")
     assert fields == {"purged": 3}
-
-
-def test_a_table_aligns_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table(("NAME", "N"), [("a", 7), ("long", 123)])
-    assert capsys.readouterr().out.splitlines() == ["NAME    N", "a       7", "long  123"]
-    print_table(("NAME", "N"), [])
-    assert capsys.readouterr().out == "NAME  N\n"
 
 
 def test_a_message(capsys: pytest.CaptureFixture[str]) -> None:
