@@ -286,6 +286,11 @@ class Client(Requests):
         """
         return self._connection.dispatcher.start(name, body, drained)
 
+    def report_error(self, error: Error) -> None:
+        """Passes `error` to the callback `on_error`, on the callback thread; without one, logs it as a
+        warning. For packages, whose errors no call can raise."""
+        self._connection.dispatcher.report(error)
+
     def new_inbox(self) -> str:
         """Returns a unique subject for replies."""
         return f"{plain(self._connection.options.inbox_prefix)}.{nuid()}"

@@ -180,7 +180,7 @@ class Consumer:
 
         `on_error` is called with each error that the iterator recovers from, such as
         NoHeartbeatError and ConsumerLeadershipChangedError, by the thread that takes messages;
-        without it they are logged.
+        without it, the connection's `on_error` is called.
         """
         return self._messages("messages", on_error, options)
 
@@ -200,7 +200,7 @@ class Consumer:
         delivered again after `ack_wait`. For the other arguments see `messages`.
         """
         check_handler(handler, workers)
-        on_error = guarded(on_error)
+        on_error = guarded(on_error) or self._api.core.report_error
         messages = self._messages("consume", on_error, options, shared=workers > 1)
         name = f"{self.stream_name}.{self.name}"
         return ConsumeContext(self._api.core, messages, handler, workers, on_error, name)
@@ -215,7 +215,7 @@ class Consumer:
         # As nats.go, at least a second, unless the consumer refuses requests of a second.
         least = min(1.0, self._info.config.max_expires or 1.0)
         plan = PullPlan(**grouped, most=self._most, least=least)
-        return Messages(self._source, plan, on_error, shared)
+        return Messages(self._source, plan, on_error or self._api.core.report_error, shared)
 
     def _grouped(
         self,

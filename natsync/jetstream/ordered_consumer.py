@@ -99,10 +99,10 @@ class OrderedConsumer:
         """Returns an endless iterator over the messages; stops the previous one, if there is one.
 
         `options` are some of PullOptions; `heartbeat` is 5 seconds unless given, but at most half
-        of `expires`. `on_error` is called with the reason for each new consumer; without it the
-        reasons are logged. Waits up to the context's timeout for the first consumer. Raises
-        StreamNotFoundError, RequestTimeoutError, and other errors of a consumer that cannot be
-        created.
+        of `expires`. `on_error` is called with the reason for each new consumer; without it,
+        the connection's `on_error` is called. Waits up to the context's timeout for the first
+        consumer. Raises StreamNotFoundError, RequestTimeoutError, and other errors of a consumer
+        that cannot be created.
         """
         check_call(on_error=on_error)
         check_options("messages", options, OrderedOptions.__optional_keys__)
@@ -117,7 +117,13 @@ class OrderedConsumer:
             last = self._reader.last_seq
         maker = self._maker
         self._reader = OrderedMessages(
-            self.stream_name, maker.make, maker.delete, plan, on_error, last, self._api.timeout
+            self.stream_name,
+            maker.make,
+            maker.delete,
+            plan,
+            on_error or self._api.core.report_error,
+            last,
+            self._api.timeout,
         )
         return self._reader
 
@@ -134,7 +140,7 @@ class OrderedConsumer:
         """
         check_handler(handler)
         check_options("consume", options, OrderedOptions.__optional_keys__)
-        on_error = guarded(on_error)
+        on_error = guarded(on_error) or self._api.core.report_error
         messages = self.messages(on_error=on_error, **options)
         return ConsumeContext(self._api.core, messages, handler, 1, on_error, self.stream_name)
 

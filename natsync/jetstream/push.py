@@ -277,6 +277,7 @@ class PushConsumer:
         """Returns an endless iterator over the messages. `on_error` is called with each error that
         the iterator recovers from; without it they are logged."""
         check_call(on_error=on_error)
+        on_error = on_error or self._source.core.report_error
         return PushMessages(self._source, self._info, on_error)
 
     def consume(
@@ -289,7 +290,7 @@ class PushConsumer:
         """Calls `handler` with each message, on `workers` threads, as `Consumer.consume` does."""
         check_handler(handler, workers)
         name = f"{self._info.stream_name}.{self._info.name}"
-        on_error = guarded(on_error)
+        on_error = guarded(on_error) or self._source.core.report_error
         messages = PushMessages(self._source, self._info, on_error, single=workers == 1)
         return ConsumeContext(self._source.core, messages, handler, workers, on_error, name)
 

@@ -27,8 +27,8 @@ from ..jetstream import (
     StreamNotFoundError,
     WrongLastSequenceError,
 )
+from ..jetstream.api import API
 from ..jetstream.configs import DeliverPolicy
-from ..jetstream.messages import report
 from ..jetstream.publishing import raise_if_gone
 from ..jetstream.stored import direct_get, get_msg
 from .errors import (
@@ -238,7 +238,7 @@ class ObjectStore:
     def list(self, *, show_deleted: bool = False) -> Iterator[ObjectInfo]:
         """Iterates over the objects and links; with `show_deleted`, over deleted ones, too. A message that
         describes no object is left out and logged; `delete` removes it."""
-        return _list(self.watch(ignore_deletes=not show_deleted), self._js.api.timeout)
+        return _list(self._js.api, self.watch(ignore_deletes=not show_deleted))
 
     def watch(
         self,
@@ -331,7 +331,7 @@ class ObjectStore:
         except BadObjectMetaError as error:
             if not latest:
                 raise
-            report(error, None)
+            api.core.report_error(error)
             return ObjectInfo(name, self.store, "", revision=found.seq)
 
     def _replace(self, info: ObjectInfo) -> tuple[ObjectInfo, ObjectInfo | None]:
@@ -387,11 +387,11 @@ def open_store(js: JetStream, store: str) -> ObjectStore:
         raise StoreNotFoundError(store) from error
 
 
-def _list(watcher: ObjectWatcher, timeout: float) -> Iterator[ObjectInfo]:
+def _list(api: API, watcher: ObjectWatcher) -> Iterator[ObjectInfo]:
     with watcher:
         while True:
             try:
-                yield from watcher.initial(timeout)
+                yield from watcher.initial(api.timeout)
                 return
             except BadObjectMetaError as error:  # it must not hide the other objects
-                report(error, None)
+                api.core.report_error(error)

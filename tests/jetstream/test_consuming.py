@@ -8,13 +8,22 @@ import pytest
 
 import natsync
 from natsync import Client
-from natsync.errors import DrainTimeoutError, Error, HandlerError, OptionError
+from natsync.errors import (
+    ConnectionReconnectingError,
+    DrainTimeoutError,
+    Error,
+    HandlerError,
+    OptionError,
+)
 from natsync.jetstream import (
+    Consumer,
     ConsumerConfig,
     ConsumerDeletedError,
     ConsumingError,
     JetStream,
     JetStreamMsg,
+    OrderedConsumer,
+    PushConsumer,
 )
 
 from tests.jetstream.streams import (
@@ -283,6 +292,39 @@ def test_troubles_are_logged_without_a_callback(
         while not caplog.records:
             consuming.wait(0.01)
     assert f"handler of {stream_name}.0 failed: ValueError" in caplog.text
+
+
+def _consumers(js: JetStream, stream_name: str) -> list[Consumer | OrderedConsumer | PushConsumer]:
+    """A reader of each kind, of a stream with a message."""
+    stream = filled(js, stream_name, 1)
+    stream.create_consumer(ConsumerConfig(durable_name="p", deliver_subject=f"to.{stream_name}"))
+    return [durable(stream), js.ordered_consumer(stream_name), js.push_consumer(stream_name, "p")]
+
+
+def test_the_callback_of_the_connection_hears_of_troubles_and_failures(
+    js_server: NatsServer, stream_name: str
+) -> None:
+    def fail(msg: JetStreamMsg) -> None:
+        raise ValueError("no such order")
+
+    errors = Errors()
+    with (
+        Proxy(js_server.host, js_server.port) as proxy,
+        natsync.connect(proxy.url, on_error=errors) as nc,
+    ):
+        for consumer in _consumers(nc.jetstream(), stream_name):
+            with consumer.consume(fail):
+                failure = errors.wait_for(HandlerError)
+                assert isinstance(failure.__cause__, ValueError)
+                proxy.cut()
+                errors.wait_for(ConnectionReconnectingError)
+                assert nc.wait_connected(TIMEOUT)
+            errors.all.clear()
+        consuming = nc.jetstream().consumer(stream_name, "c").consume(print)
+        nc.jetstream().stream(stream_name).delete_consumer("c")
+        errors.wait_for(ConsumerDeletedError)
+        with pytest.raises(ConsumerDeletedError):
+            consuming.wait(TIMEOUT)
 
 
 def test_arguments_that_make_no_sense(js: JetStream, stream_name: str) -> None:
