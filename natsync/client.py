@@ -21,7 +21,7 @@ from ._engine.forks import Inherited
 from ._engine.nuid import nuid
 from ._engine.outbound_buffer import Chunks
 from ._engine.pending_queue import Overflow, read_overflow
-from ._engine.sink import SubscriptionHost, SubscriptionSink
+from ._engine.sink import DrainStage, SubscriptionHost, SubscriptionSink
 from ._finalizers import before_exit
 from ._late import late_import
 from ._requests import Requests
@@ -219,6 +219,7 @@ class Client(Requests):
             max_msgs,
             on_close=(lambda error: post(partial(on_close, error))) if on_close else None,
             on_outage=on_outage,
+            stage=connection.dispatcher.drain_stage(),
         )
         sink.has_handler = handler is not None  # before the server can refuse the subscription
         sub = Subscription(sink)
@@ -233,6 +234,32 @@ class Client(Requests):
                 sub.unsubscribe()
                 raise
         return sub
+
+    def open_inbox(
+        self,
+        subject: str,
+        *,
+        queue: str = "",
+        limited: bool = True,
+        on_outage: Callable[[Error | None], object] | None = None,
+        stage: DrainStage = DrainStage.CALL,
+    ) -> Subscription:
+        """Subscribes to `subject` for a reader or a call of a package, without a handler. Unless `limited`,
+        any number of messages may be pending. A drain ends it in `stage`; for the reader of a program that
+        is the `drain_stage` of the call that makes it."""
+        limits = (PENDING_MSGS_LIMIT, PENDING_BYTES_LIMIT) if limited else (-1, -1)
+        subscribe = self._connection.subscribe  # in a forked child, this replaces `_host`
+        sink = SubscriptionSink(
+            subject, queue, self._host, limits, on_outage=on_outage, stage=stage
+        )
+        sub = Subscription(sink)
+        subscribe(sink)
+        return sub
+
+    def drain_stage(self) -> DrainStage:
+        """Returns the stage in which a drain ends what the program opens on the calling thread: HANDLER if
+        the thread runs a handler of this client. For packages."""
+        return self._connection.dispatcher.drain_stage()
 
     def jetstream(
         self,
@@ -308,9 +335,12 @@ class Client(Requests):
         """Unsubscribes, waits until all messages that have arrived are handled, sends what was published,
         and closes the connection.
 
-        Handlers may publish meanwhile; `subscribe` raises ConnectionDrainingError. Raises
-        DrainTimeoutError after `timeout` seconds, with the number of unhandled messages by subject, and
-        FlushTimeoutError if the server has not confirmed what was published; the connection is closed in
+        Handlers may make any call meanwhile: what they subscribe to or read from works until all handlers
+        are done, and so do calls such as `fetch` and `keys` on any thread. Elsewhere `subscribe`, `consume`,
+        `messages` and `watch` raise ConnectionDrainingError.
+
+        Raises DrainTimeoutError after `timeout` seconds, with the number of unhandled messages by subject,
+        and FlushTimeoutError if the server has not confirmed what was published; the connection is closed in
         both cases. Messages that only the calling thread takes stay pending and can be taken after the
         call. A handler may call `drain`, which does not wait for that handler.
         """

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from ._engine.sink import DrainStage
 from .errors import Error
 from .message import Data, Handler, HeadersLike, Msg
 from .protocol import ServerInfo
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ._engine.request_window import RequestWindow
     from ._engine.supervisor import Status
 
-__all__ = ["Core"]
+__all__ = ["Core", "DrainStage"]
 
 _T = TypeVar("_T")
 
@@ -57,6 +58,18 @@ class Core(Protocol):
         on_close: Callable[[Error], None] | None = ...,
         on_outage: Callable[[Error | None], object] | None = ...,
     ) -> Subscription: ...
+
+    def open_inbox(
+        self,
+        subject: str,
+        *,
+        queue: str = ...,
+        limited: bool = ...,
+        on_outage: Callable[[Error | None], object] | None = ...,
+        stage: DrainStage = ...,
+    ) -> Subscription: ...
+
+    def drain_stage(self) -> DrainStage: ...
 
     def request(
         self,

@@ -194,7 +194,7 @@ class ForkedError(Facts):
 
 
 class ConnectionDrainingError(Facts):
-    """The connection is draining, and accepts no new subscriptions."""
+    """The connection is draining: outside handlers, it accepts no new subscriptions."""
 
     def __str__(self) -> str:
         return "connection draining"

@@ -221,9 +221,10 @@ class Connection:
         finally:
             router.confirmed(waiter)
 
-    def subscribe(self, sub: Sink) -> bytes:
-        """Subscribes `sub` and returns its sid."""
-        if self._supervisor.draining and not self._said_goodbye:
+    def subscribe(self, sub: SubscriptionSink) -> bytes:
+        """Subscribes `sub` and returns its sid. Raises ConnectionDrainingError if a drain has reached the
+        stage in which it ends `sub`."""
+        if self._supervisor.draining >= sub.stage and not self._said_goodbye:
             raise ConnectionDrainingError
         return self._subscribe(sub)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
+from weakref import ref
 
 from .._checks import is_kill
 from ..errors import Error, HandlerError
@@ -21,7 +22,7 @@ from ..message import Handler, Msg
 from ..options import Callbacks, HandlerContext
 from .log import logger
 from .run_queue import RunQueue
-from .sink import SubscriptionSink
+from .sink import DrainStage, SubscriptionSink
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -46,7 +47,10 @@ class Dispatcher:
         self._around = around
         self._lock = lock
         self._threads: set[threading.Thread] = set()
-        self._drained: set[threading.Thread] = set()  # those that a drain waits for
+        # The threads of handlers, and whether a drain joins them: by the stage in which it does, or NONE.
+        self._handling: dict[threading.Thread, DrainStage] = {}
+        # The subscriptions that have a handler. Weak: the thread of a handler keeps its own alive.
+        self._handled: dict[int, ref[SubscriptionSink]] = {}
         self._running: dict[int, None] = {}  # ids of executor threads; changed by atomic operations
         self._callback_thread = _Serial("callbacks", self._start, lock, keeps=True)
         self._feeder = _Serial("executors", self._start, lock)
@@ -65,6 +69,8 @@ class Dispatcher:
         at a time. The only thread started here is then one that submits to all executors.
         """
         sub.workers = workers
+        key, forget = id(sub), self._handled.pop
+        self._handled[key] = ref(sub, lambda _: forget(key, None))
         around = self._around
         if sub.pending.on_outage:
             sub.pending.on_outage = self._guarded(sub.subject, sub.pending.on_outage)
@@ -88,7 +94,7 @@ class Dispatcher:
             runs.arrived()  # for messages that have arrived before
             return
         for _ in range(workers):
-            self._start(f"handler-{sub.subject}", partial(sub.handle, call))
+            self._start(f"handler-{sub.subject}", partial(sub.handle, call), DrainStage.NONE)
 
     def _guarded(
         self, subject: str, call: Callable[[Error | None], object]
@@ -187,38 +193,55 @@ class Dispatcher:
         here = threading.current_thread()
         return here in self._threads or here.ident in self._running
 
-    def start(self, what: str, body: Callable[[], None], drained: bool = False) -> threading.Thread:
-        """Starts a thread that runs `body`, and returns it. A `drained` thread ends by itself after the last
-        message of its subscriptions, once these have ended; `join_drained` waits for it."""
-        return self._start(what, body, drained)
+    def drain_stage(self) -> DrainStage:
+        """Returns the stage in which a drain ends what the program subscribes to on the calling thread."""
+        here = threading.current_thread()
+        handles = here in self._handling or here.ident in self._running
+        return DrainStage.HANDLER if handles else DrainStage.PROGRAM
 
-    def join_drained(self, until: float) -> list[str]:
-        """Waits for the `drained` threads, on which packages such as `jetstream` handle messages, except the
-        calling one. Returns the names of those that still run at the time `until`."""
-        others = self._drained.copy() - {threading.current_thread()}
-        for thread in others:
+    def handled(self) -> list[SubscriptionSink]:
+        """Returns the subscriptions that have a handler, and perhaps some that have ended."""
+        return [sub for found in self._handled.copy().values() if (sub := found())]
+
+    def start(self, what: str, body: Callable[[], None], drained: bool = False) -> threading.Thread:
+        """Starts a thread that runs `body`, and returns it. A `drained` thread handles messages, and ends by
+        itself after the last message of its subscriptions, once these have ended; `join_drained` waits for
+        it."""
+        return self._start(what, body, self.drain_stage() if drained else None)
+
+    def join_drained(self, stage: DrainStage, until: float) -> list[str]:
+        """Waits for the `drained` threads, on which packages such as `jetstream` handle messages, whose
+        messages end up to `stage`; not for the calling thread. Returns the names of those that still run at
+        the time `until`."""
+        here = threading.current_thread()
+        threads = [
+            thread
+            for thread, ends in self._handling.copy().items()
+            if DrainStage.NONE < ends <= stage and thread is not here
+        ]
+        for thread in threads:
             thread.join(max(0.0, until - monotonic()))
-        return [thread.name for thread in others if thread.is_alive()]
+        return [thread.name for thread in threads if thread.is_alive()]
 
     def _start(
-        self, what: str, body: Callable[[], None], drained: bool = False
+        self, what: str, body: Callable[[], None], handling: DrainStage | None = None
     ) -> threading.Thread:
         def run() -> None:
             try:
                 body()
             finally:
-                self._drained.discard(thread)
+                self._handling.pop(thread, None)
                 self._threads.discard(thread)
 
         thread = threading.Thread(target=run, name=f"{self._name}-{what}", daemon=True)
         self._threads.add(thread)  # atomic
-        if drained:
-            self._drained.add(thread)
+        if handling is not None:
+            self._handling[thread] = handling
         try:
             thread.start()
         except BaseException as error:
             if thread.ident is None:
-                self._drained.discard(thread)
+                self._handling.pop(thread, None)
                 self._threads.discard(thread)
             # Raises the interrupt itself: the wait in `Thread.start` turns it into an error of its lock.
             raise (error.__context__ or error) if isinstance(error, RuntimeError) else error

@@ -18,7 +18,7 @@ from ..errors import (
 )
 from ..options import MAX_WAIT
 from .dispatch import Dispatcher
-from .sink import SubscriptionSink
+from .sink import DrainStage, SubscriptionSink
 from .subscription_table import SubscriptionTable, unsubscribe
 from .supervisor import Supervisor
 
@@ -83,15 +83,18 @@ class Drainer:
             with self._supervisor.loop.lock:
                 first = not (supervisor.seat.closing or supervisor.draining)
                 closed = not (first or supervisor.draining)
-                supervisor.draining |= first
+                if first:
+                    supervisor.draining = DrainStage.PROGRAM
             if not (first or closed):
                 self._wait_drained(timeout, until)
             if first:
                 supervisor.connected.wait(max(0.0, until - monotonic()))
                 supervisor.drained()
-                subs = self._table.subscriptions()
-                left = self._drain(subs, [sub for sub in subs if sub.is_taken_elsewhere()], until)
-                left |= dict.fromkeys(self._dispatcher.join_drained(until), 1)
+                for stage in (DrainStage.PROGRAM, DrainStage.HANDLER, DrainStage.CALL):
+                    supervisor.draining = stage
+                    left = self._drain_stage(stage, until)
+                    if left:  # there is no time for the rest
+                        break
         finally:
             if first:
                 self._close(max(_GRACE, until - monotonic()), "drain()")
@@ -102,6 +105,17 @@ class Drainer:
         if first and supervisor.unconfirmed > unconfirmed:
             if not supervisor.router.final_ping_answered:
                 raise FlushTimeoutError(timeout)
+
+    def _drain_stage(self, stage: DrainStage, until: float) -> dict[str, int]:
+        """Ends the subscriptions of `stage`, and waits for their handlers and for those of subscriptions that
+        had ended before. Returns what is left at the time `until`."""
+        left: dict[str, int] = {}
+        subs = [sub for sub in self._table.subscriptions() if sub.stage <= stage]
+        awaited = {sub: None for sub in subs if sub.is_taken_elsewhere()}
+        awaited |= dict.fromkeys(sub for sub in self._dispatcher.handled() if sub.stage <= stage)
+        if subs or stage is DrainStage.PROGRAM:  # which also flushes what was published
+            left = self._drain(subs, [*awaited], until)
+        return left | dict.fromkeys(self._dispatcher.join_drained(stage, until), 1)
 
     def _wait_drained(self, timeout: float, until: float) -> None:
         """Waits until another call of `drain` has closed the connection."""

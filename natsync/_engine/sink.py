@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 from ..errors import (
@@ -23,7 +24,21 @@ from ..protocol import check_queue, check_subscribe
 from .pending_queue import Overflow, PendingQueue
 from .waiter import Drive, deadline_after
 
-__all__ = ["Sink", "SubscriptionHost", "SubscriptionSink"]
+__all__ = ["DrainStage", "Sink", "SubscriptionHost", "SubscriptionSink"]
+
+
+class DrainStage(IntEnum):
+    """The stages of a drain of the connection. Each ends the subscriptions of that stage and waits for their
+    handlers; so what handlers need ends later than what calls them.
+
+    PROGRAM: the subscriptions that the program has made, and its readers. HANDLER: those that its handlers
+    have made. CALL: those that natsync makes for one of its own calls, such as `fetch` or `keys`.
+    """
+
+    NONE = 0
+    PROGRAM = 1
+    HANDLER = 2
+    CALL = 3
 
 
 class Sink(Protocol):
@@ -88,7 +103,9 @@ class SubscriptionSink:
         max_msgs: int | None = None,
         on_close: Callable[[Error], object] | None = None,
         on_outage: Callable[[Error | None], object] | None = None,
+        stage: DrainStage = DrainStage.PROGRAM,
     ) -> None:
+        self.stage = stage
         self.subject = subject
         self.queue = queue
         self.sid = b""

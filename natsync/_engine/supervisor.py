@@ -35,6 +35,7 @@ from .refusals import Refusals
 from .router import Router
 from .seat import Seat, Waiter
 from .servers import ServerPool
+from .sink import DrainStage
 from .subscription_table import SubscriptionTable
 from .waiter import Event, StateLock
 
@@ -74,7 +75,9 @@ class Supervisor:
         self.connected = Event()  # set while connected, and when it has ended
         self.ended = Event()
         self.reconnects = 0
-        self.draining = False
+        self.draining = DrainStage.NONE
+        """The stage of a drain that has begun, else NONE."""
+
         self._options = options
         self._dispatcher = dispatcher
         self._table = table

@@ -195,7 +195,7 @@ class FastBatch:
         self._api = api
         self._flow = flow
         self._inbox = api.core.new_inbox()
-        self._replies = api.core.subscribe(f"{self._inbox}.>")
+        self._replies = api.core.open_inbox(f"{self._inbox}.>")
         self._window = flow
         self._count = 0
         self._subject = ""

@@ -101,7 +101,7 @@ class Messages(BlockingIterator[JetStreamMsg]):
         self._taken = 0  # messages: a sign of life that needs no clock reading
         self._error: Error | None = None
         self._stopping = False
-        self._inbox = PullInbox(source, shared)
+        self._inbox = PullInbox(source, shared, source.core.drain_stage())
         self._ask()
 
     def next(self, timeout: float | None = None) -> JetStreamMsg:

@@ -16,8 +16,10 @@ from typing import NamedTuple
 
 from .._engine.waiter import Event
 from .._finalizers import before_exit
+from ..core import DrainStage
 from ..errors import (
     BadSubscriptionError,
+    ConnectionDrainingError,
     ConnectionReconnectingError,
     Error,
     NextMsgTimeoutError,
@@ -75,7 +77,7 @@ None; the second argument is the timeout in seconds."""
 class OrderedMessages(BlockingIterator[JetStreamMsg]):
     """An iterator and a context manager, for one thread at a time; any thread may call `stop`.
 
-    Made by `OrderedConsumer.messages`.
+    Made by `OrderedConsumer.messages`. A drain of the connection ends it in `stage`.
     """
 
     def __init__(
@@ -87,7 +89,9 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
         on_error: OnError | None = None,
         last: int | None = None,
         patience: float = _CREATING,
+        stage: DrainStage = DrainStage.CALL,
     ) -> None:
+        self._stage = stage
         self._stream = stream
         self._make = make
         self._delete = delete
@@ -302,7 +306,7 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
     def _begin(self, timeout: float) -> None:
         """Creates the next consumer within `timeout` seconds, and requests messages from it; starts
         a pause if it cannot be created now."""
-        last = self.last_seq
+        first, last = self._first, self.last_seq
         start = None if last is None else last + 1
         try:
             made = self._make(start, timeout)
@@ -320,7 +324,13 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
         self._source = made.source
         self._expected = 1
         self._open.forget()
-        self._inbox = PullInbox(made.source, shared=False)
+        try:
+            self._inbox = PullInbox(made.source, False, self._stage)
+        except ConnectionDrainingError:
+            if first:
+                raise
+            self._remove()
+            raise MessagesClosedError(self._stream, "") from None
         if self._stopping.is_set or self._draining:  # by another thread, meanwhile
             self._close()
             return

@@ -15,6 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, TypedDict
 
 from .._checks import check_call, check_count, check_options, check_seconds
+from ..core import DrainStage
 from ..errors import (
     ConnectionReconnectingError,
     Error,
@@ -72,7 +73,13 @@ class OrderedConsumer:
     reader at a time, on any thread.
     """
 
-    def __init__(self, api: API, stream: str, config: ConsumerConfig) -> None:
+    def __init__(
+        self,
+        api: API,
+        stream: str,
+        config: ConsumerConfig,
+        stage: DrainStage | None = None,
+    ) -> None:
         for field, allowed in _ALLOWED.items():
             if getattr(config, field) not in allowed:
                 raise OptionError(field, "cannot be chosen for an ordered consumer")
@@ -91,6 +98,9 @@ class OrderedConsumer:
             inactive_threshold=config.inactive_threshold or _INACTIVE,
         )
         self._maker = _Maker(api, self.stream_name, config)
+        self._stage = (
+            stage  # in which a drain of the connection ends the readers, if a package says
+        )
         self._reader: OrderedMessages | None = None
 
     def messages(
@@ -124,6 +134,7 @@ class OrderedConsumer:
             on_error or self._api.core.report_error,
             last,
             self._api.timeout,
+            self._api.core.drain_stage() if self._stage is None else self._stage,
         )
         return self._reader
 

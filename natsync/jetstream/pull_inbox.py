@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
-from ..core import Core
+from ..core import Core, DrainStage
 from ..errors import Error, PermissionsViolationError
 from ..message import Delivered, Msg, ReceivedMsg, to_text
 from .message import AckNoneMsg, JetStreamMsg
@@ -68,21 +68,21 @@ class PullInbox:
     """Messages and statuses in the order of their arrival; any number of threads may take them.
 
     An inbox that is not `shared` belongs to one thread, which moves everything that has arrived
-    into `frames` at once: this is faster, but hides it from other threads.
+    into `frames` at once: this is faster, but hides it from other threads. A drain of the
+    connection ends the inbox in `stage`.
     """
 
-    def __init__(self, source: PullSource, shared: bool = True) -> None:
+    def __init__(
+        self, source: PullSource, shared: bool = True, stage: DrainStage = DrainStage.CALL
+    ) -> None:
         self._source = source
         self._core = source.core
         self._respond = source.core.respond
         self._shared = shared
         self._make = JetStreamMsg if source.acks else AckNoneMsg
         # The requests limit what may arrive.
-        self._sub = source.core.subscribe(
-            source.core.new_inbox(),
-            pending_msgs_limit=-1,
-            pending_bytes_limit=-1,
-            on_outage=tell_outage,
+        self._sub = source.core.open_inbox(
+            source.core.new_inbox(), limited=False, on_outage=tell_outage, stage=stage
         )
         self.frames = self._sub.at_hand
         self._next_frame = self._sub.next_frame
@@ -102,7 +102,7 @@ class PullInbox:
         return not (self._away or self._began_away)
 
     def _is_connected(self) -> bool:
-        return self._core.status.value == "connected"
+        return self._core.status.value in ("connected", "draining")
 
     def receive(self, timeout: float) -> JetStreamMsg | PullStatus | None:
         """Returns the next message or status, or None after `timeout` seconds. Raises the errors of

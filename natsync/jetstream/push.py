@@ -83,8 +83,11 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
         self._away = False
         self._silence = Silence()
         self._error: Error | None = None
-        self._sub = source.core.subscribe(
-            config.deliver_subject, queue=config.deliver_group, on_outage=tell_outage
+        self._sub = source.core.open_inbox(
+            config.deliver_subject,
+            queue=config.deliver_group,
+            on_outage=tell_outage,
+            stage=source.core.drain_stage(),
         )
         self._at_hand = self._sub.at_hand
 

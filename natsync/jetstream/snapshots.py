@@ -40,9 +40,7 @@ def take_snapshot(
     call = f"STREAM.SNAPSHOT.{check_stream_name(stream)}"
     seconds = api.seconds(timeout)
     # Without a subscription to exactly this subject, the server waits two seconds.
-    sub = api.core.subscribe(
-        api.core.new_inbox(), pending_msgs_limit=-1, pending_bytes_limit=-1, on_outage=_end_at
-    )
+    sub = api.core.open_inbox(api.core.new_inbox(), limited=False, on_outage=_end_at)
     try:
         body = {"deliver_subject": sub.subject, "chunk_size": _chunk(api)}
         body |= {"no_consumers": not consumers, "jsck": check}

@@ -8,10 +8,12 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from .._checks import check_seconds, check_unsigned
+from ..core import DrainStage
 from ..errors import OptionError
 from ..jetstream import (
     JetStream,
     NoStreamResponseError,
+    OrderedConsumer,
     StreamInfo,
     StreamNotFoundError,
     WrongLastSequenceError,
@@ -172,13 +174,12 @@ class KeyValue:
     def keys(self, *filters: str) -> Iterator[str]:
         """Iterates over the keys that have a value, or over those that match one of `filters`; yields each
         key once. The bucket may change meanwhile."""
-        return _keys_of(
-            self.watch(*filters, ignore_deletes=True, meta_only=True), self._js.api.timeout
-        )
+        watcher = self._watch(filters, DrainStage.CALL, ignore_deletes=True, meta_only=True)
+        return _keys_of(watcher, self._js.api.timeout)
 
     def history(self, key: str) -> list[Entry]:
         """The stored entries of `key`, including deletes, oldest first. Raises KeyNotFoundError."""
-        with self.watch(check_key(key), include_history=True) as watcher:
+        with self._watch((check_key(key),), DrainStage.CALL, include_history=True) as watcher:
             found = list(watcher.initial(self._js.api.timeout))
         if not found:
             raise KeyNotFoundError(self.bucket, key)
@@ -200,6 +201,28 @@ class KeyValue:
         not older than that revision, and `updates_only` with the None. `ignore_deletes` leaves out deletes
         and purges; `meta_only` leaves out the values.
         """
+        return self._watch(
+            keys,
+            None,
+            include_history=include_history,
+            updates_only=updates_only,
+            ignore_deletes=ignore_deletes,
+            meta_only=meta_only,
+            resume_from_revision=resume_from_revision,
+        )
+
+    def _watch(
+        self,
+        keys: tuple[str, ...],
+        stage: DrainStage | None,
+        *,
+        include_history: bool = False,
+        updates_only: bool = False,
+        ignore_deletes: bool = False,
+        meta_only: bool = False,
+        resume_from_revision: int | None = None,
+    ) -> Watcher:
+        """Watches as `watch` does; a drain of the connection ends it in `stage`."""
         config = watch_config(
             [self._prefix + check_filter(pattern) for pattern in keys or (">",)],
             include_history=include_history,
@@ -208,7 +231,7 @@ class KeyValue:
             first=None if resume_from_revision is None else _revision(resume_from_revision),
         )
         try:
-            messages = self._js.ordered_consumer(self._stream, config).messages()
+            messages = OrderedConsumer(self._js.api, self._stream, config, stage).messages()
         except StreamNotFoundError as error:
             raise BucketNotFoundError(self.bucket) from error
         return Watcher(
@@ -231,7 +254,7 @@ class KeyValue:
             limit = datetime.now(timezone.utc) - timedelta(seconds=older_than)
         except OverflowError:
             raise OptionError("older_than", "is out of the range of dates") from None
-        with self.watch(meta_only=True) as watcher:
+        with self._watch((), DrainStage.CALL, meta_only=True) as watcher:
             entries = watcher.initial(self._js.api.timeout)
             gone = [entry for entry in entries if entry.operation is not _PUT]
         stream = self._js.stream(self._stream)

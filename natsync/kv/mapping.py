@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, MutableMapping, ValuesView
 
+from ..core import DrainStage
 from .bucket import KeyValue
 from .errors import InvalidKeyError, KeyNotFoundError
 
@@ -57,7 +58,7 @@ class BucketMapping(MutableMapping[str, bytes]):
     def scan(self) -> Iterator[tuple[str, bytes]]:
         """Keys and values one by one, in the order in which the server sends them."""
         found: dict[str, bytes] = {}
-        with self.bucket.watch(ignore_deletes=True) as watcher:
+        with self.bucket._watch((), DrainStage.CALL, ignore_deletes=True) as watcher:
             for entry in watcher.initial(self.bucket._js.api.timeout):
                 if entry.key not in found:
                     found[entry.key] = b""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 
 from .._checks import check_kind
+from ..core import DrainStage
 from ..errors import (
     ConnectionReconnectingError,
     Error,
@@ -22,6 +23,7 @@ from ..jetstream import (
     MessageNotFoundError,
     NoDirectGetError,
     NoStreamResponseError,
+    OrderedConsumer,
     OrderedMessages,
     StreamInfo,
     StreamNotFoundError,
@@ -238,7 +240,8 @@ class ObjectStore:
     def list(self, *, show_deleted: bool = False) -> Iterator[ObjectInfo]:
         """Iterates over the objects and links; with `show_deleted`, over deleted ones, too. A message that
         describes no object is left out and logged; `delete` removes it."""
-        return _list(self._js.api, self.watch(ignore_deletes=not show_deleted))
+        watcher = self._watch("last_per_subject", DrainStage.CALL, not show_deleted)
+        return _list(self._js.api, watcher)
 
     def watch(
         self,
@@ -257,7 +260,17 @@ class ObjectStore:
         policy: DeliverPolicy = "last_per_subject"
         if include_history or updates_only:
             policy = "all" if include_history else "new"
-        messages = self._messages(f"$O.{self.store}.M.>", policy)
+        return self._watch(policy, None, ignore_deletes, updates_only)
+
+    def _watch(
+        self,
+        policy: DeliverPolicy,
+        stage: DrainStage | None,
+        ignore_deletes: bool,
+        updates_only: bool = False,
+    ) -> ObjectWatcher:
+        """Watches as `watch` does; a drain of the connection ends it in `stage`."""
+        messages = self._messages(f"$O.{self.store}.M.>", policy, stage)
         return ObjectWatcher(
             self._js.api,
             self.store,
@@ -291,7 +304,8 @@ class ObjectStore:
         if not info.size and not info.chunks:
             return ObjectReader(api, self.store, info, None)
         most = max(2, IN_FLIGHT // max(1, info.size // max(1, info.chunks)))
-        messages = self._messages(chunk_subject(self.store, info.nuid), "all", min(most, 500))
+        subject = chunk_subject(self.store, info.nuid)
+        messages = self._messages(subject, "all", DrainStage.CALL, min(most, 500))
         if messages.num_pending < info.chunks and self._direct and not latest:
             # Another server than the leader may have described an object that was replaced since.
             found = self._latest(info.name)
@@ -302,10 +316,13 @@ class ObjectStore:
                 return self._open(found, latest=True)
         return ObjectReader(api, self.store, info, messages)
 
-    def _messages(self, subject: str, policy: DeliverPolicy, most: int = 500) -> OrderedMessages:
+    def _messages(
+        self, subject: str, policy: DeliverPolicy, stage: DrainStage | None, most: int = 500
+    ) -> OrderedMessages:
         config = ConsumerConfig(deliver_policy=policy, filter_subject=subject)
         try:
-            return self._js.ordered_consumer(self._stream, config).messages(max_msgs=most)
+            consumer = OrderedConsumer(self._js.api, self._stream, config, stage)
+            return consumer.messages(max_msgs=most)
         except StreamNotFoundError as error:
             raise StoreNotFoundError(self.store) from error
 

@@ -37,7 +37,7 @@ class Liveness:
         inbox = nc.new_inbox()
         self.heartbeat_inbox = f"{inbox}.heartbeat"
         self._ping_inbox = f"{inbox}.ping"
-        self._inbox = nc.subscribe(f"{inbox}.*")
+        self._inbox = nc.open_inbox(f"{inbox}.*")
         self._thread: threading.Thread | None = None
         self._out = 0
 
