@@ -2,8 +2,8 @@
 PYTHON ?= python3
 SECONDS ?= 60
 
-CODE = natsync dissect tests samples
-TYPED = natsync dissect tests/support samples
+CODE = natsync pytest_natsync dissect tests samples
+TYPED = natsync pytest_natsync dissect tests/support samples
 BLACK = black --quiet --line-length 100 --target-version py310
 # What must be covered line by line and branch by branch, and the tests that do so. Only these run under
 # coverage, which more than doubles the time of a test; EXHAUSTIVE tests reach no other line.

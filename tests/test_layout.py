@@ -23,7 +23,7 @@ from tests.support.workers import LONGEST
 
 pytestmark = pytest.mark.xdist_group("layout")  # every file is parsed once
 
-SOURCE = ("natsync", "dissect")
+SOURCE = ("natsync", "pytest_natsync", "dissect")
 CODE = (*SOURCE, "tests", "samples")
 
 FILE_LINES = 500
@@ -33,7 +33,7 @@ FILE_BYTES = 5_000_000
 
 # Standard modules that mean I/O or concurrency, and the only source files that may import them.
 FENCES = {
-    "socket": {"natsync/_engine/transport.py"},
+    "socket": {"natsync/_engine/transport.py", "natsync/testing/server.py"},
     "ssl": {"natsync/tls.py", "natsync/_engine/transport.py"},
     "selectors": {"natsync/_engine/poller.py"},
     "threading": {
@@ -67,7 +67,9 @@ MIRROR = {
     "natsync/object_store/": "tests/object_store/",
     "natsync/micro/": "tests/micro/",
     "natsync/streaming/": "tests/streaming/",
+    "natsync/testing/": "tests/testing/",
     "natsync/": "tests/client/",
+    "pytest_natsync/": "tests/testing/",
     "dissect/nats/spark/": "tests/spark/",
     "dissect/nats/": "tests/dissector/",
     "dissect/": "tests/dissector/",

@@ -13,6 +13,7 @@ PAGES = {
     "natsync.kv": "key-value.md",
     "natsync.micro": "services.md",
     "natsync.object_store": "object-store.md",
+    "natsync.testing": "testing.md",
 }
 
 

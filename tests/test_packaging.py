@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -20,11 +21,13 @@ import natsync
 
 from tests.support.paths import ROOT
 from tests.support.requirements import missing
+from tests.support.servers import require_server
 
 pytestmark = pytest.mark.xdist_group("packaging")  # the wheel and its environment are made once
 
 # A copy, for setuptools writes into the tree it builds, and takes what an earlier build left there.
-NEEDED = ("natsync", "dissect", "tests", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
+SOURCE = ("natsync", "pytest_natsync", "dissect")
+NEEDED = (*SOURCE, "tests", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +83,7 @@ def test_it_holds_every_source_file_and_no_other(wheel: zipfile.ZipFile) -> None
     packed = {name for name in wheel.namelist() if name.endswith(".py")}
     sources = {
         path.relative_to(ROOT).as_posix()
-        for folder in ("natsync", "dissect")
+        for folder in SOURCE
         for path in (ROOT / folder).rglob("*.py")
     }
     assert packed == sources
@@ -97,6 +100,23 @@ def test_it_names_both_commands(wheel: zipfile.ZipFile) -> None:
         "natsync": "natsync.__main__:main",
         "nats-dissect": "dissect.nats_dissect:main",
     }
+
+
+def test_an_installed_natsync_brings_its_fixtures(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    require_server("current")
+    wheel.extractall(tmp_path / "installed")
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/test_it.py").write_text(
+        "def test_it(nats_server):\n    with nats_server.connect() as nc:\n        nc.flush(10)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
+        cwd=tmp_path / "project",
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_it_carries_the_licence(wheel: zipfile.ZipFile, metadata: Message) -> None:

@@ -16,7 +16,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
-from signal import SIGKILL
 from time import monotonic
 
 import natsync
@@ -131,7 +130,7 @@ class Soak:
             cluster = until_answered(stream.info).cluster
             assert cluster
             (leader,) = (each for each in self.servers if each.name == cluster.leader)
-            leader.terminate(SIGKILL)
+            leader.kill()
             self.counts["kills"] += 1
             self.over.wait(AWAY)
             leader.start()

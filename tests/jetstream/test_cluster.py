@@ -6,7 +6,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
-from signal import SIGKILL
 
 import pytest
 
@@ -84,7 +83,7 @@ def test_what_was_acknowledged_outlives_its_leader(servers: list[NatsServer]) ->
             js.publish_async(f"{name}.async.{number}", msg_id=f"a{number}")
             for number in range(BEFORE, BEFORE + AFTER)
         ]
-        leader.terminate(SIGKILL)
+        leader.kill()
         publisher.join(TIMEOUT)
         assert not publisher.is_alive() and js.wait_all()
         assert [error for future in futures if (error := future.exception(0))] == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from signal import SIGKILL
 from time import monotonic
 
 import pytest
@@ -87,7 +86,7 @@ class Publisher(threading.Thread):
 
 
 def kill(servers: list[NatsServer], name: str) -> None:
-    next(server for server in servers if server.name == name).terminate(SIGKILL)
+    next(server for server in servers if server.name == name).kill()
 
 
 def test_every_message_reaches_its_readers(servers: list[NatsServer], js: JetStream) -> None:
@@ -133,7 +132,7 @@ def test_a_reader_of_the_only_copy_outlives_a_restart_of_its_server(
             for number in range(20):
                 if number == 10:
                     assert read.wait(10) == list(range(10))
-                    only.terminate()
+                    only.stop()
                     errors.wait_for(JetStreamUnavailableError)
                     only.start()
                 until(lambda: js.publish("s.a", b"%d" % number, msg_id=str(number)))

@@ -247,7 +247,7 @@ def test_a_server_that_is_started_again(start_server: StartServer) -> None:
                 msg = messages.next(TIMEOUT)
                 assert int(msg.data) == number
                 msg.ack_sync(TIMEOUT)
-            server.terminate()
+            server.stop()
             server.start()
             assert nc.wait_connected(TIMEOUT)
             found: set[int] = set()

@@ -169,7 +169,7 @@ def test_a_server_that_is_started_again(start_server: StartServer) -> None:
         filled(js, "S", 100, storage="file")
         with js.ordered_consumer("S").messages(max_msgs=10, on_error=Errors()) as messages:
             assert numbers(messages, 55) == list(range(55))
-            server.terminate()
+            server.stop()
             server.start()
             assert numbers(messages, 45) == list(range(55, 100))
 

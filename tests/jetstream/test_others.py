@@ -168,7 +168,7 @@ def test_a_client_that_gives_up(start_server: StartServer) -> None:
         consuming = consumer.consume(print, on_error=Errors())
         messages = consumer.messages(on_error=Errors())
         ordered = js.ordered_consumer("S").messages(on_error=Errors())
-        server.terminate()
+        server.stop()
         with pytest.raises(natsync.ConnectionClosedError):
             messages.next(TIMEOUT)
         with pytest.raises(natsync.ConnectionClosedError):
@@ -335,7 +335,7 @@ def test_stop_while_the_server_is_away(start_server: StartServer, ordered: bool)
         assert messages.next(TIMEOUT).data == b"0"
         waiting = Background(messages.next)
         consuming = consumer.consume(print, on_error=Errors())
-        server.terminate()
+        server.stop()
         assert lost.wait(TIMEOUT)
         messages.stop()
         with pytest.raises(MessagesClosedError):

@@ -6,7 +6,6 @@ import os
 import threading
 from concurrent.futures import wait
 from queue import SimpleQueue
-from signal import SIGKILL
 from typing import Any
 
 import pytest
@@ -190,7 +189,7 @@ def test_a_lost_connection_fails_messages_without_an_id_and_repeats_the_others(
         js.create_stream(StreamConfig(stream_name))
         with nc.subscribe("silent"):
             plain = js.publish_async("silent")
-            server.terminate(SIGKILL)
+            server.kill()
             assert lost.wait(10)
             with pytest.raises(natsync.ConnectionReconnectingError):
                 plain.result(5)

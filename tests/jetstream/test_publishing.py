@@ -302,7 +302,7 @@ def test_with_an_id_it_outlives_a_restart_of_the_server(
     with natsync.connect(server.url) as nc:
         js = nc.jetstream(timeout=20)
         js.create_stream(StreamConfig(stream_name))
-        server.terminate()
+        server.stop()
         future = nc.request_async("nobody.there", timeout=0.05)
         with pytest.raises(natsync.Error):
             future.result(5)

@@ -307,7 +307,7 @@ def test_bindings_are_there_again_after_the_server_was(stream_name: str) -> None
 
         worker = Worker(connect(), Queue("q", fanout))
         assert worker.take(1, timeout=0.2) == []
-        server.terminate()
+        server.stop()
         server.start()
         producer = connect().Producer()
 

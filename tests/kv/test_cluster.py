@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from signal import SIGKILL
 
 import pytest
 
@@ -85,7 +84,7 @@ def test_a_watch_survives_the_death_of_its_leader(
         seen = [entry.revision for entry in (watcher.next(20) for _ in range(50)) if entry]
         info = js.stream("KV_killed").info()
         leader = next(one for one in servers if info.cluster and one.name == info.cluster.leader)
-        leader.terminate(SIGKILL)
+        leader.kill()
         try:
             for number in range(100, 150):
                 while True:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from signal import SIGINT, SIGKILL
+from signal import SIGINT
 
 import pytest
 
@@ -112,7 +112,7 @@ def test_sub_outlives_a_crash_of_the_server(start_server: StartServer, which: Wh
             nc.publish_confirmed("news.1", b"before")
         assert process.stdout and process.stderr
         came = [json.loads(process.stdout.readline())["data"]]  # a killed server sends no more
-        server.terminate(SIGKILL)
+        server.kill()
         server.start()
         server.wait_for(lambda: _listens(server, "news.*"), 20, "the subscription again")
         with natsync.connect(server.url) as nc:

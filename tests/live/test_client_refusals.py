@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from queue import SimpleQueue
-from signal import SIGCONT, SIGHUP, SIGKILL, SIGSTOP
+from signal import SIGCONT, SIGHUP, SIGSTOP
 from typing import Any, Protocol
 
 import pytest
@@ -280,7 +280,7 @@ def test_a_server_that_is_killed(start: Start, form: Form) -> None:
             Background(lambda: list(sub)),
         ]
         nc.flush()
-        server.terminate(SIGKILL)
+        server.kill()
         for wait in waits:
             with pytest.raises(errors.ConnectionClosedError):
                 wait.result()

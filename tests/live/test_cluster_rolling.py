@@ -69,7 +69,7 @@ def test_the_others_are_discovered(three: list[NatsServer]) -> None:
         eventually(
             lambda: set(nc.server_info.connect_urls) == known
         )  # in one INFO, or in a later one
-        three[0].terminate(signal.SIGKILL)
+        three[0].kill()
         eventually(lambda: nc.stats.reconnects == 1 and nc.status is natsync.Status.CONNECTED)
         assert at(nc, three).name != three[0].name
 
@@ -110,7 +110,7 @@ def test_rolling_restarts_with_kill(three: list[NatsServer]) -> None:
                 load = Load(nc, "load")
                 eventually(lambda: len(load.accepted) > 1000)
                 losses = events.count("lost")
-                victim.terminate(signal.SIGKILL)
+                victim.kill()
                 eventually(lambda: events.count("back") > losses)
                 eventually(lambda: knows(nc, sub))
                 load.stop()
@@ -189,7 +189,7 @@ def test_rolling_restarts_in_peace(three: list[NatsServer]) -> None:
             ducks = len(callbacks)
             victim.signal(signal.SIGUSR2)
             eventually(lambda: len(callbacks) > ducks)
-            victim.terminate()
+            victim.stop()
             eventually(lambda: nc.stats.reconnects > before)
             assert nc.wait_connected(TIMEOUT)
             load.stop()

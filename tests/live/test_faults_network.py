@@ -3,7 +3,6 @@ proxy does the harm."""
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -291,7 +290,7 @@ def test_a_server_killed_under_load_is_accounted_for(form: Form, tmp_path: Path)
             proxy.link().to_server.swallow()
             publish(1)  # which reaches no server
             eventually(lambda: nc.stats.out_msgs == sent)
-            server.terminate(signal.SIGKILL)
+            server.kill()
             publish(100)
             server.start()
             events.wait_for(*["lost", "back"] * kills)

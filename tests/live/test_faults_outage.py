@@ -42,7 +42,7 @@ def test_why_there_is_no_connection_reaches_who_waits(reached: NatsServer) -> No
     with natsync.connect(
         reached.url, reconnect_wait=0.01, reconnect_buffer=60, on_error=reported.put
     ) as nc:
-        reached.terminate()
+        reached.stop()
         error = reported.get(timeout=TIMEOUT)
         while not isinstance(error, errors.ConnectError):
             error = reported.get(timeout=TIMEOUT)
@@ -76,7 +76,7 @@ def test_a_certificate_that_is_not_trusted_any_more(
     url = f"tls://127.0.0.1:{server.port}"
     with events.connect(url, tls=tls, reconnect_wait=0.05) as nc:
         use(bad)
-        server.terminate()
+        server.stop()
         events.wait_for("lost")
         server.start()
         spent = process_time()
@@ -85,7 +85,7 @@ def test_a_certificate_that_is_not_trusted_any_more(
         # 0.05, 0.1, 0.2 ... of a second between tries.
         assert len([line for line in server.log().splitlines() if "handshake" in line]) <= 12
         use(good)
-        server.terminate()
+        server.stop()
         server.start()
         assert nc.wait_connected(TIMEOUT)
         events.wait_for("lost", "back")

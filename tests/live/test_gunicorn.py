@@ -77,7 +77,7 @@ def test_a_forked_worker_goes_on_after_an_outage(
         nc.flush()
         with preloaded(server, "-w", "1", *worker) as (_, url):
             first = urlopen(url, timeout=20).read()
-            server.terminate()
+            server.stop()
             server.start()
             assert nc.wait_connected(10)
             assert urlopen(url, timeout=20).read() == first

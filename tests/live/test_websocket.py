@@ -12,11 +12,12 @@ import pytest
 
 import natsync
 from natsync import errors
+from natsync.testing import NatsCluster
 
 from tests.support.certificates import Authority
 from tests.support.http_proxy import ConnectProxy
 from tests.support.proxy import Proxy
-from tests.support.servers import NatsServer, cluster
+from tests.support.servers import NatsServer
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
@@ -146,15 +147,14 @@ def test_a_lost_connection_is_made_again(plain: NatsServer) -> None:
         assert nc.stats.reconnects == 1
 
 
-def test_other_servers_are_discovered_and_reached() -> None:
+def test_other_servers_are_discovered_and_reached(plain: NatsServer) -> None:
     """The INFO of a WebSocket names the WebSocket listeners of the cluster."""
-    section = "websocket { listen: 127.0.0.1:-1, no_tls: true }\n"
-    with cluster(2, section) as servers:
+    with NatsCluster(size=2, websocket=True) as servers:
         ports = [server.websocket_port for server in servers]
         with natsync.connect(f"ws://127.0.0.1:{ports[0]}", reconnect_wait=0.01) as nc:
             known = {f"127.0.0.1:{port}" for port in ports}
             eventually(lambda: set(nc.server_info.connect_urls) == known)
-            servers[0].terminate()
+            servers[0].stop()
             eventually(lambda: nc.stats.reconnects == 1 and nc.status is natsync.Status.CONNECTED)
             assert nc.server_info.server_name == servers[1].name
             assert nc.rtt(TIMEOUT) < TIMEOUT

@@ -155,7 +155,7 @@ class Soak:
                 self.counts["mended"] += mend(stan.store_folder)
                 stan.start()
             else:
-                nats.terminate(sig)
+                nats.stop(sig)
                 nats.start()
         time.sleep(3)
 

@@ -1,4 +1,4 @@
-"""Clusters whose members find each other again after any of them was away: JetStream needs that."""
+"""Clusters of either kind of server, and ports that are known before a server starts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import random
 import socket
 from collections.abc import Iterator
 
-from tests.support.servers import NatsServer, Which, wait_routed
+from natsync.testing import NatsCluster, NatsServer
+
+from tests.support.servers import Which, program_of
 
 
 def lasting_ports(count: int) -> list[int]:
@@ -26,15 +28,9 @@ def lasting_ports(count: int) -> list[int]:
 def mesh(
     count: int, config: str = "", *, which: Which = "current", trace: bool = False
 ) -> Iterator[list[NatsServer]]:
-    """`count` servers named c-0 and on; each knows the ports of all, which are chosen here."""
-    with contextlib.ExitStack() as stack:
-        ports = lasting_ports(count)
-        routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports)
-        servers = []
-        for number, port in enumerate(ports):
-            section = f"cluster {{ name: c, host: 127.0.0.1, port: {port}, routes: [{routes}] }}\n"
-            server = NatsServer(section + config, which=which, name=f"c-{number}", trace=trace)
-            servers.append(stack.enter_context(server))
-        for server in servers:
-            wait_routed(server, count - 1)
-        yield servers
+    """The servers of a cluster. Without JetStream, unless `config` asks for it: then it has no leader yet."""
+    program = program_of(which)
+    with NatsCluster(
+        config, size=count, name="c", jetstream=False, trace=trace, program=program
+    ) as cluster:
+        yield cluster.servers

@@ -22,7 +22,7 @@ from pathlib import Path
 from signal import SIGCONT, SIGINT, SIGSTOP
 
 from tests.support.damage import read_pcap
-from tests.support.servers import NatsServer, ServerError, Which
+from tests.support.servers import NatsServer, NatsServerError, Which
 from tests.support.tls_relay import TlsRelay
 from tests.support.wire import Counts, Stream, Wire
 
@@ -275,7 +275,7 @@ def listeners(servers: Sequence[NatsServer]) -> set[str]:
     found = set()
     for server in servers:
         for port in ("route_port", "gateway_port", "leaf_port", "websocket_port"):
-            with contextlib.suppress(ServerError):
+            with contextlib.suppress(NatsServerError):
                 found.add(endpoint(server.host, getattr(server, port)))
     return found
 

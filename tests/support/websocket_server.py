@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.certificates import Authority
+from tests.support.certificates import Authority, Paths
 from tests.support.faults import Link
 from tests.support.proxy import Proxy
 from tests.support.servers import NatsServer, Which, require_server
@@ -24,23 +24,16 @@ EVERY_FORM: tuple[Form, ...] = (*FORMS, "secure websocket")
 
 
 class WebSocketServer(NatsServer):
-    """A current server whose `url` is that of its WebSocket listener. After `terminate`, `start` brings that
-    back on the same port, too."""
+    """A current server whose `url` is that of its WebSocket listener."""
 
-    def __init__(self, config: str = "", certificate: str = "") -> None:
-        self._scheme = "wss" if certificate else "ws"
-        tls = f"tls {{ {certificate} }}" if certificate else "no_tls: true"
-        super().__init__(f"websocket {{ listen: 127.0.0.1:-1, {tls} }}\n{config}")
+    def __init__(self, config: str = "", certificate: Paths | None = None) -> None:
+        files = (certificate.cert, certificate.key) if certificate else (None, None)
+        super().__init__(config, websocket=True, cert_file=files[0], key_file=files[1])
 
     @property
     def url(self) -> str:
         """Where clients connect."""
-        return f"{self._scheme}://127.0.0.1:{self.websocket_port}"
-
-    def start(self) -> None:
-        """Starts it."""
-        super().start()
-        self._config = self._config.replace(":-1", f":{self.websocket_port}", 1)
+        return self.websocket_url
 
 
 def server_of(form: Form, config: str = "") -> NatsServer:
@@ -60,7 +53,7 @@ def running(form: Form, folder: Path, config: str = "") -> Iterator[NatsServer]:
         return
     require_server("current")
     authority = Authority(folder)
-    certificate = authority.issue("server", "127.0.0.1").config
+    certificate = authority.issue("server", "127.0.0.1")
     with pytest.MonkeyPatch.context() as patch, WebSocketServer(config, certificate) as server:
         patch.setenv("SSL_CERT_FILE", str(authority.cert))
         yield server
