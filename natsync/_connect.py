@@ -6,7 +6,7 @@ import atexit
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -14,21 +14,19 @@ from ._engine.connection import Connection
 from ._engine.forks import watch
 from ._late import late_import
 from .client import Client
-from .credentials import Login, Source
+from .credentials import Source
 from .errors import ConnectError, Error, ForkedError
 from .options import (
     DEFAULT_URL,
-    MAX_WAIT,
     RECONNECT_BUFFER,
     REQUEST_TIMEOUT,
-    Callbacks,
     HandlerContext,
     OpenSocket,
     Options,
     ReconnectDelay,
     SelectServer,
-    parse_proxy,
-    parse_servers,
+    WebSocketHeaders,
+    read_options,
 )
 from .tls import TLS
 
@@ -98,7 +96,7 @@ def connect(
     nkey: str | bytes | Callable[[], str | bytes] = "",
     jwt: str | bytes | Callable[[], str | bytes] = "",
     sign: Callable[[bytes], bytes] | None = None,
-    tls: TLS | bool = False,
+    tls: TLS | bool | None = False,
     connect_timeout: float | None = 2.0,
     request_timeout: float | None = REQUEST_TIMEOUT,
     write_timeout: float | None = 10.0,
@@ -120,7 +118,7 @@ def connect(
     select_server: SelectServer | None = None,
     open_socket: OpenSocket | None = None,
     http_proxy: str | None = None,
-    websocket_headers: Mapping[str, str] | None = None,
+    websocket_headers: WebSocketHeaders | None = None,
     websocket_compression: bool = False,
     inbox_prefix: str = "_INBOX",
     handler_context: HandlerContext | None = None,
@@ -155,57 +153,12 @@ def connect(
     `on_close(error)` receives the reason why the connection was lost for good, or None after `close`. All
     callbacks run one after the other on one thread, and may call the client.
     """
-    options = Options(
-        servers=parse_servers(servers),
-        name=name,
-        login=Login(
-            user=user,
-            password=password,
-            token=token,
-            credentials=credentials,
-            nkey=nkey,
-            jwt=jwt,
-            sign=sign,
-        ),
-        tls=(TLS() if tls is True else tls) or None,
-        version=_version(),
-        connect_timeout=MAX_WAIT if connect_timeout is None else connect_timeout,
-        request_timeout=MAX_WAIT if request_timeout is None else request_timeout,
-        write_timeout=MAX_WAIT if write_timeout is None else write_timeout,
-        ping_interval=ping_interval,
-        max_pings_out=max_pings_out,
-        verbose=verbose,
-        pedantic=pedantic,
-        echo=echo,
-        randomize=randomize,
-        discover=discover,
-        reconnect=reconnect,
-        max_reconnects=max_reconnects,
-        reconnect_wait=reconnect_wait,
-        reconnect_max_wait=reconnect_max_wait,
-        reconnect_buffer=reconnect_buffer,
-        retry_on_failed_connect=retry_on_failed_connect,
-        ignore_auth_errors=ignore_auth_errors,
-        reconnect_after_fork=reconnect_after_fork,
-        select_server=select_server,
-        open_socket=open_socket,
-        http_proxy=parse_proxy(http_proxy),
-        websocket_headers=dict(websocket_headers or {}),
-        websocket_compression=websocket_compression,
-        inbox_prefix=inbox_prefix,
-        handler_context=handler_context,
-        callbacks=Callbacks(
-            on_error=on_error,
-            on_disconnect=on_disconnect,
-            on_reconnect=on_reconnect,
-            on_discover=on_discover,
-            on_lame_duck=on_lame_duck,
-            on_close=on_close,
-        ),
-    )
+    options = read_options(locals(), _version())  # first: of the arguments only
     if options.tls:
         options.tls.make_context()  # so that a file that cannot be used fails this call
     prepare = _instrumenter(instrumentation)
+    if not (isinstance(client_class, type) and issubclass(client_class, Client)):
+        raise TypeError(f"client_class must be a subclass of Client, not {client_class!r}")
     client = client_class(_connection(options), _renewed)
     prepare(client)
     watch(client)

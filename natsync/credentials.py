@@ -11,6 +11,7 @@ import re
 from codecs import BOM_UTF8
 from collections.abc import Callable
 
+from ._checks import check_call
 from .errors import OptionError
 from .nkeys import KeyPair, is_public_key
 from .protocol.structs import Struct, field
@@ -32,8 +33,8 @@ class Login(Struct, frozen=True, kw_only=True):
 
     All but `sign` may be callables that return the value, and are called at every connect. `nkey` is a
     seed; or, with `sign`, the public key that `sign` signs for. `credentials` are a JWT with its seed.
-    `jwt` comes with `sign`, or alone if it is a bearer token. Raises OptionError for contradictory
-    options, and TypeError.
+    `jwt` comes with its seed as `nkey`, with `sign`, or alone if it is a bearer token. Raises OptionError
+    for contradictory options, and TypeError.
     """
 
     user: str | Callable[[], str] = ""
@@ -50,8 +51,7 @@ class Login(Struct, frozen=True, kw_only=True):
         for name in ("nkey", "jwt"):
             self._check_type(name, (str, bytes), "str or bytes")
         self._check_type("credentials", (str, os.PathLike, bytes), "a path, bytes or str")
-        if self.sign is not None and not callable(self.sign):
-            raise TypeError(f"sign must be callable, not {type(self.sign).__name__}")
+        check_call(sign=self.sign)
         self._check_conflicts()
         if isinstance(self.nkey, (str, bytes)) and self.nkey:
             check_nkey(self.nkey, self.sign)
@@ -68,7 +68,9 @@ class Login(Struct, frozen=True, kw_only=True):
 
     def _check_type(self, name: str, types: type | tuple[type, ...], expected: str) -> None:
         value = getattr(self, name)
-        if not (isinstance(value, types) or callable(value)):
+        if callable(value):
+            check_call(**{name: value})
+        elif not isinstance(value, types):
             raise TypeError(f"{name} must be {expected}, or callable, not {type(value).__name__}")
 
     def _check_conflicts(self) -> None:
@@ -76,8 +78,8 @@ class Login(Struct, frozen=True, kw_only=True):
             raise OptionError("token", "excludes user and password")
         if self.credentials and (self.nkey or self.jwt or self.sign):
             raise OptionError("credentials", "excludes nkey, jwt and sign")
-        if self.nkey and self.jwt:
-            raise OptionError("nkey", "excludes jwt: the JWT names its key")
+        if self.nkey and self.jwt and self.sign:
+            raise OptionError("sign", "excludes nkey with jwt: the nkey signs")
         if self.sign and not (self.nkey or self.jwt):
             raise OptionError("sign", "needs jwt, or a public key as nkey")
 

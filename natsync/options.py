@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from enum import Enum
+from typing import Any
 
-from ._checks import check_call, check_count, check_seconds, check_text
+from ._checks import check_call, check_count, check_kind, check_seconds, check_text
 from .credentials import Login
 from .errors import Error, OptionError
 from .message import Msg
@@ -106,10 +107,11 @@ def check_max_msgs(max_msgs: int | None) -> None:
 
 def parse_servers(servers: str | Iterable[str]) -> tuple[Server, ...]:
     """Returns the servers of a list of URLs, or of a string of URLs separated by commas, in their order."""
-    if not isinstance(servers, Iterable):
+    if not isinstance(servers, Iterable) or isinstance(servers, (bytes, bytearray)):
         raise TypeError(f"servers must be URLs, not {type(servers).__name__}")
     urls = servers.split(",") if isinstance(servers, str) else list(servers)
-    check_text(**{"a server's URL": url for url in urls if not isinstance(url, str)})
+    for url in urls:
+        check_text(**{"a URL in servers": url})
     found = tuple(_parse_server(url.strip()) for url in urls if url.strip())
     if not found:
         raise OptionError("servers", "the list is empty")
@@ -192,6 +194,9 @@ ReconnectDelay = Callable[[int], float]
 OpenSocket = Callable[[str, int], object]
 """Takes host and port, and returns a connected `socket.socket`: for proxies, Unix sockets, socket options."""
 
+WebSocketHeaders = Mapping[str, str] | Callable[[], Mapping[str, str]]
+"""HTTP headers, one value for each name; or returns them, and is called for each attempt to connect."""
+
 SelectServer = Callable[[list[str], ServerInfo], "str | None"]
 """Takes the known servers (`host:port`, the next in turn first) and the INFO of the last server. Returns the
 server to try next, one of the known ones, or None for the next in turn."""
@@ -250,16 +255,18 @@ class Options(Struct, frozen=True, kw_only=True):
     select_server: SelectServer | None = None
     open_socket: OpenSocket | None = None
     http_proxy: Server | None = None
-    websocket_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    websocket_headers: WebSocketHeaders | None = field(default=None, repr=False)
     websocket_compression: bool = False
     inbox_prefix: str = "_INBOX"
     handler_context: HandlerContext | None = None
     callbacks: Callbacks = field(default_factory=Callbacks)
 
     def __post_init__(self) -> None:
-        check_text(name=self.name or "", inbox_prefix=self.inbox_prefix)
+        check_text(name="" if self.name is None else self.name, inbox_prefix=self.inbox_prefix)
         check_call(handler_context=self.handler_context, select_server=self.select_server)
         check_call(open_socket=self.open_socket)
+        for name in _FLAGS:
+            check_kind(bool, **{name: getattr(self, name)})
         if self.http_proxy and self.open_socket:
             raise OptionError("http_proxy", "has no meaning with open_socket")
         if callable(self.reconnect_wait):
@@ -267,7 +274,10 @@ class Options(Struct, frozen=True, kw_only=True):
         if not (self.tls is None or isinstance(self.tls, TLS)):
             kind = type(self.tls).__name__
             raise TypeError(f"tls must be bool or natsync.TLS, not {kind}: see TLS(context=...)")
-        check_headers(self.websocket_headers)
+        if callable(self.websocket_headers):
+            check_call(websocket_headers=self.websocket_headers)
+        elif self.websocket_headers is not None:
+            check_headers(self.websocket_headers)
         for name in _TIMES:
             seconds = getattr(self, name)
             if callable(seconds) and name == "reconnect_wait":
@@ -309,7 +319,11 @@ _UPGRADE_HEADERS = {
 
 def check_headers(headers: Mapping[str, str]) -> None:
     """Raises OptionError for headers that an upgrade to a WebSocket cannot carry, or that it sets itself. A
-    `Host` is allowed, and replaces that of the URL."""
+    `Host` is allowed, and replaces that of the URL. Raises TypeError if they are no mapping of str to str.
+    """
+    if not isinstance(headers, Mapping):
+        kind = type(headers).__name__
+        raise TypeError(f"websocket_headers must be a mapping, or callable, not {kind}")
     for name, value in headers.items():
         check_text(**{"a name in websocket_headers": name, "a value in websocket_headers": value})
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
@@ -329,3 +343,24 @@ _TIMES = (
     "reconnect_max_wait",
 )
 _LEAST = {"max_pings_out": 1, "write_buffer": 1, "reconnect_buffer": 0, "max_reconnects": 0}
+_FLAGS = [name for name, item in Options._declared.items() if item.annotation == "bool"]
+_MAY_BE_NONE = ("connect_timeout", "request_timeout", "write_timeout")
+
+
+def read_options(given: dict[str, object], version: str) -> Options:
+    """Returns the options in the arguments of `connect`, by name. Raises OptionError, and TypeError."""
+    read: dict[str, Any] = given
+    # Taken out, so that what reports tracebacks with local variables finds no secret below another name.
+    login = Login(**{name: read.pop(name) for name in Login._fields})
+    tls, headers = read["tls"], read["websocket_headers"]
+    read.update(
+        {name: MAX_WAIT for name in _MAY_BE_NONE if read[name] is None},
+        servers=parse_servers(read["servers"]),
+        login=login,
+        tls=TLS() if tls is True else None if tls is False else tls,
+        version=version,
+        http_proxy=parse_proxy(read["http_proxy"]),
+        websocket_headers={**headers} if isinstance(headers, Mapping) else headers,
+        callbacks=Callbacks(**{name: read[name] for name in Callbacks._fields}),
+    )
+    return Options(**{name: read[name] for name in Options._fields if name in read})

@@ -13,6 +13,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from ._checks import check_kind, check_text
 from ._late import late_import
 from .errors import OptionError
 from .protocol.structs import Struct, field
@@ -64,12 +65,22 @@ class TLS(Struct, frozen=True, kw_only=True):
         for name in ("ca_file", "cert_file", "key_file", "keylog_file"):
             if not isinstance(getattr(self, name), (str, os.PathLike)):
                 raise TypeError(f"{name} must be a path, not {type(getattr(self, name)).__name__}")
+        check_kind(bool, verify=self.verify, handshake_first=self.handshake_first)
+        check_text(hostname=self.hostname)
+        if not isinstance(self.key_password, (str, bytes)):
+            kind = type(self.key_password).__name__
+            raise TypeError(f"key_password must be str or bytes, not {kind}")
+        if self.context is not None:
+            with late_import:
+                import ssl
+            check_kind(ssl.SSLContext, context=self.context)
         files = self.ca_file or self.cert_file or self.key_file or self.key_password
         if self.context and (files or self.keylog_file or not self.verify):
             known = "ca_file, cert_file, key_file, keylog_file and verify"
             raise OptionError("context", f"excludes {known}")
-        if (self.key_file or self.key_password) and not self.cert_file:
-            raise OptionError("key_file", "needs cert_file")
+        for name in ("key_file", "key_password"):
+            if getattr(self, name) and not self.cert_file:
+                raise OptionError(name, "needs cert_file")
         if self.ca_file and not self.verify:
             raise OptionError("ca_file", "is of no use without verify")
 

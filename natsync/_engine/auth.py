@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from ..credentials import Login, Source, check_nkey, read_credentials
 from ..errors import CredentialsError, OptionError
 from ..nkeys import KeyPair
-from ..options import Options, Server
+from ..options import Options, Server, WebSocketHeaders, check_headers
 from ..protocol import ConnectOptions, ServerInfo
 from ..protocol.structs import Struct, field
 
-__all__ = ["Resolved", "connect_options", "resolve"]
+__all__ = ["Resolved", "connect_options", "resolve", "resolve_headers"]
 
 _T = TypeVar("_T")
 _Value = TypeVar("_Value", str, "str | bytes", Source)
@@ -28,7 +28,8 @@ _SIGNATURE_BYTES = 64
 
 
 class Resolved(Struct, frozen=True):
-    """The credentials for one connection attempt. `sign` is set for an `nkey`, and may be set for a `jwt`."""
+    """The credentials for one connection attempt. `sign` is set for an `nkey`, and may be set for a `jwt`,
+    which names its own key."""
 
     user: str = ""
     password: str = field(default="", repr=False)
@@ -48,7 +49,7 @@ def resolve(login: Login, server: Server) -> Resolved:
         jwt, sign = _ask_jwt(login)
         if server.user or server.password or server.token:
             return Resolved(server.user, server.password, server.token, jwt=jwt, sign=sign)
-        nkey, sign = _ask_nkey(login) if login.nkey else ("", sign)
+        nkey, sign = ("", sign) if login.jwt or not login.nkey else _ask_nkey(login)
         return Resolved(
             _ask("user", login.user, str),
             _ask("password", login.password, str),
@@ -59,6 +60,25 @@ def resolve(login: Login, server: Server) -> Resolved:
         )
     except OptionError as error:
         raise CredentialsError(error.option, error.reason) from error
+
+
+def resolve_headers(headers: WebSocketHeaders | None) -> Mapping[str, str]:
+    """Returns the headers for an upgrade to a WebSocket. Calls the function that makes them, so it may block.
+
+    Raises CredentialsError. If the function raised an exception, that is the cause.
+    """
+    if not callable(headers):
+        return headers or {}
+    made = _call("websocket_headers", headers)
+    try:
+        check_headers(made)
+    except OptionError as error:
+        raise CredentialsError(error.option, error.reason) from error
+    except TypeError as error:
+        raise CredentialsError(
+            "websocket_headers", f"the callable returned others: {error}"
+        ) from error
+    return {**made}
 
 
 def _program_name() -> str:
@@ -97,7 +117,8 @@ def connect_options(options: Options, resolved: Resolved, info: ServerInfo) -> C
 
 def _ask_jwt(login: Login) -> tuple[str, Callable[[bytes], bytes] | None]:
     if not login.credentials:
-        return _text(_ask("jwt", login.jwt, (str, bytes))), login.sign
+        jwt = _text(_ask("jwt", login.jwt, (str, bytes)))
+        return jwt, _ask_nkey(login)[1] if login.jwt and login.nkey else login.sign
     source = _ask("credentials", login.credentials, (str, bytes, os.PathLike))
     jwt, seed = read_credentials(source)
     return jwt, KeyPair(seed, "credentials").sign

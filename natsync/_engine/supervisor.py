@@ -23,7 +23,7 @@ from ..errors import (
 from ..options import Options, Server
 from ..protocol import ProtocolError, ServerInfo
 from ..tls import TLS
-from .auth import connect_options, resolve
+from .auth import connect_options, resolve, resolve_headers
 from .channel import Channel
 from .dialer import Dialer
 from .dispatch import Dispatcher
@@ -265,8 +265,10 @@ class Supervisor:
         """Upgrades the connection to a WebSocket; returns the payload that has arrived already."""
         from .websocket import Upgrade  # most programs do not need it
 
+        given = self._options.websocket_headers
+        headers = self._ask(partial(resolve_headers, given), callable(given), deadline)
         self._step = "websocket"
-        headers, compresses = self._options.websocket_headers, self._options.websocket_compression
+        compresses = self._options.websocket_compression
         make = partial(Upgrade, str(server), server.path, headers, compresses)
         return self._dialer.upgrade(make, deadline, self.io.check_closing)
 

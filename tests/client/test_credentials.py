@@ -112,7 +112,7 @@ def test_a_secret_taken_for_a_path_is_not_shown(secret: str) -> None:
         ({"credentials": CONTENT, "nkey": SEED}, "credentials"),
         ({"credentials": "user.creds", "jwt": JWT}, "credentials"),
         ({"credentials": lambda: CONTENT, "sign": sign}, "credentials"),
-        ({"nkey": SEED, "jwt": JWT}, "nkey"),
+        ({"nkey": SEED, "jwt": JWT, "sign": sign}, "sign"),
         ({"sign": sign}, "sign"),
         ({"sign": sign, "user": "u"}, "sign"),
         ({"nkey": SEED, "sign": sign}, "nkey"),
@@ -136,6 +136,8 @@ def test_what_does_not_go_together(options: dict[str, object], option: str) -> N
         {"user": "u", "password": "p", "jwt": JWT, "sign": sign},  # what an auth callout decides by
         {"token": "t", "credentials": CONTENT},
         {"jwt": JWT},
+        {"jwt": JWT, "nkey": ALICE.seed},
+        {"jwt": JWT.encode(), "nkey": lambda: ALICE.seed},
         {"nkey": USER, "sign": sign},
         {"nkey": SEED.encode()},
         {"nkey": lambda: SEED},

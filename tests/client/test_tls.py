@@ -112,7 +112,7 @@ def test_a_wrong_password_is_not_shown(folder: Path, password: str) -> None:
         (lambda context: TLS(context=context, ca_file="x"), "context"),
         (lambda context: TLS(context=context, verify=False), "context"),
         (lambda context: TLS(key_file="x"), "key_file"),
-        (lambda context: TLS(key_password="x"), "key_file"),
+        (lambda context: TLS(key_password="x"), "key_password"),
         (lambda context: TLS(ca_file="x", verify=False), "ca_file"),
     ],
 )

@@ -8,11 +8,12 @@ import socket
 import sys
 from base64 import urlsafe_b64decode
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from natsync._engine.auth import Resolved, connect_options, resolve
+from natsync._engine.auth import Resolved, connect_options, resolve, resolve_headers
 from natsync.credentials import Login
 from natsync.errors import CredentialsError
 from natsync.options import Options, Server
@@ -125,11 +126,55 @@ def test_credentials_sign_the_nonce_and_name_no_key() -> None:
         Login(credentials=lambda: content.encode()),
         Login(jwt=JWT.encode() + b"\n", sign=ALICE.sign),
         Login(jwt=lambda: JWT, sign=ALICE.sign),
+        Login(jwt=JWT, nkey=ALICE.seed),
+        Login(jwt=JWT.encode(), nkey=ALICE.seed.encode()),
+        Login(jwt=lambda: JWT, nkey=lambda: ALICE.seed),
     ]
     for login in logins:
         connect = sent_options(login)
         assert (connect.jwt, connect.nkey) == (JWT, "")
         assert signer(connect, ALICE.public)
+
+
+def test_a_seed_for_a_jwt_that_is_none_is_named_and_not_shown() -> None:
+    for seed in (ALICE.seed[:-1], ACCOUNT.seed, ALICE.public):
+        with pytest.raises(CredentialsError) as caught:
+            sent_options(Login(jwt=JWT, nkey=lambda: seed))
+        assert caught.value.option == "nkey"
+        assert seed not in f"{caught.value!r} {caught.value.__cause__!r}"
+
+
+def test_headers_of_an_upgrade_are_made_when_they_are_needed() -> None:
+    made = iter(["one", "two"])
+    assert resolve_headers(None) == {}
+    assert resolve_headers({"X": "fixed"}) == {"X": "fixed"}
+
+    def headers() -> dict[str, str]:
+        return {"X": next(made)}
+
+    assert [resolve_headers(headers)["X"] for _ in range(2)] == ["one", "two"]
+    with pytest.raises(
+        CredentialsError, match="websocket_headers: the callable raised Stop"
+    ) as got:
+        resolve_headers(headers)
+    assert isinstance(got.value.__cause__, StopIteration)
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (None, "websocket_headers must be a mapping, or callable, not NoneType"),
+        ([("X", "x")], "must be a mapping, or callable, not list"),
+        ({"X": b"x"}, "a value in websocket_headers must be str, not bytes"),
+        ({1: "x"}, "a name in websocket_headers must be str, not int"),
+        ({"X": "a\r\nb"}, "the value of X must be printable ASCII"),
+        ({"Upgrade": "x"}, "Upgrade is a header of the upgrade itself"),
+    ],
+)
+def test_headers_that_no_upgrade_can_have(made: Any, reason: str) -> None:
+    with pytest.raises(CredentialsError) as caught:
+        resolve_headers(lambda: made)
+    assert caught.value.option == "websocket_headers" and reason in caught.value.reason
 
 
 def test_a_server_without_nonce() -> None:

@@ -126,8 +126,13 @@ def test_jwt_credentials(operated: NatsServer, tmp_path: Path) -> None:
     for credentials in (file, str(file), content, lambda: content.encode()):
         with natsync.connect(operated.url, credentials=credentials) as nc:
             works(nc)
-    with natsync.connect(operated.url, jwt=lambda: jwt, sign=ALICE.sign) as nc:
-        works(nc)
+    for options in (
+        {"jwt": lambda: jwt, "sign": ALICE.sign},
+        {"jwt": jwt, "nkey": ALICE.seed},
+        {"jwt": jwt.encode(), "nkey": lambda: ALICE.seed.encode()},
+    ):
+        with natsync.connect(operated.url, **options) as nc:
+            works(nc)
     with pytest.raises(errors.AuthorizationError):
         natsync.connect(operated.url)
 

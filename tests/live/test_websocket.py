@@ -172,6 +172,47 @@ def test_the_programs_headers_are_sent(plain: NatsServer) -> None:
             natsync.connect(url)
 
 
+def test_headers_from_a_function_are_made_for_each_attempt() -> None:
+    """A token in them may expire. What the function raises, or returns wrongly, is reported like the error of
+    other functions that credentials come from."""
+    made: list[dict[str, str] | Exception] = [
+        KeyError("the vault is shut"),
+        {"Cookie": "pass=s3cret"},
+        {"Cookie": "pass=s3cret\r\n"},
+        {"Cookie": "pass=expired"},
+        {"Cookie": "pass=s3cret"},
+    ]
+    threads: set[str] = set()
+
+    def headers() -> dict[str, str]:
+        threads.add(threading.current_thread().name.rpartition("-")[2])
+        value = made.pop(0)
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    with NatsServer(
+        "websocket { listen: 127.0.0.1:-1, no_tls: true, token_cookie: pass }\n"
+        'authorization { token: "s3cret" }'
+    ) as server:
+        url = f"ws://127.0.0.1:{server.websocket_port}"
+        with pytest.raises(errors.CredentialsError, match="callable raised KeyError") as caught:
+            natsync.connect(url, websocket_headers=headers)
+        assert isinstance(caught.value.__cause__, KeyError)
+        failures: list[errors.Error] = []
+        with natsync.connect(
+            url, websocket_headers=headers, reconnect_wait=0.01, on_error=failures.append
+        ) as nc:
+            nc.reconnect()
+            assert nc.wait_connected(TIMEOUT)
+            nc.flush(TIMEOUT)
+        wrong, refused = failures
+        assert isinstance(wrong, errors.CredentialsError) and wrong.option == "websocket_headers"
+        assert isinstance(refused, errors.AuthorizationError)
+        assert not any("s3cret" in f"{error!r} {error}" for error in failures)
+    assert threads == {"blocking"} and not made
+
+
 def test_a_server_that_is_no_websocket(plain: NatsServer) -> None:
     with pytest.raises(errors.ConnectError, match="opening the WebSocket: .*it said 'INFO"):
         natsync.connect(f"ws://127.0.0.1:{plain.port}")
