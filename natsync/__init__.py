@@ -40,6 +40,7 @@ from .errors import FlushTimeoutError as FlushTimeoutError
 from .errors import ForkedError as ForkedError
 from .errors import HandlerError as HandlerError
 from .errors import HeadersNotSupportedError as HeadersNotSupportedError
+from .errors import InvalidResponseError as InvalidResponseError
 from .errors import MaxControlLineError as MaxControlLineError
 from .errors import MaxMessagesError as MaxMessagesError
 from .errors import MaxPayloadError as MaxPayloadError

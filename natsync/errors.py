@@ -27,6 +27,7 @@ __all__ = [
     "ForkedError",
     "HandlerError",
     "HeadersNotSupportedError",
+    "InvalidResponseError",
     "MaxControlLineError",
     "MaxMessagesError",
     "MaxPayloadError",
@@ -267,6 +268,20 @@ class NoRespondersError(Facts):
 
     def __str__(self) -> str:
         return f"no responders on {self.subject}"
+
+
+class InvalidResponseError(Facts):
+    """The response to a request on `subject` is not of the kind that it asked for, as where another program
+    listens on a subject of JetStream or of services; `reason` says why. `others` are the valid responses to
+    the same request.
+    """
+
+    subject: str
+    reason: str
+    others: tuple[object, ...] = ()
+
+    def __str__(self) -> str:
+        return f"invalid response on {self.subject}: {self.reason}"
 
 
 class MaxPayloadError(Facts, ValueError):

@@ -55,15 +55,16 @@ _NOT_IN_PREFIX = set(" \t\r\n*>")
 
 
 class Default(Enum):
-    """The type of `DEFAULT`, which stands for a timeout that is not given: an option of the connection."""
+    """The type of `DEFAULT`, which stands for a timeout that is not given: that of the connection, or of the
+    JetStream context."""
 
-    REQUEST_TIMEOUT = "request_timeout"
+    DEFAULT = "the timeout of the connection or context"
 
     def __repr__(self) -> str:
-        return str(self.value)
+        return self.name
 
 
-DEFAULT = Default.REQUEST_TIMEOUT
+DEFAULT = Default.DEFAULT
 
 
 class Server(Struct, frozen=True):
@@ -88,7 +89,7 @@ class Server(Struct, frozen=True):
 
 
 def wait_time(timeout: float | None) -> float:
-    """Returns the seconds to wait: `timeout`, or MAX_WAIT for None, which means for ever.
+    """Returns the seconds to wait, at most MAX_WAIT; None means for ever.
 
     Raises TypeError for a `timeout` that is not a number, and OptionError for NaN.
     """
@@ -96,7 +97,7 @@ def wait_time(timeout: float | None) -> float:
         return MAX_WAIT
     if timeout.__class__ is not float or timeout != timeout:
         check_seconds(timeout=timeout)
-    return timeout
+    return timeout if timeout < MAX_WAIT else MAX_WAIT
 
 
 def check_max_msgs(max_msgs: int | None) -> None:

@@ -16,9 +16,9 @@ from dataclasses import fields, replace
 from datetime import datetime
 from typing import TypeVar, get_args
 
+from .._json import JSONObject, parse_time
 from ..errors import OptionError
 from ..jetstream import InvalidNameError, InvalidResponseError, configs
-from ..jetstream.json_object import JSONObject, parse_time
 from ..jetstream.names import check_consumer_name, check_stream_name
 
 __all__ = ["add_config_options", "consumer_name", "duration", "read_config", "stream_name", "time"]

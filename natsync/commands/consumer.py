@@ -6,9 +6,9 @@ import argparse
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
+from .._json import format_time
 from ..client import Client
 from ..jetstream import Consumer, ConsumerConfig
-from ..jetstream.json_object import format_time
 from .arguments import Commands, add_form, with_count
 from .config_options import (
     add_config_options,

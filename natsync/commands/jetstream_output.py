@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from datetime import datetime
 
+from .._json import JSONObject, format_time
 from ..jetstream import StoredMsg
-from ..jetstream.json_object import JSONObject, format_time
 from ..message import Msg
 from .output import Shown, print_json, print_line, show
 

@@ -7,9 +7,9 @@ import base64
 import sys
 from collections.abc import Iterable
 
+from .._json import format_time
 from ..client import Client
 from ..errors import OptionError
-from ..jetstream.json_object import format_time
 from ..kv import Entry, KeyValue, KeyValueConfig, KeyValueStatus, Operation
 from ..kv.naming import check_bucket, check_filter, check_key
 from .arguments import Commands, add_form, add_json, with_count

@@ -4,14 +4,13 @@ objects."""
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from dataclasses import replace
 
+from .._json import format_time
 from ..client import Client
 from ..errors import OptionError
-from ..jetstream.json_object import format_time
 from ..object_store import (
     ObjectInfo,
     ObjectMeta,
@@ -248,7 +247,7 @@ def _open(nc: Client, args: argparse.Namespace) -> ObjectStore:
 
 def _fields(info: ObjectInfo) -> dict[str, object]:
     """Returns the fields in the store, and the time, which only the server knows."""
-    fields: dict[str, object] = json.loads(info.to_json())
+    fields: dict[str, object] = info.to_json()
     if info.mtime:
         fields["mtime"] = format_time(info.mtime)
     return fields

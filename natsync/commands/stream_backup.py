@@ -12,10 +12,10 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from .._json import decode_object
 from ..client import Client
 from ..errors import OptionError
 from ..jetstream import InvalidResponseError, StreamInfo
-from ..jetstream.api import decode_object
 from .arguments import Commands
 from .config_options import stream_name
 from .jetstream_options import DONE, add_jetstream, jetstream

@@ -6,6 +6,7 @@
 0
 """
 
+from ..errors import InvalidResponseError
 from .batches import AtomicBatch, FastBatch
 from .configs import (
     ConsumerConfig,
@@ -53,7 +54,6 @@ from .errors import (
     InvalidConsumerNameError,
     InvalidNameError,
     InvalidPubAckError,
-    InvalidResponseError,
     InvalidStreamNameError,
     JetStreamError,
     JetStreamNotEnabledError,

@@ -8,40 +8,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from enum import Enum
 from typing import TypeVar
 
-from .._checks import check_seconds, check_text, plain
+from .._checks import check_text, plain
+from .._json import JSONObject, decode_object
 from ..core import Core
-from ..errors import ConnectionReconnectingError, NoRespondersError, OptionError
+from ..errors import (
+    ConnectionReconnectingError,
+    InvalidResponseError,
+    NoRespondersError,
+    OptionError,
+)
 from ..message import HeadersLike, Msg
-from ..options import MAX_WAIT
+from ..options import DEFAULT, Default, wait_time
 from .errors import (
     APIError,
-    InvalidResponseError,
     JetStreamNotEnabledError,
     UnsupportedError,
     api_error,
 )
-from .json_object import JSONObject
 
-__all__ = ["API", "Default", "TIMEOUT", "Timeout", "check_kept", "decode_object", "wait_time"]
+__all__ = ["API", "TIMEOUT", "Timeout", "check_kept"]
 
 _T = TypeVar("_T")
 
 INVALID_JSON = 10025
 
 
-class Default(Enum):
-    """An argument that was left out."""
-
-    TIMEOUT = "the timeout of the context"
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-TIMEOUT = Default.TIMEOUT
+TIMEOUT = DEFAULT
 Timeout = float | None | Default
 """Seconds; None waits for ever. The default is the timeout of the context."""
 
@@ -180,27 +174,6 @@ def check_kept(asked: JSONObject, got: JSONObject) -> None:
     for name, needed in asked.needs():
         if name not in kept:
             raise UnsupportedError(name, needed, "")
-
-
-def decode_object(data: bytes, subject: str) -> dict[str, object]:
-    """Returns the JSON object in `data`, a response that arrived on `subject`. Raises
-    InvalidResponseError."""
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        raise InvalidResponseError(subject, f"{len(data)} bytes that are not JSON") from None
-    if not isinstance(value, dict):
-        raise InvalidResponseError(subject, "JSON that is not an object")
-    return value
-
-
-def wait_time(timeout: float | None) -> float:
-    """Returns the seconds to wait; None means for ever, which is the longest wait that the system
-    supports."""
-    if timeout is None:
-        return MAX_WAIT
-    check_seconds(timeout=timeout)
-    return min(timeout, MAX_WAIT)
 
 
 def _count_unlisted(missing: list[object], page: list[object]) -> int:

@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from .._checks import check_count
 from .._finalizers import before_exit
+from .._json import decode_object
 from ..errors import (
     NextMsgTimeoutError,
     OptionError,
@@ -24,7 +25,7 @@ from ..errors import (
     RequestTimeoutError,
 )
 from ..message import Data, Headers, HeadersLike, Msg, is_no_responders
-from .api import API, TIMEOUT, Timeout, decode_object
+from .api import API, TIMEOUT, Timeout
 from .errors import (
     BatchClosedError,
     BatchPublishError,

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import ClassVar, Literal
 
 from .._checks import INT32, UINT64, plain
-from .json_object import JSONObject, check_patterns, patterns, since, within
+from .._json import JSONObject, check_patterns, patterns, since, within
 
 __all__ = [
     "AckPolicy",

@@ -12,10 +12,10 @@ from datetime import datetime
 from typing import Literal
 
 from .._checks import check_kind, check_text, check_unsigned
+from .._json import check_time, format_time
 from .api import API, TIMEOUT, Timeout, check_kept
 from .configs import ConsumerConfig
 from .infos import ConsumerInfo, PauseInfo
-from .json_object import check_time, format_time
 from .names import check_consumer_name, check_stream_name
 
 __all__ = [

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
 from .._checks import check_kind
+from .._json import check_pattern
 from .._late import late_import
 from ..core import Core
 from ..message import Data, HeadersLike
@@ -21,7 +22,7 @@ from .consumer import Consumer
 from .consumers import consumer_info
 from .errors import StreamNotFoundError
 from .infos import AccountInfo, StreamInfo
-from .names import check_pattern, check_stream_name
+from .names import check_stream_name
 from .ordered_consumer import OrderedConsumer
 from .publish_window import PublishWindow
 from .publishing import PubAck, PublishOptions, publish

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TypeVar
 
-from ..errors import Facts, NoRespondersError
+from ..errors import Facts, InvalidResponseError, NoRespondersError
 
 __all__ = [
     "APIError",
@@ -24,7 +24,6 @@ __all__ = [
     "InsufficientResourcesError",
     "InvalidConsumerNameError",
     "InvalidNameError",
-    "InvalidResponseError",
     "InvalidStreamNameError",
     "JetStreamError",
     "JetStreamNotEnabledError",
@@ -227,17 +226,7 @@ class UnsupportedError(JetStreamError):
         return f"{self.feature} needs {needed}; this one is {self.version or 'older'}"
 
 
-class InvalidResponseError(JetStreamError):
-    """The response is not one of JetStream: some other responder listens on the subject."""
-
-    subject: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"invalid response on {self.subject}: {self.reason}"
-
-
-class InvalidPubAckError(InvalidResponseError):
+class InvalidPubAckError(InvalidResponseError, JetStreamError):
     """The response to a published message is not a JetStream acknowledgement: something else
     listens on its subject."""
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 
+from .._json import JSONObject
 from .configs import ConsumerConfig, ExternalStream, StreamConfig, SubjectTransform
-from .json_object import JSONObject
 
 __all__ = [
     "APIStats",

@@ -1,14 +1,11 @@
-"""Names of streams and consumers (ADR-6; nats-server err_codes 10102, 10127, 10128) and subjects, checked at
-the call."""
+"""Names of streams and consumers (ADR-6; nats-server err_codes 10102, 10127, 10128), checked at the call."""
 
 from __future__ import annotations
 
 from .._checks import check_text, plain
-from ..headers import to_wire
-from ..protocol import ProtocolError, check_subscribe
 from .errors import InvalidConsumerNameError, InvalidNameError, InvalidStreamNameError
 
-__all__ = ["check_consumer_name", "check_pattern", "check_stream_name"]
+__all__ = ["check_consumer_name", "check_stream_name"]
 
 _LONGEST = 255
 _FORBIDDEN = set(".*>/\\")
@@ -22,17 +19,6 @@ def check_stream_name(name: str) -> str:
 def check_consumer_name(name: str) -> str:
     """Returns `name`. Raises InvalidConsumerNameError if no consumer can have this name."""
     return _check(name, InvalidConsumerNameError)
-
-
-def check_pattern(subject: str) -> None:
-    """Raises ProtocolError for a subject that matches none: servers answer only "bad request", or that
-    nothing matches. Also for one that is not UTF-8: the API's JSON would carry another one."""
-    check_text(subject=subject)
-    check_subscribe(to_wire(subject))
-    try:
-        subject.encode()
-    except UnicodeEncodeError:
-        raise ProtocolError("a subject that is not UTF-8, which JSON cannot carry") from None
 
 
 def _check(name: str, error: type[InvalidNameError]) -> str:

@@ -26,7 +26,8 @@ from ..errors import (
     RequestTimeoutError,
 )
 from ..message import Data, HeadersLike, Msg
-from .api import API, TIMEOUT, Timeout, wait_time
+from ..options import wait_time
+from .api import API, TIMEOUT, Timeout
 from .errors import NoStreamResponseError, TooManyStalledMsgsError
 from .publishing import (
     ATTEMPT,

@@ -8,25 +8,25 @@ lists no stream with the subject.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from time import monotonic
 from typing import Literal, NamedTuple, TypedDict, TypeVar
 
 from .._checks import check_count, check_options, check_text, check_unsigned
+from .._json import decode_object
 from ..errors import (
     ConnectionReconnectingError,
     Error,
+    InvalidResponseError,
     NoRespondersError,
     OptionError,
     RequestTimeoutError,
 )
 from ..message import Data, Headers, HeadersLike, Msg
-from .api import API, Timeout, decode_object
+from .api import API, Timeout
 from .errors import (
     DuplicateMsgIdError,
     InvalidPubAckError,
-    InvalidResponseError,
     JetStreamUnavailableError,
     NoStreamResponseError,
     WrongLastMsgIdError,
@@ -306,11 +306,9 @@ def raise_if_gone(look: Callable[[], object], gone: type[Error], error: Error) -
 
 def _read_json_ack(data: bytes, subject: str) -> PubAck:
     try:
-        ack = json.loads(data)
-    except (ValueError, RecursionError):
-        raise InvalidPubAckError(subject, f"{len(data)} bytes that are not JSON") from None
-    if not isinstance(ack, dict):
-        raise InvalidPubAckError(subject, "JSON that is not an object")
+        ack = decode_object(data, subject)
+    except InvalidResponseError as error:
+        raise InvalidPubAckError(subject, error.reason) from None
     if ack.get("error"):
         raise api_error(ack["error"])
     try:

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Literal
 
 from .._checks import check_duration, check_text
+from .._json import check_time, format_time
 from ..errors import OptionError
-from .json_object import check_time, format_time
 
 __all__ = ["Schedule", "format_ttl"]
 

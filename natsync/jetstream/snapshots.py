@@ -11,16 +11,18 @@ from __future__ import annotations
 from typing import BinaryIO
 
 from .._checks import check_kind
+from .._json import decode_object
 from ..errors import (
     ConnectionReconnectingError,
     Error,
+    InvalidResponseError,
     NextMsgTimeoutError,
     NoRespondersError,
     RequestTimeoutError,
 )
 from ..subscription import Subscription
-from .api import API, Timeout, decode_object
-from .errors import InvalidResponseError, SnapshotError, api_error
+from .api import API, Timeout
+from .errors import SnapshotError, api_error
 from .infos import StreamInfo
 from .names import check_stream_name
 

@@ -16,13 +16,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from ..errors import Error, NoRespondersError, ProtocolError, RequestTimeoutError
+from .._json import check_time, format_time, parse_time
+from ..errors import (
+    Error,
+    InvalidResponseError,
+    NoRespondersError,
+    ProtocolError,
+    RequestTimeoutError,
+)
 from ..message import Headers, Msg, is_no_responders, to_text
 from ..protocol import parse_headers
 from .api import API
 from .errors import (
     APIError,
-    InvalidResponseError,
     MessageNotFoundError,
     NoDirectGetError,
     RequiredAPILevelError,
@@ -30,7 +36,6 @@ from .errors import (
     TooManyRequestsError,
     UnsupportedError,
 )
-from .json_object import check_time, format_time, parse_time
 
 __all__ = [
     "PLAIN",
@@ -78,7 +83,8 @@ class StoredMsg:
 
 
 def get_msg(api: API, stream: str, request: Mapping[str, object]) -> StoredMsg:
-    """Returns the message that `request` selects, from the leader."""
+    """Returns the message that `request` selects, from the leader. It is read by hand, not as a JSONObject,
+    which would take three times as long."""
     call = f"STREAM.MSG.GET.{stream}"
     message = api.request(call, request).get("message")
     if not isinstance(message, dict):

@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import BinaryIO
 
 from .._checks import check_count, check_text, check_unsigned, plain
-from ..errors import OptionError
+from .._json import check_pattern
+from ..errors import InvalidResponseError, OptionError
 from ..message import to_wire
 from ..protocol import check_publish
 from .api import API, TIMEOUT, Timeout
@@ -23,9 +24,8 @@ from .consumers import (
     reset_consumer,
     unpin_consumer,
 )
-from .errors import InvalidResponseError
 from .infos import ConsumerInfo, PauseInfo, StreamInfo, StreamState
-from .names import check_consumer_name, check_pattern, check_stream_name
+from .names import check_consumer_name, check_stream_name
 from .snapshots import take_snapshot
 from .stored import (
     StoredMsg,

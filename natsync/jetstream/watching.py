@@ -13,7 +13,8 @@ from time import monotonic
 from typing import TypeVar
 
 from ..errors import Error, NextMsgTimeoutError
-from .api import API, wait_time
+from ..options import wait_time
+from .api import API
 from .blocking_iterator import BlockingIterator
 from .consume_errors import MessagesClosedError
 from .consumers import consumer_info

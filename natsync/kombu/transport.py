@@ -19,6 +19,7 @@ from .. import __version__, connect
 from ..client import Client
 from ..errors import (
     ConnectionDrainingError,
+    InvalidResponseError,
     OptionError,
     OutboundBufferLimitError,
 )
@@ -73,6 +74,7 @@ class Transport(virtual.Transport):
     )
     channel_errors = (  # type: ignore[assignment]  # kombu's is typed as one class
         *virtual.Transport.channel_errors,
+        InvalidResponseError,
         JetStreamError,
         KeyValueError,  # somebody has deleted the bucket of the bindings
     )

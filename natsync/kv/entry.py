@@ -10,8 +10,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from enum import Enum
 
-from ..jetstream.errors import InvalidResponseError
-from ..jetstream.json_object import parse_time
+from .._json import parse_time
+from ..errors import InvalidResponseError
 from ..message import Headers
 
 __all__ = ["Entry", "Operation", "operation_of"]
@@ -78,7 +78,7 @@ class Entry:
     @property
     def created(self) -> datetime:
         """The time when the server stored it, in UTC, truncated to microseconds. Raises
-        `natsync.jetstream.InvalidResponseError` if the server sent a date that does not exist."""
+        InvalidResponseError if the server sent a date that does not exist."""
         created = self._created
         if isinstance(created, int):  # nanoseconds, from an ack subject
             return _EPOCH + timedelta(microseconds=created // 1000)

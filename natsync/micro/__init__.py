@@ -8,9 +8,10 @@ b'abab'
 [ServicePing(name='math', id='...', version='1.0.0', ...)]
 """
 
+from ..errors import InvalidResponseError
 from .client import ServiceClient
 from .endpoint import Endpoint, RequestHandler
-from .errors import InvalidResponseError, ServiceError, ServiceStoppedError
+from .errors import ServiceError, ServiceStoppedError
 from .request import (
     ERROR_CODE_HEADER,
     ERROR_HEADER,

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import TypeVar
 
 from .._checks import check_core, check_text
 from ..core import Core
-from ..errors import NoRespondersError, ProtocolError
+from ..errors import InvalidResponseError, NoRespondersError, ProtocolError
 from ..message import Msg
-from .errors import InvalidResponseError, ServiceError
+from .errors import ServiceError
 from .naming import PREFIX, Verb, control_subject
 from .request import raise_for_error
 from .responses import (
     ServiceInfo,
     ServicePing,
     ServiceStats,
-    read_info,
-    read_ping,
-    read_stats,
+    read_response,
 )
 
 __all__ = ["ServiceClient"]
@@ -61,16 +60,19 @@ class ServiceClient:
         time `rtt`."""
         asked = monotonic()
         return self._ask(
-            Verb.PING, name, id, lambda at, data: read_ping(at, data, monotonic() - asked)
+            Verb.PING,
+            name,
+            id,
+            lambda at, data: read_response(ServicePing, at, data, rtt=monotonic() - asked),
         )
 
     def info(self, name: str = "", id: str = "") -> list[ServiceInfo]:
         """Returns their descriptions: version, description, metadata, endpoints."""
-        return self._ask(Verb.INFO, name, id, read_info)
+        return self._ask(Verb.INFO, name, id, partial(read_response, ServiceInfo))
 
     def stats(self, name: str = "", id: str = "") -> list[ServiceStats]:
         """Returns the statistics of their endpoints: requests, errors, times."""
-        return self._ask(Verb.STATS, name, id, read_stats)
+        return self._ask(Verb.STATS, name, id, partial(read_response, ServiceStats))
 
     def _ask(self, verb: Verb, name: str, id: str, read: Callable[[str, bytes], _R]) -> list[_R]:
         subject = control_subject(verb, name, id, self._prefix)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import Facts
 
-__all__ = ["InvalidResponseError", "ServiceError", "ServiceStoppedError"]
+__all__ = ["ServiceError", "ServiceStoppedError"]
 
 
 class ServiceError(Facts):
@@ -31,18 +31,3 @@ class ServiceStoppedError(Facts):
 
     def __str__(self) -> str:
         return f"service {self.service} has stopped"
-
-
-class InvalidResponseError(Facts):
-    """A response to a PING, INFO or STATS request on `subject` does not follow ADR-32; `reason`
-    says why.
-
-    `others` are the valid responses to the same request.
-    """
-
-    subject: str
-    reason: str
-    others: tuple[object, ...] = ()
-
-    def __str__(self) -> str:
-        return f"invalid response to {self.subject}: {self.reason}"

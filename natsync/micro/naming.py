@@ -7,7 +7,6 @@ A name that breaks a rule is refused at the call, with an `OptionError` that nam
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 from enum import Enum
 
 from .._checks import check_text
@@ -16,7 +15,6 @@ from ..message import to_wire
 from ..protocol import check_publish, check_queue, check_subscribe
 
 __all__ = [
-    "Metadata",
     "PREFIX",
     "Verb",
     "check_endpoint_subject",
@@ -25,31 +23,10 @@ __all__ = [
     "check_queue_group",
     "check_version",
     "control_subject",
-    "read_metadata",
 ]
 
 PREFIX = "$SRV"
 """The first token of the subjects for queries about services."""
-
-
-class Metadata(Mapping[str, str]):
-    """Immutable texts about a service or an endpoint (ADR-32). Unlike a `MappingProxyType`, it can
-    be pickled and copied."""
-
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        self._texts = dict(texts)
-
-    def __getitem__(self, name: str) -> str:
-        return self._texts[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._texts)
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    def __repr__(self) -> str:
-        return repr(self._texts)
 
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -119,14 +96,3 @@ def check_endpoint_subject(subject: str) -> None:
     check_subscribe(to_wire(subject))
     if subject.split(".")[0] == PREFIX:
         raise OptionError("subject", f"{subject!r} begins with {PREFIX}, which is reserved")
-
-
-def read_metadata(metadata: Mapping[str, str] | None) -> Metadata:
-    """Returns an immutable copy: metadata is immutable in ADR-32."""
-    if not isinstance(metadata or {}, Mapping):
-        raise TypeError(f"metadata must be a mapping of str, not {type(metadata).__name__}")
-    for name, value in (metadata or {}).items():
-        if not (isinstance(name, str) and isinstance(value, str)):
-            wrong = value if isinstance(name, str) else name
-            raise TypeError(f"metadata maps str to str, not to {type(wrong).__name__}")
-    return Metadata(metadata or {})

@@ -35,7 +35,6 @@ from .naming import (
     check_queue_group,
     check_version,
     control_subject,
-    read_metadata,
 )
 from .responses import EndpointStats, ServiceInfo, ServicePing, ServiceStats, to_json
 
@@ -74,11 +73,14 @@ def add_service(
     check_core(nc)
     check_name(name)
     check_version(version)
-    check_text(description=description)
     check_queue_group(queue_group)
     check_call(stats_handler=stats_handler, on_stop=on_stop)
     about = ServiceInfo(
-        name, nc.new_inbox().rpartition(".")[2], version, description, read_metadata(metadata)
+        name,
+        nc.new_inbox().rpartition(".")[2],
+        version,
+        description,
+        {} if metadata is None else metadata,
     )
     service = Service(nc, about, queue_group, stats_handler, on_stop)
     service.start()
@@ -133,7 +135,7 @@ class Group:
         whole = ".".join(filter(None, (self.prefix, subject)))
         check_endpoint_subject(whole)
         own = self.queue_group if queue_group is None else queue_group
-        endpoint = Endpoint(name, whole, own, read_metadata(metadata), handler)
+        endpoint = Endpoint(name, whole, own, {} if metadata is None else metadata, handler)
         subscribe = partial(
             self._service.nc.subscribe,
             whole,
@@ -218,7 +220,9 @@ class Service(Group):
 
     def info(self) -> ServiceInfo:
         """Returns its description, the response to INFO."""
-        return replace(self._about, endpoints=tuple(one.info for one in self._endpoints.copy()))
+        return replace(
+            self._about, endpoints=tuple(replace(one.info) for one in self._endpoints.copy())
+        )
 
     def stats(self) -> ServiceStats:
         """Returns the statistics of its endpoints, the response to STATS. Raises the errors of the

@@ -23,7 +23,7 @@ from .errors import (
     TruncatedObjectError,
     UpdateMetaDeletedError,
 )
-from .info import DEFAULT_CHUNK_SIZE, ObjectInfo, ObjectLink, ObjectMeta
+from .info import DEFAULT_CHUNK_SIZE, ObjectInfo, ObjectLink, ObjectMeta, ObjectOptions
 from .management import (
     create_or_update_store,
     create_store,
@@ -50,6 +50,7 @@ __all__ = [
     "ObjectLink",
     "ObjectMeta",
     "ObjectNotFoundError",
+    "ObjectOptions",
     "ObjectReader",
     "ObjectStore",
     "ObjectStoreConfig",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -43,7 +44,7 @@ from .errors import (
     UpdateMetaDeletedError,
 )
 from .files import whole_file
-from .info import ObjectInfo, ObjectLink, ObjectMeta, digest_of, read_info
+from .info import ObjectInfo, ObjectLink, ObjectMeta, ObjectOptions, digest_of, read_info
 from .naming import (
     STREAM_PREFIX,
     check_object_name,
@@ -113,7 +114,7 @@ class ObjectStore:
             description=meta.description,
             headers=meta.headers,
             metadata=meta.metadata,
-            max_chunk_size=meta.max_chunk_size,
+            options=ObjectOptions(max_chunk_size=meta.max_chunk_size),
         )
         try:
             stored, before = self._replace(info)
@@ -293,7 +294,7 @@ class ObjectStore:
         before = self._last(name, latest=True)
         if before and not before.deleted and before.link is None:
             raise ObjectExistsError(self.store, name)
-        info = ObjectInfo(name, self.store, self._new_id(), link=link)
+        info = ObjectInfo(name, self.store, self._new_id(), options=ObjectOptions(link=link))
         return self._write(info, before.revision if before else 0)
 
     def _open(self, info: ObjectInfo, *, latest: bool = False) -> ObjectReader:
@@ -371,7 +372,10 @@ class ObjectStore:
         subject = meta_subject(self.store, info.name)
         try:
             ack = self._js.publish(
-                subject, info.to_json(), rollup="sub", expected_last_subject_seq=before
+                subject,
+                json.dumps(info.to_json()).encode(),
+                rollup="sub",
+                expected_last_subject_seq=before,
             )
         except NoStreamResponseError as error:
             raise_if_gone(self._stream_info, StoreNotFoundError, error)

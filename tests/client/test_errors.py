@@ -39,6 +39,7 @@ SAMPLES: list[Error] = [
     errors.MaxPayloadError(11, 10),
     errors.MaxControlLineError(5000, 4096),
     errors.HeadersNotSupportedError(),
+    errors.InvalidResponseError("a", "no JSON"),
     errors.MsgNoReplyError("a"),
     errors.MsgNotBoundError("a"),
     errors.BadSubscriptionError("a"),

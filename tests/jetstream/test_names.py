@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from natsync import OptionError, ProtocolError
+from natsync._json import check_pattern
 from natsync.jetstream import (
     ConsumerConfig,
     InvalidConsumerNameError,
@@ -13,7 +14,7 @@ from natsync.jetstream import (
     JetStream,
     StreamConfig,
 )
-from natsync.jetstream.names import check_consumer_name, check_pattern, check_stream_name
+from natsync.jetstream.names import check_consumer_name, check_stream_name
 
 GOOD = ["orders", "ORDERS-1_x", "bestellungen_für_köln", "x" * 255, "$G#1"]
 BAD = ["", "a.b", "a b", "a*", ">", "a/b", "a\\b", "a\tb", "a\r\nb", "\x00", "\x7f", "x" * 256]

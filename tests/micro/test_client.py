@@ -41,7 +41,7 @@ def test_a_wrong_response_is_reported_with_the_others(nc: natsync.Client) -> Non
     service = add_service(nc, "one", "1.0.0")
     nc.subscribe("$SRV.PING", handler=lambda msg: msg.respond(b"pong"))
     client = ServiceClient(nc)
-    with pytest.raises(InvalidResponseError, match="the response is not JSON") as caught:
+    with pytest.raises(InvalidResponseError, match="bytes that are not JSON") as caught:
         client.ping()
     assert caught.value.others == (ServicePing("one", service.id, "1.0.0"),)
     assert [ping.id for ping in client.ping("one")] == [service.id]

@@ -5,12 +5,11 @@ import pickle
 import pytest
 
 from natsync import Error
-from natsync.micro import InvalidResponseError, ServiceError, ServiceStoppedError
+from natsync.micro import ServiceError, ServiceStoppedError
 
 ERRORS = {
     "service error 404: no such order": ServiceError(404, "no such order", b"{}"),
     "service math has stopped": ServiceStoppedError("math"),
-    "invalid response to $SRV.PING: no JSON": InvalidResponseError("$SRV.PING", "no JSON"),
 }
 
 

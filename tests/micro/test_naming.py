@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-
 import pytest
 
 from natsync import OptionError, ProtocolError
@@ -65,18 +62,3 @@ def test_queue_groups() -> None:
         naming.check_queue_group(good)
     with pytest.raises(ProtocolError, match="queue"):
         naming.check_queue_group("two words")
-
-
-def test_metadata_is_a_copy_that_nobody_changes() -> None:
-    own = {"region": "eu"}
-    kept = naming.read_metadata(own)
-    own["region"] = "us"
-    assert kept == {"region": "eu"}
-    with pytest.raises(TypeError):
-        kept["region"] = "us"  # type: ignore[index]  # it is read-only, which this shows
-    assert pickle.loads(pickle.dumps(kept)) == copy.deepcopy(kept) == kept
-    assert repr(kept) == "{'region': 'eu'}" and len(kept) == 1
-    with pytest.raises(TypeError, match="metadata maps str to str"):
-        naming.read_metadata({"n": 1})  # type: ignore[dict-item]  # a wrong call
-    with pytest.raises(TypeError, match="metadata must be a mapping of str, not int"):
-        naming.read_metadata(5)  # type: ignore[arg-type]  # a wrong call

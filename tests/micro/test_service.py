@@ -119,6 +119,17 @@ def test_groups_prefix_subjects_and_hand_down_queue_groups(nc: natsync.Client) -
         assert nc.request("orders.v2.list.7", b"x", timeout=5).data == b"x"
 
 
+def test_metadata_is_a_copy_that_nobody_changes(nc: natsync.Client) -> None:
+    """ADR-32: metadata is immutable once a service has it."""
+    own = {"region": "eu"}
+    with add_service(nc, "shop", "1.0.0", metadata=own) as service:
+        service.add_endpoint("status", echo, metadata=own)
+        own["region"] = "us"
+        for one in (service.info(), service.info().endpoints[0]):
+            dict.update(one.metadata, region="asia")  # type: ignore[arg-type]  # not even so
+        assert service.info().metadata == service.info().endpoints[0].metadata == {"region": "eu"}
+
+
 @pytest.mark.parametrize(
     "arguments, error",
     [
@@ -126,6 +137,8 @@ def test_groups_prefix_subjects_and_hand_down_queue_groups(nc: natsync.Client) -
         ({"version": "1.0"}, OptionError),
         ({"queue_group": "a b"}, ProtocolError),
         ({"metadata": {"a": 1}}, TypeError),
+        ({"metadata": 5}, TypeError),
+        ({"metadata": []}, TypeError),
         ({"description": b"x"}, TypeError),
         ({"on_stop": 7}, TypeError),
         ({"stats_handler": "data"}, TypeError),

@@ -56,7 +56,7 @@ def test_objects_of_nats_py_are_got_here(js_server: NatsServer, js: JetStream, n
     assert store.get_bytes(NAME) == DATA and store.get_bytes("empty") == b""
     info = store.info(NAME)
     assert (info.digest, info.size, info.description) == (digests["big"], 700_001, "text")
-    assert info.headers == {"A": ["1"]}
+    assert info.headers == {"A": ("1",)}
     with pytest.raises(ObjectNotFoundError):
         store.get("gone")
     assert sorted(found.name for found in store.list()) == [NAME, "empty"]

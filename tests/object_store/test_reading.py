@@ -150,7 +150,7 @@ def test_a_reader_that_has_failed_is_not_at_the_end(js: JetStream, filled: Objec
 
 def describe(js: JetStream, store: ObjectStore, **changes: object) -> None:
     """Changes the stored description of the object."""
-    info = json.loads(store.info("o").to_json())
+    info = store.info("o").to_json()
     subject = meta_subject(store.store, "o")
     js.publish(subject, json.dumps({**info, **changes}).encode(), rollup="sub")
 

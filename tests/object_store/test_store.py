@@ -74,7 +74,7 @@ def test_what_a_user_says_about_an_object_is_kept(store: ObjectStore) -> None:
     info = store.info("o")
     assert (info.description, info.headers, info.metadata) == (
         "text",
-        {"A": ["1", "2"]},
+        {"A": ("1", "2")},
         {"k": "v"},
     )
     assert (info.max_chunk_size, info.chunks) == (10, 3)

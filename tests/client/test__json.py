@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from natsync._json import format_time, parse_time
 from natsync.errors import OptionError
 from natsync.jetstream import (
     ConsumerConfig,
@@ -23,7 +24,6 @@ from natsync.jetstream import (
     StreamSource,
     SubjectTransform,
 )
-from natsync.jetstream.json_object import format_time, parse_time
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=timezone.utc)
 

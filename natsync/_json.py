@@ -1,14 +1,16 @@
-"""`JSONObject`: frozen dataclasses that are read from, and written to, the JSON of the JetStream
-API.
+"""`JSONObject`: frozen dataclasses that are read from, and written to, JSON: the answers of the
+JetStream API and of services, and the descriptions of objects.
 
 The annotation of a field determines its JSON form: a `float` is in seconds here and in whole
-nanoseconds in JSON; a `datetime` is RFC 3339 text; everything else looks the same. Keys that a
-class does not know, and values of the wrong type, are kept in `extra` and sent back, so that data
-of a newer server passes through an older client unharmed.
+nanoseconds in JSON; a `datetime` is RFC 3339 text; everything else looks the same. A null counts as
+absent. Keys that a class does not know are kept in `extra` and sent back, so that data of a newer
+server or client passes through unharmed. So are values of the wrong type; a class that is `strict`
+raises InvalidResponseError for them, because other clients write its JSON, not a server.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,20 +19,22 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import ClassVar, NamedTuple, TypeVar, cast, get_args
 
-from .._checks import INT64, check_range, check_word, plain
-from ..errors import OptionError
-from ..protocol import ProtocolError
-from .errors import InvalidResponseError
-from .names import check_pattern
+from ._checks import INT64, check_range, check_text, check_word, plain
+from .errors import InvalidResponseError, OptionError, ProtocolError
+from .headers import to_wire
+from .protocol import check_subscribe
 
 __all__ = [
     "JSONObject",
+    "check_pattern",
     "check_patterns",
     "check_time",
+    "decode_object",
     "format_time",
     "parse_time",
     "patterns",
     "since",
+    "unsent",
     "within",
 ]
 
@@ -59,6 +63,12 @@ def patterns(default: _T, *, since: str = "") -> _T:
     return _limited(default, check_patterns, since)
 
 
+def unsent(default: _T, *, compare: bool = True) -> _T:
+    """Declares a field that is no part of the JSON, with its default."""
+    made: _T = field(default=default, compare=compare, metadata={"unsent": True})
+    return made
+
+
 def _limited(default: _T, limit: _Limit, since: str) -> _T:
     metadata: dict[str, object] = {"limit": limit} | ({"since": since} if since else {})
     made: _T = field(default=default, metadata=metadata)
@@ -67,11 +77,12 @@ def _limited(default: _T, limit: _Limit, since: str) -> _T:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JSONObject:
-    """An object of the JetStream API. Fields that have their defaults are not sent: the server has
-    the same defaults."""
+    """A JSON object. Fields that have their defaults are not sent: the reader has the same defaults."""
 
     always: ClassVar[frozenset[str]] = frozenset()
     """The fields that are sent even if they have their defaults."""
+    strict: ClassVar[bool] = False
+    """Whether `from_json` refuses values of the wrong type, or out of their range, rather than keep them."""
 
     _: KW_ONLY
     extra: Mapping[str, object] = field(default_factory=dict)
@@ -85,9 +96,10 @@ class JSONObject:
                 codec.limit(name, value)
 
     @classmethod
-    def from_json(cls: type[_O], value: object, subject: str = "") -> _O:
-        """Returns the object that the server sent on `subject`. Raises InvalidResponseError if it
-        lacks a field that every server sends."""
+    def from_json(cls: type[_O], value: object, subject: str = "", **facts: object) -> _O:
+        """Returns the object that arrived on `subject`; `facts` are its fields that are `unsent`. Raises
+        InvalidResponseError if it lacks a field without a default, and if `strict`, for a wrong value.
+        """
         if not isinstance(value, dict):
             raise InvalidResponseError(subject, f"no {cls.__name__}, but {type(value).__name__}")
         schema = _schema(cls)
@@ -102,14 +114,31 @@ class JSONObject:
                 try:
                     known[key] = codec.decode(raw, subject)
                 except ValueError:
+                    if cls.strict:
+                        raise _wrong(cls, key, subject) from None
                     extra[key] = raw
                 else:
                     if not codec.is_faithful(known[key], raw):
+                        if cls.strict and codec.limit:
+                            raise _wrong(cls, key, subject)
                         exact[key] = raw
         missing = [name for name, codec in schema.items() if codec.required and name not in known]
         if missing:
             raise InvalidResponseError(subject, f"{cls.__name__} without {', '.join(missing)}")
-        return cls(**known, extra=extra, _exact=exact)
+        return cls._of({**known, **facts, "extra": extra, "_exact": exact})
+
+    @classmethod
+    def _of(cls: type[_O], known: Mapping[str, object]) -> _O:
+        """Returns the object with these fields, which have been decoded: they need no check, which would take
+        half the time of `from_json`."""
+        made = object.__new__(cls)
+        for name, default in _defaults(cls).items():
+            if name in known:
+                object.__setattr__(made, name, known[name])
+            else:
+                value = dict(default) if isinstance(default, dict) else default
+                object.__setattr__(made, name, value)
+        return made
 
     def to_json(self, *, complete: bool = False) -> dict[str, object]:
         """Returns the JSON form; `complete` includes the fields that have their defaults."""
@@ -144,6 +173,10 @@ class JSONObject:
             if item.name != "_exact" and getattr(self, item.name) != _default(item)
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _wrong(cls: type, key: str, subject: str) -> InvalidResponseError:
+    return InvalidResponseError(subject, f"{key} of {cls.__name__} is wrong")
 
 
 class _Codec(NamedTuple):
@@ -181,19 +214,41 @@ def _schema(cls: type[JSONObject]) -> dict[str, _Codec]:
     return found
 
 
+_fields_of: dict[type, dict[str, object]] = {}
+
+
+def _defaults(cls: type[JSONObject]) -> dict[str, object]:
+    """Returns all fields with their defaults."""
+    found = _fields_of.get(cls)
+    if found is None:
+        found = _fields_of[cls] = {item.name: _default(item) for item in fields(cls)}
+    return found
+
+
 def _new_schema(cls: type[JSONObject]) -> dict[str, _Codec]:
     return {
         item.name: _with_limit(_codec(str(item.type), cls), item)._replace(
             default=_default(item), required=_is_required(item)
         )
         for item in fields(cls)
-        if item.name not in ("extra", "_exact")
+        if item.name not in ("extra", "_exact") and "unsent" not in item.metadata
     }
 
 
 def _with_limit(codec: _Codec, item: Field[object]) -> _Codec:
     limit = item.metadata.get("limit")
     return codec._replace(limit=limit) if limit else codec
+
+
+def check_pattern(subject: str) -> None:
+    """Raises ProtocolError for a subject that matches none: servers answer only "bad request", or that
+    nothing matches. Also for one that is not UTF-8: JSON would carry another one."""
+    check_text(subject=subject)
+    check_subscribe(to_wire(subject))
+    try:
+        subject.encode()
+    except UnicodeEncodeError:
+        raise ProtocolError("a subject that is not UTF-8, which JSON cannot carry") from None
 
 
 def check_patterns(name: str, value: object) -> None:
@@ -217,6 +272,8 @@ def _is_required(item: Field[object]) -> bool:
 def _codec(annotation: str, cls: type[JSONObject]) -> _Codec:
     """Returns the codec for an annotation. A name that is not one of our classes is an alias of
     string literals."""
+    if annotation == "datetime | None":
+        return _optional(_SIMPLE["datetime"])._replace(decode=_time_or_none)
     if annotation.endswith(" | None"):
         return _optional(_codec(annotation.removesuffix(" | None"), cls))
     outer, _, inner = annotation.removesuffix("]").partition("[")
@@ -317,10 +374,15 @@ def format_time(time: datetime) -> str:
     return time.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
 
 
-def _time(value: object, subject: str) -> datetime | None:
+def _time(value: object, subject: str) -> datetime:
     if not isinstance(value, str):
         raise ValueError
-    return None if value.startswith("0001-01-01T00:00:00") else parse_time(value)
+    return parse_time(value)
+
+
+def _time_or_none(value: object, subject: str) -> datetime | None:
+    never = isinstance(value, str) and value.startswith("0001-01-01T00:00:00")  # Go's zero time
+    return None if never else _time(value, subject)
 
 
 def _format(value: object, complete: bool) -> object:
@@ -387,7 +449,19 @@ def _object(cls: type[JSONObject]) -> _Codec:
     return _Codec(check, cls.from_json, encode)
 
 
+def decode_object(data: bytes, subject: str) -> dict[str, object]:
+    """Returns the JSON object in `data`, which arrived on `subject`. Raises InvalidResponseError."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        raise InvalidResponseError(subject, f"{len(data)} bytes that are not JSON") from None
+    if not isinstance(value, dict):
+        raise InvalidResponseError(subject, "JSON that is not an object")
+    return value
+
+
 _SIMPLE = {
+    "object": _Codec(lambda name, value: value, lambda value, _: value, lambda value, _: value),
     "bool": _simple(bool, "bool"),
     "int": _simple(int, "int")._replace(limit=partial(check_range, -INT64 - 1, INT64)),
     "str": _simple(str, "str"),
