@@ -17,6 +17,7 @@ from natsync.object_store.naming import meta_subject
 
 from tests.jetstream.streams import publish_block
 from tests.support.servers import NatsServer
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 
@@ -96,7 +97,7 @@ def test_a_list_leaves_out_what_describes_no_object_and_a_store_is_repaired(
     for name in ("b", "c", "d", "e"):
         js.publish(meta_subject(store.store, name), b"no JSON")
     assert [info.name for info in store.list()] == ["a"]
-    assert "object 'b'" in caplog.records[0].getMessage()
+    assert "object 'b'" in eventually(lambda: caplog.records)[0].getMessage()
     with pytest.raises(BadObjectMetaError, match="object 'b'"):
         store.get("b")
     with pytest.raises(BadObjectMetaError, match="object 'b'"):
