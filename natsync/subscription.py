@@ -14,6 +14,7 @@ from ._finalizers import before_exit
 from .errors import (
     BadSubscriptionError,
     ConnectionReconnectingError,
+    Error,
     ForkedError,
     NextMsgTimeoutError,
     NoRespondersError,
@@ -81,6 +82,9 @@ class Subscription:
         """Moves the frames that have arrived to `at_hand`, without waiting. For packages in which one thread
         takes all messages."""
         self.at_hand = sink.pending.at_hand
+        self._waiting = sink.pending.waiting
+        """Returns the frames that wait to be taken, and the number of those received and not dropped. For
+        packages that watch over what waits."""
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a subscription cannot be pickled or copied: subscribe in each process")
@@ -188,6 +192,21 @@ class Subscription:
         check_seconds(timeout=0 if timeout is None else timeout)
         check_count(limit=0 if limit is None else limit)
         return self._messages(timeout, limit)
+
+    def _when_arrived(self, call: Callable[[], None]) -> None:
+        """Sets `call`, which is called when messages have arrived, on the thread that delivers them; it must
+        not wait. For packages that note the time."""
+        self._sink.arrived = call
+
+    def _when_ended(self, call: Callable[[Error], object]) -> None:
+        """Sets `call`, which is called once with the reason why no more messages will arrive; it must not
+        wait."""
+        self._sink.on_close = call
+
+    @property
+    def _accepted(self) -> int:
+        """The number of messages that have arrived and were not dropped: `received` without `dropped`."""
+        return self._sink.pending.received - self._sink.pending.dropped
 
     def ask(self, subject: str, data: bytes) -> None:
         """Publishes a request on `subject` whose replies come to this subscription. Requests are not kept for

@@ -106,6 +106,11 @@ class PendingQueue:
             size = self._bytes - self._run_bytes if pending else 0
             return self.received, self.received - dropped - pending, dropped, pending, size
 
+    def waiting(self) -> tuple[list[Delivered], int]:
+        """Returns the frames that wait to be taken, and the number of those received and not dropped."""
+        with self._lock:
+            return [*self.at_hand.copy(), *self._frames], self.received - self.dropped
+
     @property
     def is_full(self) -> bool:
         """Whether the connection has to stop reading."""

@@ -130,7 +130,7 @@ class SubscriptionSink:
         self.host = host
         self.draining = False
         self._quiet = False
-        self._on_close = on_close
+        self.on_close = on_close
 
     @property
     def received(self) -> int:
@@ -198,8 +198,8 @@ class SubscriptionSink:
         """
         if not self.closed:
             self._quiet = quiet
-        if self.pending.close(error, discard) and self._on_close:
-            self._on_close(error)
+        if self.pending.close(error, discard) and self.on_close:
+            self.on_close(error)
 
     def abandon(self) -> None:
         """Ends the subscription in a forked child, without the locks, which a thread of the parent may

@@ -20,6 +20,7 @@ from .configs import (
     SubjectTransform,
 )
 from .consume_errors import (
+    AckWaitExpiredError,
     CantAckIfConsumerAckNoneError,
     ConcurrentReadError,
     ConsumerDeletedError,
@@ -113,6 +114,7 @@ __all__ = [
     "APIStats",
     "AccountInfo",
     "AccountLimits",
+    "AckWaitExpiredError",
     "AtomicBatch",
     "BatchClosedError",
     "BatchPublishError",

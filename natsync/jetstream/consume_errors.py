@@ -6,6 +6,7 @@ from ..errors import Error
 from .errors import JetStreamError
 
 __all__ = [
+    "AckWaitExpiredError",
     "CantAckIfConsumerAckNoneError",
     "ConcurrentReadError",
     "ConsumerDeletedError",
@@ -133,6 +134,20 @@ class NoHeartbeatError(ConsumingError):
     def __str__(self) -> str:
         return (
             f"consumer {self.consumer} of stream {self.stream}: no heartbeat for {self.seconds:g} s"
+        )
+
+
+class AckWaitExpiredError(ConsumingError):
+    """Messages have waited in the reader until their `ack_wait` was over, at least `seconds`. They are not
+    handed out, because the server delivers them again; `expired` counts all of them so far."""
+
+    seconds: float
+    expired: int
+
+    def __str__(self) -> str:
+        return (
+            f"consumer {self.consumer} of stream {self.stream}: {self.expired} messages have waited here for "
+            f"longer than their ack_wait of {self.seconds:g} s; ask for fewer with max_msgs"
         )
 
 

@@ -17,6 +17,7 @@ from ..errors import (
     OptionError,
     RequestTimeoutError,
 )
+from .ack_wait import ack_times, check_keep_alive
 from .api import API, TIMEOUT, Timeout
 from .configs import ConsumerConfig
 from .consume_errors import ConsumerDeletedError, NotPullConsumerError
@@ -65,6 +66,7 @@ def pull_source(api: API, info: ConsumerInfo) -> PullSource:
         info.config.ack_policy != "none",
         check,
         Pin(),
+        ack_times(info.config),
     )
 
 
@@ -106,6 +108,7 @@ class Consumer:
     def info(self, *, timeout: Timeout = TIMEOUT) -> ConsumerInfo:
         """Asks the server for its `ConsumerInfo`. Raises ConsumerNotFoundError."""
         self._info = consumer_info(self._api, self.stream_name, self.name, timeout)
+        self._source = self._source._replace(ack_times=ack_times(self._info.config))
         return self._info
 
     def fetch(
@@ -211,6 +214,7 @@ class Consumer:
         check_call(on_error=on_error)
         self._need_pull()
         check_limit(options)
+        check_keep_alive(options.get("keep_alive"), self._source.ack_times)
         grouped = self._grouped(call, self._limited(options), _PULL)
         # As nats.go, at least a second, unless the consumer refuses requests of a second.
         least = min(1.0, self._info.config.max_expires or 1.0)

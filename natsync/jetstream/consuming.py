@@ -40,6 +40,8 @@ class Reader(Protocol):
     def next(self, timeout: float | None = ...) -> JetStreamMsg: ...
     def stop(self) -> int: ...
     def drain(self, timeout: float | None = ...) -> int: ...
+    @property
+    def expired(self) -> int: ...
 
 
 def check_handler(handler: object, workers: int = 1) -> None:
@@ -128,6 +130,12 @@ class ConsumeContext:
     def error(self) -> Error | None:
         """The error that ended it, or None."""
         return self._error
+
+    @property
+    def expired(self) -> int:
+        """The number of messages that were not handled, because their `ack_wait` had passed while they waited
+        here: the server delivers them again."""
+        return self._reader.expired
 
     @property
     def running(self) -> bool:

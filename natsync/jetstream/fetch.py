@@ -86,6 +86,7 @@ class Fetch:
 
     _got: MessageBatch = field(default_factory=MessageBatch)
     _size: int = 0
+    _expired: int = 0
     _request: PullRequest | None = None
     _received_at: float = 0.0
     _expiring_at: float = _NEVER  # from when on the end of the request is that of its time alone
@@ -95,11 +96,14 @@ class Fetch:
 
     def run(self) -> MessageBatch:
         """Returns the messages; raises the error that ended the fetch if there are none."""
-        for msg in self.inbox.refresh():
-            self._take(msg)
+        for early in self.inbox.refresh():
+            if isinstance(early, JetStreamMsg):
+                self._take(early)
+            elif early.error:
+                self.source.core.report_error(early.error)
         most = self.plan.max_bytes or _NEVER
         # A request for what is missing would be one without a limit if no bytes are.
-        while not self._over and len(self._got) < self.plan.batch and self._size < most:
+        while not self._over and self._left > 0 and self._size < most:
             now = monotonic()
             if self._request is None and now < self.until and self._backoff.until <= now:
                 self._pull(now)
@@ -114,9 +118,13 @@ class Fetch:
                 self._take_more()
         return self._finish()
 
+    @property
+    def _left(self) -> int:
+        return self.plan.batch - len(self._got) - self._expired
+
     def _take_more(self) -> None:
         """Takes the messages that have arrived, without reading the clock for each."""
-        while len(self._got) < self.plan.batch:
+        while self._left > 0:
             item = self.inbox.receive(0.0)
             if isinstance(item, JetStreamMsg):
                 self._take(item)
@@ -134,7 +142,7 @@ class Fetch:
         expires = min(left, self.max_expires or (_LONGEST if left == _NEVER else left))
         self._expiring_at = now + expires / 2 if expires < left else _NEVER
         self._request = plan.request(
-            plan.batch - len(self._got),
+            self._left,
             plan.max_bytes and plan.max_bytes - self._size,
             expires,
             self.source.pin.id if plan.group else "",
@@ -183,6 +191,11 @@ class Fetch:
         self._received_at = now
         if status.meaning is Meaning.HEARTBEAT:
             self._error = None
+            return
+        if status.meaning is Meaning.EXPIRED:  # as many fewer messages come
+            self._expired += 1
+            if status.error:
+                self.source.core.report_error(status.error)
             return
         self._request = None
         self._error = status.error

@@ -27,6 +27,7 @@ __all__ = [
     "JetStreamMsg",
     "MsgMetadata",
     "NO_ORIGIN",
+    "is_delivery",
     "origin_of",
     "parse_metadata",
     "parse_sequences",
@@ -135,6 +136,11 @@ def parse_sequences(reply: str) -> tuple[int, int]:
                 raise NotJSMessageError(reply) from None
     found = parse_metadata(reply)
     return found.stream_seq, found.consumer_seq
+
+
+def is_delivery(reply: bytes) -> bool:
+    """Returns whether a reply subject is where acknowledgements go to, as far as a look at it tells."""
+    return _WIRE_PREFIX in reply
 
 
 NO_ORIGIN = b"\0"

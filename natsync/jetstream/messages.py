@@ -101,7 +101,8 @@ class Messages(BlockingIterator[JetStreamMsg]):
         self._taken = 0  # messages: a sign of life that needs no clock reading
         self._error: Error | None = None
         self._stopping = False
-        self._inbox = PullInbox(source, shared, source.core.drain_stage())
+        self._inbox = PullInbox(source, shared, source.core.drain_stage(), plan.keep_alive)
+        self._watch = self._inbox.watch
         self._ask()
 
     def next(self, timeout: float | None = None) -> JetStreamMsg:
@@ -147,8 +148,10 @@ class Messages(BlockingIterator[JetStreamMsg]):
         frame = inbox.pop()
         if frame is None:
             return None
-        if not frame.payload:
-            item = inbox.read(frame)
+        watch = self._watch
+        number = watch.number()
+        if not frame.payload or number > watch.last or monotonic() >= watch.late_at:
+            item = inbox.read(frame, number)
             if isinstance(item, PullStatus):
                 self._react(item)
                 return None
@@ -221,7 +224,7 @@ class Messages(BlockingIterator[JetStreamMsg]):
                 self._source.pin.id = ""
             if status.meaning is Meaning.RECONNECTED:
                 self._backoff.worked()
-            elif status.meaning is not Meaning.AWAY:
+            elif status.meaning not in (Meaning.AWAY, Meaning.EXPIRED):
                 self._backoff.failed(now, is_soon(status))
         if status.meaning is Meaning.FATAL or (
             # Even a request for the full `max_bytes` is too small for the next message.
@@ -280,6 +283,12 @@ class Messages(BlockingIterator[JetStreamMsg]):
     def error(self) -> Error | None:
         """The error that ended the reader, or None."""
         return self._error
+
+    @property
+    def expired(self) -> int:
+        """The number of messages that were not handed out, because their `ack_wait` had passed while they
+        waited here."""
+        return self._watch.expired
 
     @property
     def pending_msgs(self) -> int:

@@ -196,7 +196,7 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
             or (not frame.payload and may_be_status(frame))
             or self._plan.max_bytes
         ):
-            return self._act(inbox.read(frame))
+            return self._act(inbox.read(frame, 0))
         self._expected += 1
         self._last = parts[1]
         self._backoff.failures = 0
@@ -370,6 +370,11 @@ class OrderedMessages(BlockingIterator[JetStreamMsg]):
         """Abandons the consumer: the next call creates another one, which begins after the last
         message that was taken. Only the thread that takes messages may call this."""
         self._reset(None)
+
+    @property
+    def expired(self) -> int:
+        """0: its messages need no acknowledgement."""
+        return 0
 
     @property
     def consumer(self) -> str:

@@ -52,6 +52,8 @@ class Meaning(Enum):
 
     HEARTBEAT = "heartbeat"
     """No request ends."""
+    EXPIRED = "expired"
+    """No status: a message that is not handed out, because its `ack_wait` has passed."""
     END = "end"
     """One request ended normally: it expired, was filled, or there are no messages."""
     PIN_LOST = "pin lost"
@@ -89,6 +91,8 @@ class PullStatus:
     pending_bytes: int | None = None
     last_consumer_seq: int | None = None
     """The consumer sequence of the last delivery, as reported by a heartbeat."""
+    size: int = 0
+    """The size of the message that has expired, as the server counts it."""
 
 
 def may_be_status(frame: Delivered) -> bool:
@@ -237,6 +241,9 @@ class PullOptions(GroupOptions, total=False):
     heartbeat: float
     """Seconds between the server's signs of life while it has no messages; unless given, half of
     `expires`, but at most 30. After two of them the reader sends a new request."""
+    keep_alive: bool
+    """Whether the `ack_wait` of messages that wait to be taken is renewed, by progress
+    acknowledgements from a thread of the reader (False)."""
 
 
 def check_limit(options: Mapping[str, object]) -> None:
@@ -258,6 +265,7 @@ class PullPlan:
     min_pending: int = 0
     min_ack_pending: int = 0
     priority: int = 0
+    keep_alive: bool = False
     most: int = MANY
     """The most messages of a request if bytes are the limit."""
     least: float = 1.0
@@ -346,6 +354,8 @@ class OpenPulls:
         match status.meaning:
             case Meaning.HEARTBEAT:
                 pass
+            case Meaning.EXPIRED:
+                self.message(status.size)
             case Meaning.INTERRUPTED | Meaning.AWAY | Meaning.RECONNECTED:
                 self.forget()
             case Meaning.UNREACHABLE | Meaning.FATAL:

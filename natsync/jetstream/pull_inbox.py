@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from time import monotonic
 from typing import NamedTuple, NoReturn
 
 from ..core import Core, DrainStage
 from ..errors import Error, PermissionsViolationError
 from ..message import Delivered, Msg, ReceivedMsg, to_text
+from .ack_wait import AckTimes, AckWatch
 from .message import AckNoneMsg, JetStreamMsg
 from .pull import Meaning, PullRequest, PullStatus, may_be_status, read_status
 
@@ -50,6 +52,7 @@ class PullSource(NamedTuple):
     acks: bool
     check: Callable[[float], None]
     pin: Pin
+    ack_times: AckTimes | None
 
 
 class Outage(Exception):
@@ -73,7 +76,11 @@ class PullInbox:
     """
 
     def __init__(
-        self, source: PullSource, shared: bool = True, stage: DrainStage = DrainStage.CALL
+        self,
+        source: PullSource,
+        shared: bool = True,
+        stage: DrainStage = DrainStage.CALL,
+        keep_alive: bool = False,
     ) -> None:
         self._source = source
         self._core = source.core
@@ -84,6 +91,9 @@ class PullInbox:
         self._sub = source.core.open_inbox(
             source.core.new_inbox(), limited=False, on_outage=tell_outage, stage=stage
         )
+        self.watch = AckWatch(source.ack_times, self._sub)
+        if keep_alive:
+            self.watch.keep_alive(source.core, source.consumer)
         self.frames = self._sub.at_hand
         self._next_frame = self._sub.next_frame
         self._away = False
@@ -119,9 +129,11 @@ class PullInbox:
                 return None
             if not self._shared:
                 self._sub.gather()
-        if frame.payload:
+        watch = self.watch
+        number = watch.number()
+        if frame.payload and number <= watch.last and monotonic() < watch.late_at:
             return self._make(frame, self._respond, self._core)
-        return self.read(frame)
+        return self.read(frame, number)
 
     def _note(self, outage: Error | None) -> PullStatus | None:
         """Records an outage or its end, and returns its status. Returns None at the end of an
@@ -134,14 +146,18 @@ class PullInbox:
             return PullStatus(Meaning.AWAY, outage)
         return None if known else _RECONNECTED
 
-    def read(self, frame: Delivered) -> JetStreamMsg | PullStatus:
-        """Returns the status or message in `frame`."""
+    def read(self, frame: Delivered, number: int) -> JetStreamMsg | PullStatus:
+        """Returns the status or message in `frame`; EXPIRED for a message whose `ack_wait` has passed."""
         if not frame.payload and may_be_status(frame):
-            msg = ReceivedMsg(frame, self._respond)
-            status = read_status(msg, self._source.stream, self._source.consumer)
+            sent = ReceivedMsg(frame, self._respond)
+            status = read_status(sent, self._source.stream, self._source.consumer)
             if status is not None:
                 return status
-        return self.message(frame)
+        msg = self.message(frame)
+        if self.watch.is_late(number, frame):
+            error = self.watch.news(self._source.stream, self._source.consumer)
+            return PullStatus(Meaning.EXPIRED, error, size=msg.wire_size)
+        return msg
 
     def pop(self) -> Delivered | None:
         """Returns the first of `frames`, or None."""
@@ -158,6 +174,7 @@ class PullInbox:
         """Ends the subscription; returns the number of messages that had arrived and were not
         taken."""
         left = 0
+        self.watch.end()
         before = self._sub.dropped
         try:
             while self._sub.pending_msgs:
@@ -177,12 +194,12 @@ class PullInbox:
         """Ends the subscription and drops pending messages."""
         self._sub.unsubscribe()
 
-    def refresh(self) -> list[JetStreamMsg]:
+    def refresh(self) -> list[JetStreamMsg | PullStatus]:
         """Prepares the inbox for another request: forgets past outages, and returns messages that
-        arrived late."""
-        found: list[JetStreamMsg] = []
+        arrived late, or EXPIRED for one that arrived too long ago."""
+        found: list[JetStreamMsg | PullStatus] = []
         while (item := self.receive(0.0)) is not None:
-            if isinstance(item, JetStreamMsg):
+            if isinstance(item, JetStreamMsg) or item.meaning is Meaning.EXPIRED:
                 found.append(item)
             elif item.meaning is Meaning.FATAL:  # a refusal, which stays until the next request
                 break

@@ -26,6 +26,7 @@ from ..errors import (
 from ..message import Delivered, Msg
 from ..options import DRAIN_TIMEOUT, wait_time
 from ..protocol import ProtocolError
+from .ack_wait import AckWatch, check_keep_alive
 from .api import API
 from .blocking_iterator import BlockingIterator
 from .consume_errors import (
@@ -65,6 +66,7 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
         info: ConsumerInfo,
         on_error: OnError | None = None,
         single: bool = False,
+        keep_alive: bool = False,
     ) -> None:
         config = info.config
         self._source = source
@@ -90,6 +92,9 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
             stage=source.core.drain_stage(),
         )
         self._at_hand = self._sub.at_hand
+        self._watch = AckWatch(source.ack_times, self._sub)
+        if keep_alive:
+            self._watch.keep_alive(source.core, source.consumer)
 
     def next(self, timeout: float | None = None) -> JetStreamMsg:
         """Returns the next message; waits up to `timeout` seconds for it, or for ever.
@@ -157,6 +162,8 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
     def _read(self, frame: Delivered) -> JetStreamMsg | None:
         """Returns the message in `frame`, or None for a status. Handles statuses and gaps."""
         msg = self._make(frame, self._respond, self._core)
+        watch = self._watch
+        number = watch.number()
         # A message of a stream may have a status, too, with which it was published.
         if not frame.payload and origin_of(msg.reply) == NO_ORIGIN and self._is_status(msg):
             return None
@@ -175,6 +182,10 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
                     self._at_hand.appendleft(frame)
                     raise
                 self._origin = origin_of(msg.reply)
+        if (number > watch.last or monotonic() >= watch.late_at) and watch.is_late(number, frame):
+            if error := watch.news(self._source.stream, self._source.consumer):
+                report(error, self._on_error)
+            return None
         return msg
 
     def _is_status(self, msg: Msg) -> bool:
@@ -230,6 +241,12 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
         """The error that ended the reader, or None."""
         return self._error
 
+    @property
+    def expired(self) -> int:
+        """The number of messages that were not handed out, because their `ack_wait` had passed while they
+        waited here."""
+        return self._watch.expired
+
     def stop(self) -> int:
         """Ends the reader now. Returns the number of messages and statuses that had arrived and
         were not taken; messages are delivered again after the consumer's `ack_wait`. Waiting
@@ -276,12 +293,16 @@ class PushConsumer:
         """The `ConsumerInfo` that the server sent last."""
         return self._info
 
-    def messages(self, *, on_error: OnError | None = None) -> PushMessages:
+    def messages(
+        self, *, on_error: OnError | None = None, keep_alive: bool = False
+    ) -> PushMessages:
         """Returns an endless iterator over the messages. `on_error` is called with each error that
-        the iterator recovers from; without it they are logged."""
+        the iterator recovers from; without it they are logged. `keep_alive` is as for a pull consumer.
+        """
         check_call(on_error=on_error)
+        check_keep_alive(keep_alive, self._source.ack_times)
         on_error = on_error or self._source.core.report_error
-        return PushMessages(self._source, self._info, on_error)
+        return PushMessages(self._source, self._info, on_error, keep_alive=keep_alive)
 
     def consume(
         self,
@@ -289,12 +310,14 @@ class PushConsumer:
         *,
         workers: int = 1,
         on_error: OnError | None = None,
+        keep_alive: bool = False,
     ) -> ConsumeContext:
         """Calls `handler` with each message, on `workers` threads, as `Consumer.consume` does."""
         check_handler(handler, workers)
+        check_keep_alive(keep_alive, self._source.ack_times)
         name = f"{self._info.stream_name}.{self._info.name}"
         on_error = guarded(on_error) or self._source.core.report_error
-        messages = PushMessages(self._source, self._info, on_error, single=workers == 1)
+        messages = PushMessages(self._source, self._info, on_error, workers == 1, keep_alive)
         return ConsumeContext(self._source.core, messages, handler, workers, on_error, name)
 
     def __repr__(self) -> str:
