@@ -12,7 +12,6 @@ import importlib
 import re
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,7 +27,6 @@ CODE = (*SOURCE, "tests", "samples")
 
 FILE_LINES = 500
 FUNCTION_LINES = 60
-FOLDER_MODULES = 12  # of the dissector: a thirteenth belongs to a question of its own, in a folder
 FILE_BYTES = 5_000_000
 
 # Standard modules that mean I/O or concurrency, and the only source files that may import them.
@@ -181,16 +179,6 @@ def test_a_function_fits_on_a_screen() -> None:
         if isinstance(node, Function)
     }
     assert {name: lines for name, lines in sizes.items() if lines > FUNCTION_LINES} == {}
-
-
-def test_a_folder_is_seen_at_a_glance() -> None:
-    counts = Counter(
-        path.parent.relative_to(ROOT).as_posix()
-        for path in python_files("dissect").values()
-        if path.name != "__init__.py"
-    )
-    crowded = {name: count for name, count in counts.items() if count > FOLDER_MODULES}
-    assert crowded == {}, "which of the modules answer a question of their own? They get a folder"
 
 
 def test_a_module_says_what_it_promises() -> None:

@@ -11,7 +11,7 @@ from importlib import import_module
 from operator import attrgetter
 from pkgutil import walk_packages
 
-from . import application
+from . import application, outcomes
 from .number_formats import duration_text, moment_text, size_text
 from .schema.declaration import ARROWS, ApplicationLayer, Table, TextColumn, Unchanged
 from .schema.records import (
@@ -29,7 +29,11 @@ _COMMANDS = frozenset(
     {"audit", "follow", "info", "report", "slice", "spark", "split", "sql", "top"}
 )
 _NAME_SHOWN = 24
-_ANSWERS = {"no_responders": "503 nobody", "no_reply": "none", "refused": "refused"}
+_ANSWERS = {
+    outcomes.NO_RESPONDERS: "503 nobody",
+    outcomes.NO_REPLY: "none",
+    outcomes.REFUSED: outcomes.REFUSED,
+}
 _ADDRESS = 21  # an IPv4 address with its port
 
 
@@ -131,7 +135,7 @@ _SUBSCRIPTIONS = (
 
 
 def _answer(row: RequestRecord) -> str:
-    if row.outcome in ("service_error", "api_error"):
+    if row.outcome in (outcomes.SERVICE_ERROR, outcomes.API_ERROR):
         return f"error {row.error_code or ''}".rstrip()
     return _ANSWERS.get(row.outcome) or str(row.status or "ok")
 

@@ -25,7 +25,7 @@ PACKAGE = ROOT / "dissect" / "nats"
 # What every part may use: values and declarations, drawn by nobody who wants to see the way of the bytes.
 GROUND = {
     *("errors", "number_formats", "options", "schema", "secrets", "tables"),
-    *("temporary", "types", "version"),
+    *("durations", "outcomes", "subjects", "temporary", "types", "version"),
     *("__init__", "__main__"),
 }
 SHOWN = {

@@ -18,13 +18,14 @@ from typing import Annotated, NamedTuple, TypeVar
 
 from natsync.protocol import matches
 
+from ..durations import Durations
 from ..number_formats import duration_text, moment_text, size_text
+from ..outcomes import is_no_responders
 from ..schema.anomalies import Anomaly
 from ..schema.declaration import ApplicationLayer, LayerFrame, Table, TextColumn
 from ..schema.records import Record
 from ..secrets.redact import masked_text
 from .cells import cell
-from .durations import Durations
 from .json_bodies import Object, header, read_object, text
 from .messages import LINKS, MESSAGES_AND_INTEREST, OTHER
 from .recent import Recent
@@ -34,7 +35,6 @@ _Place = tuple[str | None, str]  # account, and subject or reply subject
 
 _DISCOVERY = "$SRV."
 _TYPE = "io.nats.micro.v1."
-_NO_RESPONDERS = 503
 _OPEN = 8192  # requests of one side that wait for replies
 # Subjects per session whose requests are counted: those of the latest requests, because most subjects do not
 # belong to services, and may occur only once.
@@ -269,7 +269,7 @@ class Services:
         row.last_ns = frame.ts_ns
         row.reply_bytes += frame.payload_bytes or 0
         error, code = header(frame, "Nats-Service-Error"), header(frame, "Nats-Service-Error-Code")
-        if frame.status == _NO_RESPONDERS:
+        if is_no_responders(frame.status, frame.payload_bytes):
             row.errors += 1
             return
         row.replies += 1

@@ -64,7 +64,8 @@ def build_tables(
 class TableBuilder:
     """`build_tables` in steps: call `feed` any number of times, then `finish`, then `close`. `alive` has the
     tables of open connections, and `quota` limits the entries of their sessions. With `quiet`, the state is
-    the same, but no records are made. `protocols` and `runs` are as for `build_tables`."""
+    the same, but no records are made. `protocols` and `runs` are as for `build_tables`. With
+    `request_events`, events of requests stand for the rows of `requests`."""
 
     def __init__(
         self,
@@ -73,6 +74,7 @@ class TableBuilder:
         quiet: bool = False,
         protocols: Counter[str] | None = None,
         runs: bool = False,
+        request_events: bool = False,
     ) -> None:
         self._protocols: Counter[str] = Counter() if protocols is None else protocols
         self.alive: dict[Connection, SessionTables] = {}
@@ -81,6 +83,7 @@ class TableBuilder:
         self._options = options
         self._layers = ApplicationStates(self._tables)
         self._runs = runs
+        self._request_events = request_events
         self._records_of = _discarded if quiet else partial(_records_of, kinds=options.kinds)
 
     def restore(self, connection: Connection, tables: SessionTables) -> None:
@@ -102,7 +105,13 @@ class TableBuilder:
                 session_tables = alive.get(connection)
                 if session_tables is None:
                     session_tables = alive[connection] = SessionTables(
-                        connection, tables, options, quota, layers, self._runs
+                        connection,
+                        tables,
+                        options,
+                        quota,
+                        layers,
+                        self._runs,
+                        self._request_events,
                     )
                 events = session_tables.due(events)
                 framing = connection.framing
@@ -189,12 +198,13 @@ class SessionTables:
         quota: EntryQuota,
         layers: ApplicationStates,
         runs: bool = False,
+        request_events: bool = False,
     ) -> None:
         self._connection = connection
         self._tables = tables
         is_nats = connection.is_nats
         self._session = (
-            Session(connection.flow.id, tables, options.redact, quota)
+            Session(connection.flow.id, tables, options.redact, quota, request_events)
             if is_nats and not _OF_SESSIONS.isdisjoint(tables)
             else None
         )

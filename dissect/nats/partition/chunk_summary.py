@@ -27,8 +27,8 @@ from operator import attrgetter
 from natsync.protocol import Context, Frame, HMsg, HPub, LMsg, Msg, RHMsg
 
 from ..framing.events import Batch
+from ..outcomes import may_be_api_error
 from ..sessions import SessionDelta
-from ..sessions.requests import may_be_api_error
 from ..types import EARLIEST_NS, Chunk, Segment
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from .. import outcomes
+
 Counts = dict[str, int]
 Headers = dict[str, list[str]]
 Value = str | int | bool | list[str] | Counts | Headers | None
@@ -220,7 +222,10 @@ class RequestRecord(Record):
     replied_ns: Annotated[
         int | None, "when the first reply came, or the answer that nobody listens"
     ] = None
-    latency_ns: Annotated[int | None, "time from the request to the first reply"] = None
+    latency_ns: Annotated[
+        int | None,
+        "time from the request to the first reply; null if there was none, or nobody listens",
+    ] = None
     status: Annotated[
         int | None, "inline status of the first reply; 503 means that nobody listens"
     ] = None
@@ -229,7 +234,7 @@ class RequestRecord(Record):
         "how the request ended, by its first reply: ok, no_responders, service_error (the "
         "headers of a service say so), api_error (JetStream refuses), no_reply, or refused "
         "(-ERR: no permission to publish)",
-    ] = "no_reply"
+    ] = outcomes.NO_REPLY
     error_code: Annotated[
         int | None,
         "Nats-Service-Error-Code of the reply, or the err_code of JetStream, or else its code"

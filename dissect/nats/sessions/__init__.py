@@ -3,6 +3,7 @@ its end."""
 
 from .delta import SessionDelta, is_plain
 from .quota import EntryQuota
+from .requests import Moment, RequestEvent
 from .session import Session
 
-__all__ = ["EntryQuota", "Session", "SessionDelta", "is_plain"]
+__all__ = ["EntryQuota", "Moment", "RequestEvent", "Session", "SessionDelta", "is_plain"]

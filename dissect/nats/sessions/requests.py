@@ -13,21 +13,14 @@ responders.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from enum import Enum
 
-from natsync.protocol import (
-    HMsg,
-    HPub,
-    Msg,
-    ProtocolError,
-    Pub,
-    matches,
-    parse_headers,
-    read_violation,
-)
+from natsync.protocol import HMsg, HPub, Msg, Pub, matches, read_violation
 
-from ..schema.records import RequestRecord, text_of
+from .. import outcomes
+from ..schema.records import Record, RequestRecord, text_of
 from .headers import status_of
 from .quota import EntryQuota
 from .subscriptions import Subscription
@@ -36,62 +29,8 @@ from .subscriptions import Subscription
 _OPEN = 4096
 _STEP = 256
 _PULLS = 1024
-_NO_RESPONDERS = 503
 _NEXT = b".CONSUMER.MSG.NEXT."
 ACK = b"$JS.ACK."
-
-
-# JetStream's error responses have a few hundred bytes. A larger payload is not an error.
-_ERROR_BYTES = 16 << 10
-_ERROR_HEAD = 512
-_API_TYPE = "io.nats.jetstream.api."
-# An inline status of 400 or more is a refusal by JetStream. Only 404 (no messages) and 408 (expired) are
-# ordinary ends of a pull.
-_REFUSED_STATUS = 400
-_PULL_ENDS = (404, 408)
-
-
-def may_be_api_error(payload: bytes) -> bool:
-    """Whether a payload may be an error of the JetStream API; `reply_outcome` needs only such payloads."""
-    return (
-        payload[:1] == b"{" and len(payload) <= _ERROR_BYTES and b'"error"' in payload[:_ERROR_HEAD]
-    )
-
-
-def reply_outcome(message: Msg | HMsg, status: int) -> tuple[str, int | None]:
-    """`ok`, `service_error` or `api_error`, and the error code.
-
-    Services report errors in headers (ADR-32: Nats-Service-Error, Nats-Service-Error-Code), the JetStream API
-    in the field `error` of its JSON (ADR-1), and pulls by an inline status (ADR-13).
-    """
-    if isinstance(message, HMsg) and b"nats-service-error" in message.headers.lower():
-        try:
-            fields = {name.lower(): value for name, value in parse_headers(message.headers).fields}
-        except ProtocolError:
-            fields = {}
-        code = fields.get(b"nats-service-error-code", b"").strip()
-        if b"nats-service-error" in fields or code:
-            return "service_error", int(code) if code.isdigit() and len(code) < 10 else None
-    if status >= _REFUSED_STATUS and status not in _PULL_ENDS:
-        return "api_error", status
-    return _api_outcome(message.payload) if may_be_api_error(message.payload) else ("ok", None)
-
-
-def _api_outcome(payload: bytes) -> tuple[str, int | None]:
-    try:
-        value = json.loads(payload)
-    except (ValueError, RecursionError):
-        return "ok", None
-    error = value.get("error") if isinstance(value, dict) else None
-    if not isinstance(error, dict):
-        return "ok", None
-    code, specific = (
-        number if type(number) is int and 0 < number < 1 << 31 else None
-        for number in (error.get("code"), error.get("err_code"))
-    )
-    if specific is None and not str(value.get("type", "")).startswith(_API_TYPE):
-        return "ok", None  # JSON of an application
-    return "api_error", specific or code
 
 
 class Requests:
@@ -149,14 +88,12 @@ class Requests:
         elif sid != message.sid:
             return
         status = status_of(message) if isinstance(message, HMsg) else 0
-        nobody = status == _NO_RESPONDERS and not message.payload_bytes
-        if nobody:
+        if outcomes.is_no_responders(status, message.payload_bytes):
             self.no_responders += 1
         else:
             self.replies += 1
         if self._rows:
-            outcome = ("no_responders", None) if nobody else reply_outcome(message, status)
-            self._rows.answered(asked, ts_ns, size, status, 0 if nobody else 1, outcome)
+            self._rows.answered(asked, ts_ns, size, status, message)
 
     def refuse(self, text: bytes) -> None:
         """Adds an -ERR of the server, which may refuse a request."""
@@ -209,14 +146,34 @@ class Requests:
         return asked if asked and sub.subject and matches(sub.subject, asked) else b""
 
 
+class Moment(Enum):
+    """What has just become known of a request."""
+
+    SENT = "sent"
+    ANSWERED = "answered"
+    """Its first reply, or the answer that nobody listens: outcome and latency do not change any more."""
+    OVER = "over"
+    """No more replies count: the row is complete."""
+
+
+@dataclass(slots=True)
+class RequestEvent(Record):
+    """A moment of a request, for readers that cannot wait for the end of the exchange."""
+
+    moment: Moment
+    request: RequestRecord
+
+
 class RequestRows:
-    """The records of open requests. `emit` is called with each record when it is settled. Records are settled
-    in the order in which the requests were sent, except for requests whose reply subject is reused.
+    """The records of open requests. `emit` is called with each record when it is settled or, with `events`,
+    with an event at each moment of each request. Records are settled in the order in which the requests were
+    sent, except for requests whose reply subject is reused.
     """
 
-    def __init__(self, session: str, emit: Callable[[RequestRecord], None]) -> None:
+    def __init__(self, session: str, emit: Callable[[Record], None], events: bool = False) -> None:
         self._session = session
         self._emit = emit
+        self._events = events
         self._open: dict[bytes, RequestRecord] = {}
         self._latest: dict[str, bytes] = {}  # subject -> reply subject of its latest request
 
@@ -226,32 +183,36 @@ class RequestRows:
             self._close(message.reply)
         subject = text_of(message.subject)
         self._latest[subject] = message.reply
-        self._open[message.reply] = RequestRecord(
+        self._open[message.reply] = row = RequestRecord(
             session=self._session,
             subject=subject,
             reply=text_of(message.reply),
             sent_ns=ts_ns,
             request_bytes=size,
         )
+        if self._events:
+            self._emit(RequestEvent(Moment.SENT, row))
 
     def answered(
-        self,
-        reply: bytes,
-        ts_ns: int,
-        size: int,
-        status: int,
-        responses: int,
-        outcome: tuple[str, int | None],
+        self, reply: bytes, ts_ns: int, size: int, status: int, message: Msg | HMsg
     ) -> None:
-        """Adds a reply; `responses` is 0 if the message reports that there are no responders."""
+        """Adds a reply, or the answer that nobody listens."""
         row = self._open[reply]
+        nobody = outcomes.is_no_responders(status, message.payload_bytes)
         if row.replied_ns is None:
             row.replied_ns = ts_ns
-            row.latency_ns = max(0, ts_ns - row.sent_ns)
+            if not nobody:
+                row.latency_ns = max(0, ts_ns - row.sent_ns)
             row.status = status or None
-            row.outcome, row.error_code = outcome
-        row.responses += responses
-        row.reply_bytes += size if responses else 0
+            headers = message.headers if isinstance(message, HMsg) else b""
+            row.outcome, row.error_code = outcomes.reply_outcome(
+                status, headers, message.payload, message.payload_bytes
+            )
+            if self._events:
+                self._emit(RequestEvent(Moment.ANSWERED, row))
+        if not nobody:
+            row.responses += 1
+            row.reply_bytes += size
 
     def settle(self, replies: Collection[bytes], asked_again: Collection[bytes]) -> None:
         """Closes the records with these reply subjects, except for those that were reused."""
@@ -264,10 +225,10 @@ class RequestRows:
         reply = self._latest.get(subject, subject.encode())
         row = self._open.get(reply)
         if row and row.replied_ns is None:
-            row.outcome = "refused"
+            row.outcome = outcomes.REFUSED
 
     def _close(self, reply: bytes) -> None:
         row = self._open.pop(reply)
         if self._latest.get(row.subject) == reply:
             del self._latest[row.subject]
-        self._emit(row)
+        self._emit(RequestEvent(Moment.OVER, row) if self._events else row)

@@ -45,7 +45,7 @@ from natsync.protocol import (
 
 from ..framing.events import Batch, FramePosition, Note, place_of
 from ..schema.anomalies import Anomaly
-from ..schema.records import Record, RequestRecord, text_of
+from ..schema.records import Record, text_of
 from ..secrets.redact import Secrets
 from ..types import Direction
 from .advisories import ADVISORY, trouble
@@ -73,7 +73,7 @@ class Session:
 
     `rows` has completed rows of `tables` (subscriptions, requests), and `notes` has the anomalies that the
     session itself found; the caller takes them and empties the lists. With `redact`, texts do not repeat
-    secrets.
+    secrets. With `request_events`, there is an event for each moment of a request instead of its row.
     """
 
     def __init__(
@@ -82,6 +82,7 @@ class Session:
         tables: Collection[str] = (),
         redact: bool = True,
         quota: EntryQuota | None = None,
+        request_events: bool = False,
     ) -> None:
         self.rows: list[Record] = []
         self.notes: list[Note] = []
@@ -94,7 +95,8 @@ class Session:
         self.originator.other, self.responder.other = self.responder, self.originator
         self._pairs_requests = not _WITH_REQUESTS.isdisjoint(tables)
         wanted = "requests" in tables
-        self.requests = Requests(quota, RequestRows(session, self._emit) if wanted else None)
+        rows = RequestRows(session, self._emit, request_events) if wanted else None
+        self.requests = Requests(quota, rows)
         self.identity = Identity()
         self._oks = Acknowledgements()
         self._last: dict[type[Frame], FramePosition] = {}  # +OK and PONG
@@ -183,7 +185,7 @@ class Session:
     def _masked(self, text: str) -> str:
         return self.secrets.masked(text) if self.redact else text
 
-    def _emit(self, row: RequestRecord) -> None:
+    def _emit(self, row: Record) -> None:
         self.rows.append(row)
 
     def _endpoint(self, direction: Direction, quota: EntryQuota) -> Endpoint:

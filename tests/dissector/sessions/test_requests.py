@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dissect.nats.schema.records import RequestRecord
+from dissect.nats.schema.records import Record, RequestRecord
 from dissect.nats.sessions.quota import EntryQuota
-from dissect.nats.sessions.requests import RequestRows, Requests
+from dissect.nats.sessions.requests import Moment, RequestEvent, RequestRows, Requests
 from dissect.nats.sessions.subscriptions import Subscription
 from natsync.protocol import HMsg, HPub, Msg, Pub
 
@@ -17,9 +17,13 @@ class RecordedRequests:
     def __init__(self, entries: int = 1 << 18) -> None:
         self.out: list[RequestRecord] = []
         self.quotas = EntryQuota(entries), EntryQuota(entries)
-        rows = RequestRows("s", self.out.append)
+        rows = RequestRows("s", self._emit)
         self.both = Requests(self.quotas[0], rows), Requests(self.quotas[1])
         self.ts_ns = 0
+
+    def _emit(self, row: Record) -> None:
+        assert isinstance(row, RequestRecord)
+        self.out.append(row)
 
     def send(self, message: Pub | HPub) -> None:
         self.ts_ns += 1
@@ -64,7 +68,8 @@ def test_nobody_listens() -> None:
     recorded.send(Pub(b"svc", b"_INBOX.1"))
     recorded.receive(HMsg(b"_INBOX.1", b"1", b"", NOBODY))
     (row,) = recorded.rows()
-    assert (row.status, row.latency_ns, row.responses, row.reply_bytes) == (503, 1, 0, 0)
+    assert (row.outcome, row.replied_ns) == ("no_responders", 2)
+    assert (row.status, row.latency_ns, row.responses, row.reply_bytes) == (503, None, 0, 0)
 
 
 def test_a_status_with_a_payload_and_a_block_that_is_none_are_replies() -> None:
@@ -247,3 +252,25 @@ def test_a_request_that_the_server_refuses() -> None:
         "2": "refused",
         "3": "refused",
     }
+
+
+def test_events_tell_each_moment_of_a_request_once() -> None:
+    events: list[Record] = []
+    requests = Requests(EntryQuota(), RequestRows("s", events.append, events=True))
+    requests.send(Pub(b"svc", b"_INBOX.1"), 1, 0)
+    requests.send(Pub(b"svc", b"_INBOX.2"), 2, 0)
+    for ts_ns in (5, 9):
+        requests.receive(Msg(b"_INBOX.1", b"1"), ts_ns, 0, Subscription(b"1", b"_INBOX.*"))
+    requests.finish()
+    found = [
+        (event.moment, event.request.reply, event.request.latency_ns, event.request.responses)
+        for event in events
+        if isinstance(event, RequestEvent)
+    ]
+    assert found == [  # the events of a request share its row
+        (Moment.SENT, "_INBOX.1", 4, 2),
+        (Moment.SENT, "_INBOX.2", None, 0),
+        (Moment.ANSWERED, "_INBOX.1", 4, 2),
+        (Moment.OVER, "_INBOX.1", 4, 2),
+        (Moment.OVER, "_INBOX.2", None, 0),
+    ]

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
+from ...outcomes import is_error_status, is_no_responders
 from ...schema.anomalies import Anomaly
 from ...schema.declaration import LayerFrame
 from ...schema.records import Record
@@ -31,8 +32,6 @@ from ..server_time import clock_ns
 from .subjects import ApiSubject
 
 _TYPE = "io.nats.jetstream."
-_NO_RESPONDERS = 503
-_REFUSED = 400
 _END_OF_BATCH = 204
 _DIRECT = "DIRECT.GET"
 
@@ -134,14 +133,13 @@ class Call:
         if self.value is None:
             self.value = frame
             self.held_bytes += len(frame.content)
-            row.latency_ns = max(0, frame.ts_ns - row.ts_ns)
+            if not is_no_responders(frame.status, frame.payload_bytes):
+                row.latency_ns = max(0, frame.ts_ns - row.ts_ns)
             row.reply_number = frame.number
             self._read(frame)
             if self.instead:
                 self.instead.answer(frame)
-        is_last = frame.status is not None and (
-            frame.status == _END_OF_BATCH or frame.status >= _REFUSED
-        )
+        is_last = frame.status == _END_OF_BATCH or is_error_status(frame.status)
         return self._many and not is_last
 
     def close(self, anomaly: str | None) -> Iterable[Record]:
@@ -158,10 +156,10 @@ class Call:
 
     def _read(self, frame: LayerFrame) -> None:
         row = self.row
-        if frame.status is not None and frame.status >= _REFUSED:
+        if is_error_status(frame.status):
             row.code, row.error = frame.status, frame.status_text
-            if frame.status == _NO_RESPONDERS and not frame.status_text:
-                row.error = "no responders"
+            if is_no_responders(frame.status, frame.payload_bytes):
+                row.error = frame.status_text or "no responders"
             return
         if row.api == _DIRECT:
             row.response = masked_json(_message_facts(frame))

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Annotated
 
+from ...durations import Durations
 from ...schema.anomalies import Anomaly
 from ...schema.records import Record
-from ..durations import Durations
 from ..json_bodies import Object, flag, masked_json, member, number, text
 from ..recent import Recent
 from .api import Call

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ...options import Payload
+from ...outcomes import is_no_responders
 from ...schema.declaration import LayerFrame
 from ...schema.records import Headers, Record
 from ..json_bodies import (
@@ -31,7 +32,6 @@ from ..json_bodies import (
 from .stores.kv import KvRecord
 from .stores.objects import ObjectRecord
 
-_NO_RESPONDERS = 503
 # Headers that only streams read: a message with one of them expects an ack.
 _ASKS = frozenset(
     (
@@ -148,8 +148,9 @@ class Publication:
     def answer(self, frame: LayerFrame) -> bool:
         """Takes the answer: an ack, an error status, or something else."""
         row, content = self.row, frame.content
-        if frame.status == _NO_RESPONDERS:
-            row.code, row.error = _NO_RESPONDERS, frame.status_text or "no responders"
+        nobody = is_no_responders(frame.status, frame.payload_bytes)
+        if nobody:
+            row.code, row.error = frame.status, frame.status_text or "no responders"
         elif content[:1] == b"{" and b'"stream"' in content and b'"seq"' in content:
             read = read_object(content)
             if read is not None and _is_ack(read):
@@ -159,7 +160,8 @@ class Publication:
                 row.anomalies = [why_unread(frame)]
         elif self.is_expected and content and read_object(content) is None:
             row.anomalies = [why_unread(frame)]
-        row.latency_ns = max(0, frame.ts_ns - row.ts_ns)
+        if not nobody:
+            row.latency_ns = max(0, frame.ts_ns - row.ts_ns)
         row.reply_number = frame.number
         return False
 

@@ -19,6 +19,7 @@ from typing import Annotated
 
 from natsync.protocol import matches
 
+from ...outcomes import NO_MESSAGES_STATUS, TIMEOUT_STATUS
 from ...schema.anomalies import Anomaly
 from ...schema.declaration import LayerFrame
 from ...schema.records import Record
@@ -41,8 +42,6 @@ _SIDS = 65_536
 # with a status.
 _COMPARED = 64
 _IDLE_HEARTBEAT = 100
-_NO_MESSAGES = 404
-_TIMEOUT = 408
 _MOST_DIGITS = 9
 # Statuses with which a server refuses a pull at once (server/consumer.go: processNextMsgRequest).
 _REFUSALS = (400, 412)
@@ -247,9 +246,9 @@ def _concerned(pulls: _OpenPulls, frame: LayerFrame) -> PullRecord:
     if frame.status in _REFUSALS or (frame.status_text or "").startswith(_REFUSAL_TEXTS):
         return next(reversed(pulls.values()))
     oldest = [*islice(pulls.values(), _COMPARED)]
-    if frame.status == _NO_MESSAGES:
+    if frame.status == NO_MESSAGES_STATUS:
         return next((row for row in oldest if row.no_wait), oldest[0])
-    return min(oldest, key=_due_ns) if frame.status == _TIMEOUT else oldest[0]
+    return min(oldest, key=_due_ns) if frame.status == TIMEOUT_STATUS else oldest[0]
 
 
 def _due_ns(row: PullRecord) -> float:

@@ -27,6 +27,7 @@ from natsync.protocol.streaming import (
     UnsubscribeRequest,
 )
 
+from ...outcomes import is_no_responders
 from ...schema.anomalies import Anomaly
 from ...schema.declaration import LayerFrame
 from ...schema.records import Record, printable
@@ -39,7 +40,6 @@ from .publications import Publications
 from .records import StreamingRecord, mark, mark_unread, new_row, show_payload
 from .subjects import Purpose, StreamingSubjects
 
-_NO_RESPONDERS = 503
 _SUBSCRIPTIONS = 8192
 _CLIENTS = 4096
 _SECOND_NS = 10**9
@@ -66,10 +66,10 @@ class _Request:
     def answer(self, frame: LayerFrame) -> bool:
         """Takes the answer."""
         row = self.row
-        row.latency_ns = max(0, frame.ts_ns - row.ts_ns)
-        if frame.status == _NO_RESPONDERS:
+        if is_no_responders(frame.status, frame.payload_bytes):
             row.error = "no responders"
         else:
+            row.latency_ns = max(0, frame.ts_ns - row.ts_ns)
             self._read(row, frame)
         return False
 
@@ -205,12 +205,10 @@ class Streaming:
     def _ack_published(self, frame: LayerFrame, evidence: str) -> Iterator[Record]:
         """Reads the ack of a publication, or that there is no server."""
         if frame.status is not None:
-            only = frame.status == _NO_RESPONDERS and self._publications.take_only(
-                frame.subject or ""
-            )
+            nobody = is_no_responders(frame.status, frame.payload_bytes)
+            only = nobody and self._publications.take_only(frame.subject or "")
             if only:
                 only.error = "no responders"
-                only.latency_ns = max(0, frame.ts_ns - only.ts_ns)
                 yield only
             return
         row = new_row(frame, "ack_published", evidence)

@@ -260,7 +260,7 @@ def count(
     if options.from_time is not None or options.until_time is not None:
         runs = packets_between(runs, options.from_time, options.until_time)
     connections = ConnectionTable(options, needs_payloads(_TABLES), key_logs)
-    builder = TableBuilder(_TABLES, options, protocols=report.protocols)
+    builder = TableBuilder(_TABLES, options, protocols=report.protocols, request_events=True)
 
     def observed(groups: Iterable[PacketEvents]) -> Iterator[PacketEvents]:
         for group in groups:

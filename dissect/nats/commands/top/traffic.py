@@ -14,25 +14,20 @@ from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import ClassVar, Generic, TypeVar
 
-from ...application.durations import Durations
+from ... import outcomes
+from ...durations import Durations
 from ...engine.connections import Connection
-from ...schema.records import AnomalyRecord, FrameRecord, Record, RequestRecord
+from ...schema.records import AnomalyRecord, FrameRecord, Record
+from ...sessions import Moment, RequestEvent
+from ...subjects import generic
 
 MOST_LINES = 10_000
 """The limit of each table except requests. A line takes about 1 kB."""
 MOST_REQUEST_LINES = 1_000
 """The limit of requests. A line takes up to 200 kB, because it has many latencies."""
-MOST_WAITING = 10_000
-"""The most requests that wait for their first reply; the oldest are dropped, and get no latency."""
 
 OPEN = "open"
 _LOSSES = frozenset({"lost", "truncated"})
-_NOBODY = 503
-_REFUSED = 400  # from this inline status on, as in `sessions.requests`
-_PULL_ENDS = (404, 408)
-_SETTLED_LATE = frozenset({"no_reply", "refused", "api_error"})
-# Prefixes of subjects that are used only once: there would be as many lines as messages.
-_SINGLE_USE = ("_INBOX.", "$JS.ACK.", "$JS.FC.", "_R_.", "_GR_.")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,8 +92,9 @@ class SubjectLine(Line):
 
 @dataclass(slots=True, kw_only=True)
 class RequestLine(Line):
-    """The requests to one subject. `failed` counts those without a reply and those with an error as reply;
-    some are known only at the end of the connection."""
+    """The requests to one subject. `failed` counts those without a reply and those with an error as reply: an
+    unanswered one counts when no more replies can come. `latencies` are of those that were answered.
+    """
 
     counters: ClassVar[tuple[str, ...]] = ("requests", "failed")
     subject: str
@@ -174,7 +170,6 @@ class Traffic:
         self.open: Counter[str] = Counter()
         self._before: Counter[str] = Counter()
         self._met: dict[str, Connection] = {}
-        self._waiting: dict[tuple[str, str], tuple[str, int]] = {}
 
     def meet(self, connection: Connection) -> None:
         """Notes a connection whose rows may come next."""
@@ -193,12 +188,12 @@ class Traffic:
             line.originator, line.responder = flow.originator, flow.responder
 
     def add(self, records: Iterable[Record]) -> None:
-        """Counts rows of `frames`, `requests` and `anomalies`."""
+        """Counts rows of `frames` and `anomalies`, and events of requests."""
         for record in records:
             if isinstance(record, FrameRecord):
                 self._add_frame(record)
-            elif isinstance(record, RequestRecord):
-                self._settle(record)
+            elif isinstance(record, RequestEvent):
+                self._add_request(record)
             elif isinstance(record, AnomalyRecord):
                 self._add_anomaly(record)
 
@@ -260,51 +255,33 @@ class Traffic:
                 connection.sent += 1
             else:
                 connection.received += 1
-        name = grouped(frame.subject or "")
+        name = generic(frame.subject or "")
         subject = self.subjects.line(name, lambda: SubjectLine(subject=name))
         subject.last_ns = frame.ts_ns
         subject.bytes += size
         if frame.op in ("PUB", "HPUB"):
             subject.published += 1
-            if frame.reply and frame.sender == "originator":
-                self._ask(frame)
         elif frame.op in ("MSG", "HMSG"):
             subject.delivered += 1
-            self._answer(frame)
         else:
             subject.forwarded += 1
 
-    def _ask(self, frame: FrameRecord) -> None:
-        """Counts a request when it is sent: its row comes only when no more replies can come."""
-        name = grouped(frame.subject or "")
+    def _add_request(self, event: RequestEvent) -> None:
+        """Counts a request when it is sent, and its latency and failure when they are known."""
+        moment, request = event.moment, event.request
+        name = generic(request.subject)
         line = self.requests.line(name, lambda: RequestLine(subject=name))
-        line.last_ns = frame.ts_ns
-        line.requests += 1
-        self.totals["requests"] += 1
-        if len(self._waiting) >= MOST_WAITING:
-            del self._waiting[next(iter(self._waiting))]
-        self._waiting[frame.session, frame.reply or ""] = name, frame.ts_ns
-
-    def _answer(self, frame: FrameRecord) -> None:
-        """Counts a message as the first reply to a request, if it is one."""
-        asked = self._waiting.pop((frame.session, frame.subject or ""), None)
-        if asked is None:
+        if moment is Moment.SENT:
+            line.last_ns = max(line.last_ns, request.sent_ns)
+            line.requests += 1
+            self.totals["requests"] += 1
             return
-        name, sent_ns = asked
-        line = self.requests.line(name, lambda: RequestLine(subject=name))
-        line.last_ns = frame.ts_ns
-        line.latencies.add(max(0, frame.ts_ns - sent_ns))
-        self.latencies.add(max(0, frame.ts_ns - sent_ns))
-        if outcome := _failure(frame):
-            self._fail(line, frame.session, outcome)
-
-    def _settle(self, request: RequestRecord) -> None:
-        """Counts failures that only the row of the request shows."""
-        seen = (request.status or 0) >= _REFUSED
-        if request.outcome in _SETTLED_LATE and not seen:
-            name = grouped(request.subject)
-            line = self.requests.line(name, lambda: RequestLine(subject=name))
-            line.last_ns = max(line.last_ns, request.replied_ns or request.sent_ns)
+        line.last_ns = max(line.last_ns, request.replied_ns or request.sent_ns)
+        is_answered = request.replied_ns is not None
+        if moment is Moment.ANSWERED and request.latency_ns is not None:
+            line.latencies.add(request.latency_ns)
+            self.latencies.add(request.latency_ns)
+        if is_answered is (moment is Moment.ANSWERED) and request.outcome != outcomes.OK:
             self._fail(line, request.session, request.outcome)
 
     def _fail(self, line: RequestLine, session: str, outcome: str) -> None:
@@ -327,24 +304,6 @@ class Traffic:
         line.count += 1
         line.bytes += size
         self.totals["problems"] += 1
-
-
-def _failure(reply: FrameRecord) -> str | None:
-    """The outcome of a request with this first reply, by its headers; None if they show no failure."""
-    if reply.status == _NOBODY and not reply.payload_bytes:
-        return "no_responders"
-    if any(name.lower().startswith("nats-service-error") for name in reply.headers or ()):
-        return "service_error"
-    refused = (reply.status or 0) >= _REFUSED and reply.status not in _PULL_ENDS
-    return "api_error" if refused else None
-
-
-def grouped(subject: str) -> str:
-    """The subject, or a wildcard for subjects that are used only once, such as inboxes."""
-    for prefix in _SINGLE_USE:
-        if subject.startswith(prefix):
-            return f"{prefix}>"
-    return subject
 
 
 def _name(line: ConnectionLine, frame: FrameRecord) -> None:

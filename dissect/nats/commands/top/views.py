@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ...durations import ERROR
 from ...number_formats import duration_text, iso_time, size_text, time_text
 from ...output.terminal import Terminal
 from ...output.text.table import GridWriter
@@ -272,6 +273,9 @@ def json_lines(traffic: Traffic, controls: Controls, views: Iterable[View]) -> I
         for line in ordered(traffic, controls, view):
             values = {each.name: each.value(line) for each in view.fields}
             values["time"] = iso_time(line.last_ns)
+            if isinstance(line, RequestLine) and line.latencies.count:
+                exact = line.latencies.is_exact
+                values["quantiles"] = "exact" if exact else f"within {ERROR}"
             found = {name: _rounded(value) for name, value in values.items() if value is not None}
             yield json.dumps({"view": view.name, **found}, separators=(",", ":")) + "\n"
 

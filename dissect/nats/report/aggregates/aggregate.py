@@ -11,7 +11,7 @@ from ...application.servers import ServerRecord
 from ...application.services import ServiceRecord
 from ...application.streaming.records import StreamingRecord
 from ...schema.anomalies import Anomaly
-from ...schema.records import AnomalyRecord, FrameRecord, Record
+from ...schema.records import AnomalyRecord, FrameRecord, Record, SessionRecord
 from ...tables import TABLE_OF
 from ..bounded.collections import Largest
 from .connections import Connections
@@ -79,23 +79,19 @@ class Aggregate:
         self.rows[table] += 1
         for add in self._adders[table]:
             add(row)
-        if isinstance(row, FrameRecord):
-            self._span(row.ts_ns)
-        else:
+        if not isinstance(row, FrameRecord):
             self._add_rare(row)
 
     def finish(self) -> None:
         """Must be called after the last row."""
         self.ladders.finish()
 
-    def _span(self, ts_ns: int) -> None:
-        if self.first_ns is None or ts_ns < self.first_ns:
-            self.first_ns = ts_ns
-        if self.last_ns is None or ts_ns > self.last_ns:
-            self.last_ns = ts_ns
-
     def _add_rare(self, row: Record) -> None:
-        if isinstance(row, AnomalyRecord):
+        if isinstance(row, SessionRecord):
+            first_ns, last_ns = self.first_ns, self.last_ns
+            self.first_ns = row.first_ns if first_ns is None else min(first_ns, row.first_ns)
+            self.last_ns = row.last_ns if last_ns is None else max(last_ns, row.last_ns)
+        elif isinstance(row, AnomalyRecord):
             self.anomalies[row.anomaly] += 1
             self.anomaly_bytes[row.anomaly] += row.bytes
             self.odd.add((row.bytes, -row.ts_ns, row.session), row)

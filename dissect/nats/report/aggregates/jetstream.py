@@ -11,10 +11,11 @@ from ...application.jetstream.deliveries import DeliveryRecord
 from ...application.jetstream.publishes import PublishRecord
 from ...application.jetstream.pulls import PullRecord
 from ...application.jetstream.streams import StreamRecord
+from ...durations import Durations, bucket_of
+from ...outcomes import is_error_status
 from ...schema.records import Record
 from ...types import EARLIEST_NS
 from ..bounded.collections import Keyed
-from ..bounded.durations import Histogram, bucket
 from ..bounded.time_bins import TimeBins
 
 NAMED = 300
@@ -122,8 +123,8 @@ class JetStream:
         self.lag: TimeBins[Name] = TimeBins(max)
         self._known: set[Name] = set()
         self.acks: TimeBins[int] = TimeBins()
-        self.ack_latency = Histogram()
-        self.publish_latency = Histogram()
+        self.ack_latency = Durations()
+        self.publish_latency = Durations()
         self.pull_ends: Counter[str] = Counter()
         self.calls: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
@@ -180,7 +181,7 @@ class JetStream:
         return not (len(self.streams) or len(self.consumers) or any(counts))
 
     def _note_error(self, row: ApiRecord | PublishRecord, call: str) -> None:
-        if row.code is not None and row.code >= 400:
+        if is_error_status(row.code):
             number = f" ({row.err_code})" if row.err_code else ""
             _count(self.errors, f"{call}: {row.code} {row.error or ''}{number}")
 
@@ -196,7 +197,7 @@ class JetStream:
             self.lag.add(row.ts_ns, self._known_name(name), row.pending)
         if row.ack_latency_ns is not None:
             self.ack_latency.add(row.ack_latency_ns)
-            self.acks.add(row.ts_ns, bucket(row.ack_latency_ns))
+            self.acks.add(row.ts_ns, bucket_of(row.ack_latency_ns))
 
     def _add_stream(self, row: StreamRecord) -> None:
         seen = Stream(**{name: getattr(row, name) for name in _STREAM_SUMS})

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from ... import outcomes
+from ...durations import Durations, bucket_of
 from ...schema.records import Record, RequestRecord
+from ...subjects import generic
 from ..bounded.collections import OTHERS, Keyed, Largest
-from ..bounded.durations import Histogram, bucket
 from ..bounded.time_bins import TimeBins
-from .subjects import generalized
 
 SLOWEST = 25
 SUBJECTS = 200
@@ -21,7 +22,7 @@ class Answers:
 
     requests: int = 0
     failures: int = 0
-    latency: Histogram = field(default_factory=Histogram)
+    latency: Durations = field(default_factory=Durations)
 
     @property
     def weight(self) -> int:
@@ -47,7 +48,7 @@ class Requests:
 
     def __init__(self) -> None:
         self.outcomes: Counter[str] = Counter()
-        self.latency = Histogram()
+        self.latency = Durations()
         self.over_time: TimeBins[int] = TimeBins()
         self.slowest: Largest[RequestRecord] = Largest(SLOWEST)
         self.failed: Largest[RequestRecord] = Largest(SLOWEST)
@@ -58,17 +59,17 @@ class Requests:
         if not isinstance(row, RequestRecord):
             return
         self.outcomes[row.outcome] += 1
-        answers = self.subjects[generalized(row.subject)]
+        answers = self.subjects[generic(row.subject)]
         answers.requests += 1
         place = (-row.sent_ns, row.session, row.reply)
-        if row.outcome != "ok":
+        if row.outcome != outcomes.OK:
             answers.failures += 1
             self.failed.add(place, row)
-        if row.latency_ns is None or row.outcome == "no_responders":
+        if row.latency_ns is None:
             return
         self.latency.add(row.latency_ns)
         answers.latency.add(row.latency_ns)
-        self.over_time.add(row.replied_ns or row.sent_ns, bucket(row.latency_ns))
+        self.over_time.add(row.replied_ns or row.sent_ns, bucket_of(row.latency_ns))
         self.slowest.add((row.latency_ns, *place), row)
 
     def merge(self, other: Requests) -> None:

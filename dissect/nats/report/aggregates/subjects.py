@@ -1,8 +1,7 @@
 """Subjects as a tree with volumes. If there are too many, rare ones are merged into wildcards: `orders.eu.17`
 into `orders.eu.>`, later into `orders.>`.
 
-Subjects that are used only once are wildcards from the start: inboxes, routed replies, and JetStream acks,
-whose tokens after stream and consumer are numbers.
+Subjects that are used only once, such as inboxes, are wildcards from the start.
 """
 
 from __future__ import annotations
@@ -11,15 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ...schema.records import FrameRecord, Record
+from ...subjects import generic
 from ..bounded.collections import Keyed
 
 LIMIT = 4000
 """The limit for subjects that are counted separately."""
 
-_INBOX = "_INBOX."
-_ROUTED_REPLIES = ("_R_.", "_GR_.", "$GR.")
-_ACK = "$JS.ACK."
-_ACK_NAMED = 4  # $JS.ACK.STREAM.CONSUMER
 _DEPTH = 6  # levels of the tree; further tokens stay together
 _DEEPEST = 16  # most tokens of a wildcard, so that a subject of a thousand tokens soon becomes `>`
 
@@ -72,17 +68,6 @@ class Branch:
                 yield from child.walk(depth - 1)
 
 
-def generalized(subject: str) -> str:
-    """The subject, with a wildcard for the tokens that are used only once."""
-    if subject.startswith(_INBOX):
-        return f"{_INBOX}>"
-    if subject.startswith(_ROUTED_REPLIES):
-        return f"{subject.partition('.')[0]}.>"
-    if subject.startswith(_ACK):
-        return ".".join([*subject.split(".")[:_ACK_NAMED], ">"])
-    return subject
-
-
 def parent(subject: str) -> str:
     """The wildcard above a subject or wildcard; for `>`, `>` itself."""
     above = subject.removesuffix(".>").rpartition(".")[0]
@@ -103,7 +88,7 @@ class Subjects:
         """Adds a row; only messages count."""
         if not isinstance(row, FrameRecord) or row.payload_bytes is None or row.subject is None:
             return
-        volume = self._volumes[generalized(row.subject)]
+        volume = self._volumes[generic(row.subject)]
         volume.bytes += row.payload_bytes + (row.header_bytes or 0)
         if row.kind != "client":
             volume.passed += 1
@@ -126,9 +111,13 @@ class Subjects:
         """The number of subjects and wildcards."""
         return len(self._volumes)
 
+    def volumes(self) -> Iterable[tuple[str, Volume]]:
+        """All subjects and wildcards with their volumes."""
+        return self._volumes.items()
+
     def tree(self) -> Branch:
         """All subjects as a tree."""
-        return _tree(self._volumes.items())
+        return _tree(self.volumes())
 
 
 def _tree(volumes: Iterable[tuple[str, Volume]]) -> Branch:

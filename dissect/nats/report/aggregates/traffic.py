@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ... import outcomes
 from ...application.jetstream.deliveries import DeliveryRecord
 from ...schema.records import AnomalyRecord, FrameRecord, Record, RequestRecord
 from ..bounded.time_bins import TimeBins
@@ -41,7 +42,7 @@ class Traffic:
         elif isinstance(row, AnomalyRecord):
             self.event(row.ts_ns, row.anomaly)
         elif isinstance(row, RequestRecord):
-            if row.outcome == "no_responders":
+            if row.outcome == outcomes.NO_RESPONDERS:
                 self.event(row.replied_ns or row.sent_ns, NO_RESPONDERS)
         elif isinstance(row, DeliveryRecord) and (row.delivered_count or 0) > 1:
             self.event(row.ts_ns, REDELIVERED)

@@ -12,6 +12,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from ...durations import Durations, bucket_of, quantile_of, width_of
 from ...errors import MissingLibrary
 from ...number_formats import duration_text, size_text, time_text
 from ...schema.records import printable
@@ -20,7 +21,6 @@ from ..aggregates.jetstream import JetStream
 from ..aggregates.subjects import Subjects
 from ..aggregates.topology import Topology
 from ..aggregates.traffic import EVENTS, LOSSES, MESSAGES, Lane, Traffic
-from ..bounded.durations import Histogram, lowest, percentile
 from ..bounded.time_bins import TimeBins
 from .layout import WIDTH, Box, drawing
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 COLOURS = "#0072b2 #e69f00 #009e73 #cc79a7 #56b4e9 #d55e00 #8c8c00 #999999".split()
 _BAD = "#d55e00"
 _WORSE = "#cc3311"
-_PERCENTILES = (("median", 0.5), ("90 %", 0.9), ("99 %", 0.99))
+_PERCENTILES = (("median", 50), ("90 %", 90), ("99 %", 99))
+_BAR_BITS = 3  # bars of the histogram: 8 for each power of two
 _LABEL = 48
 _TREE_DEPTH = 3
 _TREE_BRANCHES = 120
@@ -127,17 +128,18 @@ def traffic(found: Traffic, measure: str = MESSAGES) -> Figure:
     )
 
 
-def histogram(found: Histogram, name: str = "requests") -> Figure:
+def histogram(found: Durations, name: str = "requests") -> Figure:
     """The number of durations of each length, on a logarithmic axis."""
-    wide: dict[int, int] = {}
-    for number, count in found.buckets.items():
-        wide[number // 4] = wide.get(number // 4, 0) + count
-    numbers = sorted(wide)
-    left = [max(lowest(4 * number), 1) for number in numbers]
-    right = [max(lowest(4 * number + 4), 2) for number in numbers]
+    bars: dict[int, int] = {}
+    for duration_ns, count in found.buckets.items():
+        start = bucket_of(duration_ns, _BAR_BITS)
+        bars[start] = bars.get(start, 0) + count
+    starts = sorted(bars)
+    left = [max(start, 1) for start in starts]
+    right = [max(start + width_of(start, _BAR_BITS), 2) for start in starts]
     bar = plotly().Bar(
         x=[(low * high) ** 0.5 / 1e6 for low, high in zip(left, right)],
-        y=[wide[number] for number in numbers],
+        y=[bars[start] for start in starts],
         width=[(high - low) / 1e6 for low, high in zip(left, right)],
         customdata=[
             f"{duration_text(low)} to {duration_text(high)}" for low, high in zip(left, right)
@@ -158,8 +160,8 @@ def percentiles(found: TimeBins[int]) -> Figure:
     """Percentiles of durations over time, from bins of buckets."""
     go, data = plotly(), []
     at = moments(start + found.width_ns // 2 for start, _ in found.bins)
-    for name, part in _PERCENTILES:
-        values = [(percentile(buckets, part) or 0) / 1e6 for _, buckets in found.bins]
+    for name, percent in _PERCENTILES:
+        values = [(quantile_of(buckets, percent) or 0) / 1e6 for _, buckets in found.bins]
         data.append(go.Scatter(x=at, y=values, name=name, mode="lines+markers"))
     return figure(
         data,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ... import outcomes
 from ...capture import CaptureReport
 from ...number_formats import count_text, duration_text, size_text
 from ..aggregates.aggregate import Aggregate
@@ -74,15 +75,15 @@ def _of_connections(found: Aggregate) -> Iterator[Problem]:
 
 
 def _of_requests(found: Aggregate) -> Iterator[Problem]:
-    outcomes, total = found.requests.outcomes, found.requests.outcomes.total()
+    counts, total = found.requests.outcomes, found.requests.outcomes.total()
     for outcome, level, what in (
-        ("refused", BAD, "were refused: no permission to publish"),
-        ("no_responders", BAD, "had no responders"),
-        ("service_error", BAD, "were answered with an error by a service"),
-        ("api_error", WARNING, "were answered with an error by JetStream"),
-        ("no_reply", WARNING, "had no reply"),
+        (outcomes.REFUSED, BAD, "were refused: no permission to publish"),
+        (outcomes.NO_RESPONDERS, BAD, "had no responders"),
+        (outcomes.SERVICE_ERROR, BAD, "were answered with an error by a service"),
+        (outcomes.API_ERROR, WARNING, "were answered with an error by JetStream"),
+        (outcomes.NO_REPLY, WARNING, "had no reply"),
     ):
-        if count := outcomes[outcome]:
+        if count := counts[outcome]:
             yield Problem(level, f"{count} of {count_text(total, 'request')} {what}.", "requests")
 
 
@@ -123,7 +124,7 @@ def facts(found: Aggregate) -> list[Fact]:
     """The figures of the traffic as a whole."""
     links, latency = found.connections, found.requests.latency
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(links.kinds.items()))
-    median, highest = latency.percentile(0.5), latency.percentile(0.99)
+    median, highest = latency.quantile(50), latency.quantile(99)
     rows = [
         Fact("sessions", f"{links.kinds.total()} ({kinds})" if kinds else "0"),
         Fact("servers", str(len(found.topology.servers))),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...capture import CaptureReport
+from ...durations import ERROR, EXACT
 from ...number_formats import count_text, size_text
 from ...schema.anomalies import Anomaly
 from ..aggregates import connections, ladders, requests, subjects
@@ -149,6 +150,11 @@ def _of_report(found: Aggregate, capture: CaptureReport | None) -> Iterator[Unse
     if found.requests.subjects.merged:
         yield Unseen(
             f"Latency is kept separately for {requests.SUBJECTS} subjects; others are summed."
+        )
+    if not found.requests.latency.is_exact:
+        yield Unseen(
+            f"Quantiles of more than {EXACT} latencies are within {ERROR}.",
+            "nats-dissect sql computes them exactly.",
         )
     if found.topology.dropped:
         yield Unseen(f"{count_text(found.topology.dropped, 'session')} are not in the topology.")

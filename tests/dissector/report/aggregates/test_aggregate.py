@@ -6,6 +6,7 @@ from collections import Counter
 
 from dissect.nats.application.jetstream.stores.kv import KvRecord
 from dissect.nats.report.aggregates.aggregate import TABLES, Aggregate
+from dissect.nats.schema.records import SessionRecord
 from dissect.nats.tables import TABLE_OF
 from dissect.nats.tables import TABLES as DECLARED
 
@@ -23,8 +24,9 @@ def test_every_row_of_every_table_counts() -> None:
     assert found.anomalies.total() == found.rows["anomalies"]
     assert found.stores.total() == found.rows["kv"] + found.rows["objects"] > 0
     assert len(found.services) == found.rows["services"] > 0
-    times = [row.ts_ns for row in every if hasattr(row, "op") and hasattr(row, "packet")]
-    assert (found.first_ns, found.last_ns) == (min(times), max(times))
+    sessions = [row for row in every if isinstance(row, SessionRecord)]
+    times = [row.first_ns for row in sessions], [row.last_ns for row in sessions]
+    assert (found.first_ns, found.last_ns) == (min(times[0]), max(times[1]))
 
 
 def test_accounts_have_buckets_of_their_own() -> None:

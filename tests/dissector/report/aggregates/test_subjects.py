@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from dissect.nats.report.aggregates.subjects import Branch, Subjects, generalized, parent
+from dissect.nats.report.aggregates.subjects import Branch, Subjects, parent
 from dissect.nats.schema.records import FrameRecord
 
 
@@ -43,19 +41,6 @@ def test_volumes_add_up_to_the_root() -> None:
     assert (orders.volume.published, orders.volume.delivered, orders.volume.passed) == (3, 1, 1)
     assert children(orders) == [("orders.us", 3, 60), ("orders.eu", 2, 15)]
     assert [item.subject for item in root.walk(2)] == ["orders", "orders.us", "orders.eu", "a"]
-
-
-@pytest.mark.parametrize(
-    "subject, kept",
-    [
-        ("_INBOX.abc.1", "_INBOX.>"),
-        ("$JS.ACK.ORDERS.worker.1.2.3.4.5", "$JS.ACK.ORDERS.worker.>"),
-        ("_GR_.a.b.c", "_GR_.>"),
-        ("orders.new", "orders.new"),
-    ],
-)
-def test_what_is_made_for_one_use_is_folded(subject: str, kept: str) -> None:
-    assert generalized(subject) == kept
 
 
 def test_wildcards_above_a_subject() -> None:

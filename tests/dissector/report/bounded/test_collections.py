@@ -6,16 +6,16 @@ import random
 
 import pytest
 
+from dissect.nats.durations import Durations
 from dissect.nats.report.bounded.collections import Keyed, Largest
-from dissect.nats.report.bounded.durations import Histogram
 
 
 def parent(key: str) -> str:
     return key[:-1] or "all"
 
 
-def filled(keys: str | list[str], limit: int) -> Keyed[str, Histogram]:
-    found: Keyed[str, Histogram] = Keyed(Histogram, parent, limit)
+def filled(keys: str | list[str], limit: int) -> Keyed[str, Durations]:
+    found: Keyed[str, Durations] = Keyed(Durations, parent, limit)
     for key in keys:
         found[key].add(1)
     return found
@@ -73,7 +73,7 @@ def test_keys_are_folded_several_times_until_some_become_one() -> None:
 
 
 def test_keys_that_cannot_be_folded_are_an_error_and_no_endless_loop() -> None:
-    found: Keyed[str, Histogram] = Keyed(Histogram, str, 1)
+    found: Keyed[str, Durations] = Keyed(Durations, str, 1)
     with pytest.raises(ValueError, match="cannot be merged"):
         for key in "abcd":
             found[key].add(1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from dissect.nats.durations import Durations
 from dissect.nats.report.aggregates.aggregate import TABLES, Aggregate
 from dissect.nats.report.aggregates.subjects import Subjects
 from dissect.nats.report.aggregates.traffic import BYTES
-from dissect.nats.report.bounded.durations import Histogram
 from dissect.nats.report.figures import charts as figures
 from dissect.nats.schema.records import FrameRecord
 
@@ -35,7 +35,7 @@ def test_bars_of_traffic_are_all_messages(found: Aggregate) -> None:
 
 
 def test_a_histogram_has_every_duration() -> None:
-    durations = Histogram()
+    durations = Durations()
     for duration_ns in (0, 1, 999, 10**6, 10**6, 7 * 10**9):
         durations.add(duration_ns)
     (bars,) = figures.histogram(durations).data

@@ -1,0 +1,285 @@
+"""What two places show of one fact is equal: tables by SQL, `top`, `audit`, `info`, plots and the report."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+import pytest
+from click.testing import CliRunner
+
+from dissect.nats import plots, records
+from dissect.nats.cli import cli
+from dissect.nats.durations import EXACT
+from dissect.nats.report.aggregates.aggregate import TABLES, Aggregate
+from dissect.nats.report.aggregates.findings import audited, rules, wanted_tables
+from dissect.nats.schema.records import Record, RequestRecord, SessionRecord
+from dissect.nats.subjects import SINGLE_USE, generic
+
+from tests.support.paths import CAPTURES
+
+NAMES = sorted(path.name for path in CAPTURES.iterdir() if path.suffix in (".pcap", ".pcapng"))
+# 89 rules over a capture take half a second, twice.
+AUDITED = ["auth", "core", "gateway", "orders", "services", "slow", "stores", "tls"]
+pytestmark = pytest.mark.usefixtures("worker_processes")
+every_capture = pytest.mark.parametrize("name", NAMES)
+
+Row = Mapping[str, object]
+WILDCARDS = {f"{prefix}>" for prefix in SINGLE_USE}
+
+
+def printed(*arguments: str) -> list[dict[str, object]]:
+    """The lines that a command prints as JSON."""
+    done = CliRunner().invoke(cli, [*arguments, "--format", "jsonl"])
+    assert done.exit_code in (0, 1, 3), done.output
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@cache
+def capture(name: str) -> str:
+    return str(CAPTURES / name)
+
+
+@cache
+def top(name: str) -> dict[str, list[dict[str, object]]]:
+    """The lines of `top --once`, by view."""
+    views = defaultdict(list)
+    for line in printed("top", "--once", capture(name)):
+        views[str(line["view"])].append(line)
+    return views
+
+
+@cache
+def rows(name: str) -> tuple[Record, ...]:
+    return tuple(records([capture(name)], TABLES))
+
+
+@cache
+def report(name: str) -> Aggregate:
+    """What the report shows."""
+    found = Aggregate()
+    found.add_all(rows(name))
+    found.finish()
+    return found
+
+
+def query(name: str, text: str) -> list[tuple[object, ...]]:
+    """The rows that a query returns; absent values are None."""
+    return [
+        tuple(
+            row[f"c{place}"] if f"c{place}" in row else None for place in range(text.count("AS c"))
+        )
+        for row in printed("sql", text, capture(name))
+    ]
+
+
+def figures(line: Row) -> tuple[object, ...]:
+    return line.get("median_ns"), line.get("p99_ns"), line.get("max_ns")
+
+
+@every_capture
+def test_requests_by_subject(name: str) -> None:
+    by_sql = {
+        row[0]: row[1:]
+        for row in query(
+            name,
+            "SELECT subject AS c0, count(*) AS c1, count(*) FILTER (outcome <> 'ok') AS c2,"
+            " quantile_disc(latency_ns, 0.5) AS c3, quantile_disc(latency_ns, 0.99) AS c4,"
+            " max(latency_ns) AS c5, count(latency_ns) AS c6 FROM requests GROUP BY subject",
+        )
+        if row[0] == generic(str(row[0]))
+    }
+    assert all(isinstance(row[5], int) and row[5] <= EXACT for row in by_sql.values())
+    lines = {
+        line["subject"]: (line["requests"], line["failed"], *figures(line))
+        for line in top(name)["requests"]
+        if line["subject"] not in WILDCARDS
+    }
+    assert lines == {subject: row[:5] for subject, row in by_sql.items()}
+    answers = {
+        subject: (
+            *(found.requests, found.failures, found.latency.quantile(50)),
+            *(found.latency.quantile(99), found.latency.largest),
+        )
+        for subject, found in report(name).requests.subjects.items()
+        if subject not in WILDCARDS
+    }
+    assert answers == lines
+
+
+@every_capture
+def test_subjects_that_are_used_once_are_one_line_with_one_name(name: str) -> None:
+    requests = {line["subject"]: line["requests"] for line in top(name)["requests"]}
+    assert requests == {
+        subject: found.requests for subject, found in report(name).requests.subjects.items()
+    }
+    messages: Counter[str] = Counter()
+    for line in top(name)["subjects"]:
+        counts = line["published"], line["delivered"], line["forwarded"]
+        messages[str(line["subject"])] += sum(map(int, map(str, counts)))
+    assert messages == {
+        subject: volume.messages for subject, volume in report(name).subjects.volumes()
+    }
+
+
+@every_capture
+def test_outcomes_and_latency_of_all_requests(name: str) -> None:
+    outcomes = dict(query(name, "SELECT outcome AS c0, count(*) AS c1 FROM requests GROUP BY 1"))
+    found = report(name).requests
+    assert found.outcomes == outcomes
+    problems: Counter[str] = Counter()
+    for line in top(name)["problems"]:
+        if str(line["text"] if "text" in line else "").startswith("request to "):
+            problems[str(line["problem"])] += int(str(line["count"]))
+    assert problems == {each: count for each, count in outcomes.items() if each != "ok"}
+    text = (
+        "SELECT quantile_disc(latency_ns, 0.5) AS c0, quantile_disc(latency_ns, 0.99) AS c1,"
+        " max(latency_ns) AS c2, count(latency_ns) AS c3 FROM requests"
+    )
+    *exact, count = query(name, text)[0]
+    assert found.latency.count == count
+    shown = [found.latency.quantile(50), found.latency.quantile(99), found.latency.largest]
+    if found.latency.is_exact:
+        assert shown == exact
+    else:
+        assert shown == pytest.approx(exact, rel=0.008)
+
+
+@every_capture
+def test_nobody_is_timed_who_listens_to_nothing(name: str) -> None:
+    for row in rows(name):
+        if isinstance(row, RequestRecord):
+            answered = row.replied_ns is not None and row.outcome != "no_responders"
+            assert (row.latency_ns is not None) == answered
+
+
+@every_capture
+def test_plots_show_the_same_requests(name: str) -> None:
+    requests = [row for row in rows(name) if isinstance(row, RequestRecord)]
+    bars = plots.latency(requests).data[0].y
+    assert sum(bars or ()) == sum(row.latency_ns is not None for row in requests)
+
+
+@every_capture
+def test_connections(name: str) -> None:
+    sessions = [row for row in rows(name) if isinstance(row, SessionRecord)]
+    by_table = {
+        row.session: (
+            *(row.kind, row.messages_originator, row.messages_responder),
+            row.bytes_originator + row.bytes_responder,
+        )
+        for row in sessions
+        if row.frames_originator or row.frames_responder
+    }
+    by_top = {
+        line["session"]: (line["kind"], line["sent"], line["received"], line["bytes"])
+        for line in top(name)["connections"]
+        if line["session"] in by_table
+    }
+    assert by_top == by_table
+    by_frames = query(
+        name,
+        "SELECT session AS c0, count(*) FILTER (sender = 'originator') AS c1,"
+        " count(*) FILTER (sender = 'responder') AS c2,"
+        " sum(payload_bytes + coalesce(header_bytes, 0))::BIGINT AS c3"
+        " FROM frames WHERE payload_bytes IS NOT NULL GROUP BY session",
+    )
+    assert {row[0]: row[1:] for row in by_frames} == {
+        session: row[1:] for session, row in by_table.items() if any(row[1:3])
+    }
+    found = report(name)
+    assert found.traffic.messages == sum(sum(row[1:3]) for row in by_table.values())
+    assert found.traffic.bytes == sum(row[3] for row in by_table.values())
+
+
+@every_capture
+def test_errors(name: str) -> None:
+    by_table: Counter[str] = Counter()
+    for row in rows(name):
+        if isinstance(row, SessionRecord):
+            by_table.update(row.errors or ())
+    by_top: Counter[str] = Counter()
+    for line in top(name)["problems"]:
+        if line["problem"] == "-ERR":
+            by_top[str(line["text"])] += int(str(line["count"]))
+    assert by_top == by_table
+    assert report(name).connections.errors == by_table
+    counted = sum(int(str(line["errors"])) for line in top(name)["connections"])
+    assert counted == by_table.total()
+
+
+@every_capture
+def test_anomalies(name: str) -> None:
+    by_sql = dict(query(name, "SELECT anomaly AS c0, count(*) AS c1 FROM anomalies GROUP BY 1"))
+    assert report(name).anomalies == by_sql
+    by_top: Counter[str] = Counter()
+    for line in top(name)["problems"]:
+        if line["problem"] in by_sql:
+            by_top[str(line["problem"])] += int(str(line["count"]))
+    assert by_top == by_sql
+
+
+@pytest.mark.parametrize("name", [f"{start}-2.15.1.pcap" for start in AUDITED])
+def test_findings(name: str) -> None:
+    lines = printed("audit", "--fail-on", "never", capture(name))
+    queries, found = rules(), Aggregate()
+    generator = (row for row in records([capture(name)], wanted_tables(queries)))
+    findings = audited(queries, found, generator)
+    assert findings.levels == Counter(str(line["level"]) for line in lines)
+
+
+@every_capture
+def test_first_and_last_time(name: str) -> None:
+    sessions = [row for row in rows(name) if isinstance(row, SessionRecord)]
+    found = report(name)
+    if not sessions:
+        assert found.first_ns is found.last_ns is None
+        return
+    first_ns = min(row.first_ns for row in sessions)
+    last_ns = max(row.last_ns for row in sessions)
+    assert (found.first_ns, found.last_ns) == (first_ns, last_ns)
+    info = printed("info", capture(name))[-1]
+    assert int(str(info["first_ns"])) <= first_ns <= last_ns <= int(str(info["last_ns"]))
+
+
+@every_capture
+def test_services_of_clients(name: str) -> None:
+    for service in printed("services", capture(name)):
+        if service["side"] != "client" or service["kind"] != "client":
+            continue
+        requests = query(
+            name,
+            "SELECT count(*) AS c0, count(latency_ns) AS c1,"
+            " quantile_disc(latency_ns, 0.5) AS c2, quantile_disc(latency_ns, 0.99) AS c3,"
+            " max(latency_ns) AS c4 FROM requests"
+            f" WHERE session = '{service['session']}' AND subject = '{service['subject']}'",
+        )
+        assert requests == [
+            (
+                *(service["requests"], service["replies"], service.get("latency_median_ns")),
+                *(service.get("latency_p99_ns"), service.get("latency_max_ns")),
+            )
+        ]
+
+
+@every_capture
+def test_consumers(name: str) -> None:
+    by_deliveries = query(
+        name,
+        "SELECT session AS c0, stream AS c1, consumer AS c2, count(*) FILTER (subject IS NOT NULL)"
+        " AS c3, quantile_disc(ack_latency_ns, 0.5) AS c4, quantile_disc(ack_latency_ns, 0.99)"
+        " AS c5 FROM deliveries GROUP BY ALL",
+    )
+    consumers: Iterable[Row] = printed("consumers", capture(name))
+    by_table = {
+        (row["session"], row.get("stream"), row.get("consumer")): (
+            row["deliveries"],
+            row.get("ack_median_ns"),
+            row.get("ack_p99_ns"),
+        )
+        for row in consumers
+    }
+    for session, stream, consumer, *figures_of in by_deliveries:
+        assert by_table[session, stream, consumer] == tuple(figures_of)

@@ -1,0 +1,41 @@
+"""The outcome of a request, by its first reply."""
+
+from __future__ import annotations
+
+import pytest
+
+from dissect.nats.outcomes import is_error_status, is_no_responders, reply_outcome
+
+SERVICE = b"NATS/1.0\r\nNats-Service-Error: no\r\nNats-Service-Error-Code: 404\r\n\r\n"
+REFUSED = b'{"type":"io.nats.jetstream.api.v1.stream_info_response","error":{"code":404,"err_code":10059}}'
+
+
+@pytest.mark.parametrize(
+    "status, headers, payload, outcome",
+    [
+        (0, b"", b"yes", ("ok", None)),
+        (503, b"NATS/1.0 503\r\n\r\n", b"", ("no_responders", None)),
+        (503, b"NATS/1.0 503 Later\r\n\r\n", b"a reply", ("api_error", 503)),
+        (0, SERVICE, b"", ("service_error", 404)),
+        (0, SERVICE.replace(b"404", b"x"), b"", ("service_error", None)),
+        (409, b"NATS/1.0 409 Stop\r\n\r\n", b"", ("api_error", 409)),
+        (404, b"NATS/1.0 404 No Messages\r\n\r\n", b"", ("ok", None)),
+        (408, b"NATS/1.0 408 Request Timeout\r\n\r\n", b"", ("ok", None)),
+        (0, b"", REFUSED, ("api_error", 10059)),
+        (0, b"", b'{"error":{"code":404}}', ("ok", None)),
+        (0, b"", b'{"error":', ("ok", None)),
+    ],
+)
+def test_the_first_reply_decides(
+    status: int, headers: bytes, payload: bytes, outcome: tuple[str, int | None]
+) -> None:
+    assert reply_outcome(status, headers, payload, len(payload)) == outcome
+
+
+def test_statuses() -> None:
+    assert is_no_responders(503, 0) and is_no_responders(503, None)
+    assert not is_no_responders(503, 1) and not is_no_responders(None, 0)
+    assert [is_error_status(status) for status in (None, 0, 100, 204, 400, 503)] == [
+        *(False, False, False, False),
+        *(True, True),
+    ]
