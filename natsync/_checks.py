@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable
 
 from .errors import OptionError
@@ -23,6 +24,7 @@ __all__ = [
     "check_unsigned",
     "check_word",
     "is_kill",
+    "is_restricted",
     "plain",
 ]
 
@@ -47,6 +49,14 @@ def check_text(**arguments: object) -> None:
     for what, value in arguments.items():
         if not isinstance(value, str):
             raise TypeError(f"{what} must be str, not {_kind(value)}")
+
+
+_RESTRICTED = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def is_restricted(name: str) -> bool:
+    """Returns whether a bucket, object store, service or endpoint can have this name (ADR-6)."""
+    return _RESTRICTED.fullmatch(name) is not None
 
 
 def plain(text: str) -> str:

@@ -1,5 +1,5 @@
 """`Facts`: the base of errors that have attributes. The attributes are also the arguments of the
-constructor, survive pickling, and make up the text."""
+constructor, survive pickling, and make up the text: `_text = "bucket {bucket} not found"`."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ class Facts(Error):
     import."""
 
     _names: ClassVar[tuple[str, ...]] = ()
+    _text = ""
+    """The text, with attributes in braces. A class whose text depends on them has `__str__` instead."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -47,9 +49,23 @@ class Facts(Error):
             raise TypeError(f"{cls.__name__} takes {', '.join(names) or 'no arguments'}")
         self.__dict__.update(facts)
 
+    def __str__(self) -> str:
+        return self._text.format_map(_Attributes(self)) if self._text else super().__str__()
+
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         return type(self), tuple(getattr(self, name) for name in self._names)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._names)
         return f"{type(self).__name__}({shown})"
+
+
+class _Attributes(dict[str, object]):
+    """The attributes of an error by name, for its text."""
+
+    def __init__(self, error: Facts) -> None:
+        super().__init__()
+        self._error = error
+
+    def __missing__(self, name: str) -> object:
+        return getattr(self._error, name)

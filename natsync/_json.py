@@ -4,7 +4,7 @@ JetStream API and of services, and the descriptions of objects.
 The annotation of a field determines its JSON form: a `float` is in seconds here and in whole
 nanoseconds in JSON; a `datetime` is RFC 3339 text; everything else looks the same. A null counts as
 absent. Keys that a class does not know are kept in `extra` and sent back, so that data of a newer
-server or client passes through unharmed. So are values of the wrong type; a class that is `strict`
+server or client passes through unharmed. So are values of the wrong type; a class that is `_strict`
 raises InvalidResponseError for them, because other clients write its JSON, not a server.
 """
 
@@ -79,9 +79,9 @@ def _limited(default: _T, limit: _Limit, since: str) -> _T:
 class JSONObject:
     """A JSON object. Fields that have their defaults are not sent: the reader has the same defaults."""
 
-    always: ClassVar[frozenset[str]] = frozenset()
+    _always: ClassVar[frozenset[str]] = frozenset()
     """The fields that are sent even if they have their defaults."""
-    strict: ClassVar[bool] = False
+    _strict: ClassVar[bool] = False
     """Whether `from_json` refuses values of the wrong type, or out of their range, rather than keep them."""
 
     _: KW_ONLY
@@ -98,7 +98,7 @@ class JSONObject:
     @classmethod
     def from_json(cls: type[_O], value: object, subject: str = "", **facts: object) -> _O:
         """Returns the object that arrived on `subject`; `facts` are its fields that are `unsent`. Raises
-        InvalidResponseError if it lacks a field without a default, and if `strict`, for a wrong value.
+        InvalidResponseError if it lacks a field without a default, and if `_strict`, for a wrong value.
         """
         if not isinstance(value, dict):
             raise InvalidResponseError(subject, f"no {cls.__name__}, but {type(value).__name__}")
@@ -114,12 +114,12 @@ class JSONObject:
                 try:
                     known[key] = codec.decode(raw, subject)
                 except ValueError:
-                    if cls.strict:
+                    if cls._strict:
                         raise _wrong(cls, key, subject) from None
                     extra[key] = raw
                 else:
                     if not codec.is_faithful(known[key], raw):
-                        if cls.strict and codec.limit:
+                        if cls._strict and codec.limit:
                             raise _wrong(cls, key, subject)
                         exact[key] = raw
         missing = [name for name, codec in schema.items() if codec.required and name not in known]
@@ -145,7 +145,7 @@ class JSONObject:
         json_object: dict[str, object] = {}
         for name, codec in _schema(type(self)).items():
             value = getattr(self, name)
-            if complete or value != codec.default or name in self.always:
+            if complete or value != codec.default or name in self._always:
                 kept = self._is_kept(name, codec)
                 json_object[name] = self._exact[name] if kept else codec.encode(value, complete)
         return {**json_object, **self.extra}

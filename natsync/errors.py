@@ -69,8 +69,7 @@ class OptionError(Facts, ValueError):
     option: str
     reason: str
 
-    def __str__(self) -> str:
-        return f"option {self.option}: {self.reason}"
+    _text = "option {option}: {reason}"
 
 
 class CredentialsError(Facts):
@@ -79,8 +78,7 @@ class CredentialsError(Facts):
     option: str
     reason: str
 
-    def __str__(self) -> str:
-        return f"no credentials from option {self.option}: {self.reason}"
+    _text = "no credentials from option {option}: {reason}"
 
 
 class ConnectError(Facts, ConnectionError):
@@ -104,8 +102,7 @@ class SecureConnWantedError(Facts, ConnectionError):
 
     server: str
 
-    def __str__(self) -> str:
-        return f"secure connection not available: {self.server} has no TLS"
+    _text = "secure connection not available: {server} has no TLS"
 
 
 class NoServersError(Facts, ConnectionError):
@@ -122,8 +119,7 @@ class ServerError(Facts):
 
     text: str
 
-    def __str__(self) -> str:
-        return f"the server reported: {self.text}"
+    _text = "the server reported: {text}"
 
 
 class AuthorizationError(ServerError):
@@ -183,22 +179,21 @@ class ReentrantCallError(Facts, RuntimeError):
     same thread while it was reading or writing, so the wait could never end; or it had interrupted a late
     import of natsync and needs a late import itself. Call again later, or on another thread."""
 
-    def __str__(self) -> str:
-        return "called from a signal handler or finalizer while the same thread reads, writes or imports"
+    _text = (
+        "called from a signal handler or finalizer while the same thread reads, writes or imports"
+    )
 
 
 class ForkedError(Facts):
     """The subscription or client belongs to the parent process, from before the fork."""
 
-    def __str__(self) -> str:
-        return "belongs to the parent process, from before the fork: connect in the child"
+    _text = "belongs to the parent process, from before the fork: connect in the child"
 
 
 class ConnectionDrainingError(Facts):
     """The connection is draining: outside handlers, it accepts no new subscriptions."""
 
-    def __str__(self) -> str:
-        return "connection draining"
+    _text = "connection draining"
 
 
 class DrainTimeoutError(Facts, TimeoutError):
@@ -232,8 +227,7 @@ class RequestTimeoutError(_Timeout):
 class NextMsgTimeoutError(_Timeout):
     """No message for the subscription to `subject` arrived in time."""
 
-    def __str__(self) -> str:
-        return f"no message on {self.subject} within {self.timeout:g} s"
+    _text = "no message on {subject} within {timeout:g} s"
 
 
 class FlushTimeoutError(Facts, TimeoutError):
@@ -241,8 +235,7 @@ class FlushTimeoutError(Facts, TimeoutError):
 
     timeout: float
 
-    def __str__(self) -> str:
-        return f"flush not confirmed by the server within {self.timeout:g} s"
+    _text = "flush not confirmed by the server within {timeout:g} s"
 
 
 class OutboundBufferLimitError(Facts):
@@ -266,8 +259,7 @@ class NoRespondersError(Facts):
 
     subject: str
 
-    def __str__(self) -> str:
-        return f"no responders on {self.subject}"
+    _text = "no responders on {subject}"
 
 
 class InvalidResponseError(Facts):
@@ -280,8 +272,7 @@ class InvalidResponseError(Facts):
     reason: str
     others: tuple[object, ...] = ()
 
-    def __str__(self) -> str:
-        return f"invalid response on {self.subject}: {self.reason}"
+    _text = "invalid response on {subject}: {reason}"
 
 
 class MaxPayloadError(Facts, ValueError):
@@ -290,8 +281,7 @@ class MaxPayloadError(Facts, ValueError):
     size: int
     limit: int
 
-    def __str__(self) -> str:
-        return f"message of {self.size} bytes is over the server's max_payload of {self.limit}"
+    _text = "message of {size} bytes is over the server's max_payload of {limit}"
 
 
 class MaxControlLineError(Facts, ValueError):
@@ -312,8 +302,7 @@ class HeadersNotSupportedError(Facts):
     """The message has headers, and the server does not support them: it is older than 2.2, or headers are
     disabled in its configuration."""
 
-    def __str__(self) -> str:
-        return "headers not supported by this server"
+    _text = "headers not supported by this server"
 
 
 class MsgNoReplyError(Facts):
@@ -321,8 +310,7 @@ class MsgNoReplyError(Facts):
 
     subject: str
 
-    def __str__(self) -> str:
-        return f"message on {self.subject} does not have a reply subject"
+    _text = "message on {subject} does not have a reply subject"
 
 
 class MsgNotBoundError(Facts):
@@ -330,8 +318,7 @@ class MsgNotBoundError(Facts):
 
     subject: str
 
-    def __str__(self) -> str:
-        return f"message on {self.subject} belongs to no connection; publish to its reply subject instead"
+    _text = "message on {subject} belongs to no connection; publish to its reply subject instead"
 
 
 class BadSubscriptionError(Facts):
@@ -339,15 +326,13 @@ class BadSubscriptionError(Facts):
 
     subject: str
 
-    def __str__(self) -> str:
-        return f"subscription to {self.subject} has ended"
+    _text = "subscription to {subject} has ended"
 
 
 class MaxMessagesError(BadSubscriptionError):
     """The subscription has ended, since it has received the `max_msgs` messages that it was limited to."""
 
-    def __str__(self) -> str:
-        return f"subscription to {self.subject} has had its last message"
+    _text = "subscription to {subject} has had its last message"
 
 
 class SyncSubRequiredError(Facts, RuntimeError):
@@ -355,8 +340,7 @@ class SyncSubRequiredError(Facts, RuntimeError):
 
     subject: str
 
-    def __str__(self) -> str:
-        return f"subscription to {self.subject} has a handler, which takes its messages"
+    _text = "subscription to {subject} has a handler, which takes its messages"
 
 
 class SlowConsumerError(Facts):
@@ -365,8 +349,7 @@ class SlowConsumerError(Facts):
     subject: str
     dropped: int
 
-    def __str__(self) -> str:
-        return f"slow consumer on {self.subject}: {self.dropped} messages dropped"
+    _text = "slow consumer on {subject}: {dropped} messages dropped"
 
 
 class SubscriptionFullError(Facts):
@@ -376,8 +359,9 @@ class SubscriptionFullError(Facts):
 
     subject: str
 
-    def __str__(self) -> str:
-        return f"nothing is read until this thread takes messages: the subscription to {self.subject} is full"
+    _text = (
+        "nothing is read until this thread takes messages: the subscription to {subject} is full"
+    )
 
 
 class HandlerError(Facts):

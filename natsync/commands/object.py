@@ -116,7 +116,7 @@ def ls(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
             for status in js.object_stores():
                 print_fields(**_facts(status))
         else:
-            stores = [(status.store, status.size, status.sealed) for status in js.object_stores()]
+            stores = [(status.bucket, status.size, status.sealed) for status in js.object_stores()]
             print_table(("STORE", "BYTES", "SEALED"), stores)
         return DONE
     objects = js.object_store(args.store).list()
@@ -282,7 +282,7 @@ def _print_text(facts: dict[str, object], indent: str) -> None:
 def _facts(status: ObjectStoreStatus) -> dict[str, str | int]:
     config = status.config
     return {
-        "store": status.store,
+        "store": status.bucket,
         "bytes": status.size,
         "sealed": status.sealed,
         "ttl": int(config.ttl),

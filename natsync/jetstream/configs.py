@@ -183,7 +183,7 @@ class ConsumerConfig(JSONObject):
     says otherwise.
     """
 
-    always: ClassVar[frozenset[str]] = frozenset({"ack_policy"})  # the server's default is none
+    _always: ClassVar[frozenset[str]] = frozenset({"ack_policy"})  # the server's default is none
 
     _: KW_ONLY
     durable_name: str = ""

@@ -42,8 +42,7 @@ class MsgAlreadyAckdError(JetStreamError):
 
     reply: str
 
-    def __str__(self) -> str:
-        return f"message was already acknowledged: {self.reply}"
+    _text = "message was already acknowledged: {reply}"
 
 
 class CantAckIfConsumerAckNoneError(JetStreamError):
@@ -52,10 +51,7 @@ class CantAckIfConsumerAckNoneError(JetStreamError):
 
     subject: str
 
-    def __str__(self) -> str:
-        return (
-            f"cannot acknowledge a message of a consumer without acknowledgements: {self.subject}"
-        )
+    _text = "cannot acknowledge a message of a consumer without acknowledgements: {subject}"
 
 
 class ConsumingError(JetStreamError):
@@ -64,66 +60,67 @@ class ConsumingError(JetStreamError):
     stream: str
     consumer: str
 
-    _problem = "cannot be read"
+    _text = "{_reader} cannot be read"
 
-    def __str__(self) -> str:
+    @property
+    def _reader(self) -> str:
         name = f"consumer {self.consumer} of stream" if self.consumer else "reader of stream"
-        return f"{name} {self.stream} {self._problem}"
+        return f"{name} {self.stream}"
 
 
 class MessagesClosedError(ConsumingError):
     """The reader was stopped, or drained and nothing is left."""
 
-    _problem = "was stopped"
+    _text = "{_reader} was stopped"
 
 
 class ConcurrentReadError(ConsumingError):
     """A second thread called a reader that keeps messages in order, while another one waits."""
 
-    _problem = "keeps the order of messages for one thread at a time, and another one waits"
+    _text = "{_reader} keeps the order of messages for one thread at a time, and another one waits"
 
 
 class ConsumerDeletedError(ConsumingError):
     """The consumer, or its stream, was deleted, or never existed."""
 
-    _problem = "does not exist, or was deleted"
+    _text = "{_reader} does not exist, or was deleted"
 
 
 class ConsumerLeadershipChangedError(ConsumingError):
     """The consumer has a new leader; requests to the old one are void."""
 
-    _problem = "has a new leader"
+    _text = "{_reader} has a new leader"
 
 
 class ConsumerNotReachableError(ConsumingError):
     """No server answers for the consumer: it has no leader at the moment, or does not exist."""
 
-    _problem = "is not reachable"
+    _text = "{_reader} is not reachable"
 
 
 class ServerShutdownError(ConsumingError):
     """The server that led the consumer is shutting down; its requests are void."""
 
-    _problem = "lost its leader, a server that shuts down"
+    _text = "{_reader} lost its leader, a server that shuts down"
 
 
 class NotPullConsumerError(ConsumingError):
     """The consumer pushes its messages to a deliver subject: it takes no pull requests."""
 
-    _problem = "is a push consumer, and cannot be pulled from"
+    _text = "{_reader} is a push consumer, and cannot be pulled from"
 
 
 class NotPushConsumerError(ConsumingError):
     """The consumer has no deliver subject: messages must be pulled."""
 
-    _problem = "is a pull consumer, and pushes nothing"
+    _text = "{_reader} is a pull consumer, and pushes nothing"
 
 
 class PinIdMismatchError(ConsumingError):
     """The server has unpinned this client from the priority group: another client may now get its
     messages."""
 
-    _problem = "has unpinned this client"
+    _text = "{_reader} has unpinned this client"
 
 
 class NoHeartbeatError(ConsumingError):
@@ -131,10 +128,7 @@ class NoHeartbeatError(ConsumingError):
 
     seconds: float
 
-    def __str__(self) -> str:
-        return (
-            f"consumer {self.consumer} of stream {self.stream}: no heartbeat for {self.seconds:g} s"
-        )
+    _text = "consumer {consumer} of stream {stream}: no heartbeat for {seconds:g} s"
 
 
 class AckWaitExpiredError(ConsumingError):
@@ -157,11 +151,7 @@ class SequenceGapError(ConsumingError):
     expected: int
     found: int
 
-    def __str__(self) -> str:
-        return (
-            f"consumer {self.consumer} of stream {self.stream} is at sequence {self.found} "
-            f"where {self.expected} was expected"
-        )
+    _text = "consumer {consumer} of stream {stream} is at sequence {found} where {expected} was expected"
 
 
 class PullRefusedError(ConsumingError):
@@ -171,11 +161,7 @@ class PullRefusedError(ConsumingError):
     status: int
     text: str
 
-    def __str__(self) -> str:
-        return (
-            f"consumer {self.consumer} of stream {self.stream} refused a pull request: "
-            f"{self.status} {self.text}"
-        )
+    _text = "consumer {consumer} of stream {stream} refused a pull request: {status} {text}"
 
 
 class StreamReplacedError(ConsumingError):
@@ -183,7 +169,7 @@ class StreamReplacedError(ConsumingError):
     created again, and is read from its beginning; or it has lost its last messages, and reading
     continues after those that remain."""
 
-    _problem = "is not what it was: it was created again, or has lost its last messages"
+    _text = "{_reader} is not what it was: it was created again, or has lost its last messages"
 
 
 # Tracebacks and pickles name the package from which users import these.

@@ -10,33 +10,42 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
 from .._checks import check_kind
-from .._json import check_pattern
 from .._late import late_import
 from ..core import Core
 from ..message import Data, HeadersLike
 from ..options import REQUEST_TIMEOUT
-from .api import API, TIMEOUT, Timeout, check_kept
+from .api import API, TIMEOUT, Timeout
 from .batches import FLOW, AtomicBatch, FastBatch
 from .configs import ConsumerConfig, StreamConfig
 from .consumer import Consumer
 from .consumers import consumer_info
 from .errors import StreamNotFoundError
 from .infos import AccountInfo, StreamInfo
-from .names import check_stream_name
 from .ordered_consumer import OrderedConsumer
 from .publish_window import PublishWindow
 from .publishing import PubAck, PublishOptions, publish
 from .push import PushConsumer
 from .snapshots import restore_stream
-from .stream import Stream, read_name, stream_info
+from .stream import (
+    Stream,
+    configure_stream,
+    delete_stream,
+    list_streams,
+    stream_info,
+    stream_names,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from typing_extensions import Unpack
 
-    from ..kv import KeyValue, KeyValueConfig, KeyValueStatus
-    from ..object_store import ObjectStore, ObjectStoreConfig, ObjectStoreStatus
+    from ..kv.bucket import KeyValue, KeyValueStatus
+    from ..kv.config import KeyValueConfig
+    from ..kv.management import Buckets
+    from ..object_store.config import ObjectStoreConfig, ObjectStoreStatus
+    from ..object_store.management import Stores
+    from ..object_store.store import ObjectStore
 
 __all__ = ["JetStream"]
 
@@ -79,12 +88,12 @@ class JetStream:
     def create_stream(self, config: StreamConfig) -> Stream:
         """Creates a stream, or returns the existing one if it has the same configuration. Raises
         StreamNameInUseError if its configuration differs."""
-        return self._configure("CREATE", config)
+        return Stream(self._api, configure_stream(self._api, "CREATE", config))
 
     def update_stream(self, config: StreamConfig) -> Stream:
         """Replaces the whole configuration of a stream. To change some fields, pass
         `stream.info().config` changed with `dataclasses.replace`. Raises StreamNotFoundError."""
-        return self._configure("UPDATE", config)
+        return Stream(self._api, configure_stream(self._api, "UPDATE", config))
 
     def create_or_update_stream(self, config: StreamConfig) -> Stream:
         """Creates a stream, or replaces the configuration of an existing one."""
@@ -99,7 +108,7 @@ class JetStream:
 
     def delete_stream(self, name: str) -> None:
         """Deletes a stream with its messages and consumers. Raises StreamNotFoundError."""
-        self._api.request(f"STREAM.DELETE.{check_stream_name(name)}")
+        delete_stream(self._api, name)
 
     def restore_stream(
         self, info: StreamInfo, file: BinaryIO, *, timeout: Timeout = TIMEOUT
@@ -118,16 +127,12 @@ class JetStream:
         """Iterates over all streams, or those with a subject that overlaps `subject`; requests each
         page when the iteration reaches it. Streams without a leader at the moment are left out;
         `stream_names` includes them."""
-        check_pattern(subject or ">")
-        body = {"subject": subject} if subject else {}
-        return self._api.pages("STREAM.LIST", "streams", StreamInfo.from_json, **body)
+        return list_streams(self._api, subject)
 
     def stream_names(self, subject: str = "") -> Iterator[str]:
         """Iterates over the names of all streams, or those with a subject that overlaps
         `subject`."""
-        check_pattern(subject or ">")
-        body = {"subject": subject} if subject else {}
-        return self._api.pages("STREAM.NAMES", "streams", read_name, **body)
+        return stream_names(self._api, subject)
 
     def publish(
         self,
@@ -215,122 +220,82 @@ class JetStream:
         NotPushConsumerError."""
         return PushConsumer(self._api, consumer_info(self._api, stream, name))
 
-    # Key-value buckets and object stores build on this class: they are imported when first used.
+    @property
+    def _buckets(self) -> Buckets:
+        with late_import:  # most programs have no key-value buckets
+            from ..kv.management import Buckets
+
+        return Buckets(self._api)
+
+    @property
+    def _stores(self) -> Stores:
+        with late_import:
+            from ..object_store.management import Stores
+
+        return Stores(self._api)
 
     def key_value(self, bucket: str) -> KeyValue:
         """Returns the key-value bucket of that name. Raises `natsync.kv.BucketNotFoundError`."""
-        with late_import:
-            from ..kv import open_bucket
-
-        return open_bucket(self, bucket)
+        return self._buckets.open(bucket)
 
     def create_key_value(self, config: KeyValueConfig | str) -> KeyValue:
         """Creates a key-value bucket, or returns the existing one if it has the same configuration.
         A name alone stands for a configuration of defaults. Raises `natsync.kv.BucketExistsError`
         if the configuration differs."""
-        with late_import:
-            from ..kv import create_bucket
-
-        return create_bucket(self, config)
+        return self._buckets.create(config)
 
     def update_key_value(self, config: KeyValueConfig) -> KeyValue:
         """Replaces the configuration of a key-value bucket. Raises
         `natsync.kv.BucketNotFoundError`."""
-        with late_import:
-            from ..kv import update_bucket
-
-        return update_bucket(self, config)
+        return self._buckets.update(config)
 
     def create_or_update_key_value(self, config: KeyValueConfig | str) -> KeyValue:
         """Creates a key-value bucket, or replaces the configuration of an existing one."""
-        with late_import:
-            from ..kv import create_or_update_bucket
-
-        return create_or_update_bucket(self, config)
+        return self._buckets.create_or_update(config)
 
     def delete_key_value(self, bucket: str) -> None:
-        """Deletes a key-value bucket. Raises `natsync.kv.BucketNotFoundError`."""
-        with late_import:
-            from ..kv import delete_bucket
-
-        delete_bucket(self, bucket)
+        """Deletes a key-value bucket with its content. Raises `natsync.kv.BucketNotFoundError`."""
+        self._buckets.delete(bucket)
 
     def key_values(self) -> Iterator[KeyValueStatus]:
         """Iterates over the statuses of all key-value buckets, mirrors included."""
-        with late_import:
-            from ..kv import bucket_statuses
-
-        return bucket_statuses(self)
+        return self._buckets.statuses()
 
     def key_value_names(self) -> Iterator[str]:
         """Iterates over the names of all key-value buckets, mirrors included."""
-        with late_import:
-            from ..kv import bucket_names
+        return self._buckets.names()
 
-        return bucket_names(self)
-
-    def object_store(self, store: str) -> ObjectStore:
+    def object_store(self, bucket: str) -> ObjectStore:
         """Returns the object store of that name. Raises
         `natsync.object_store.StoreNotFoundError`."""
-        with late_import:
-            from ..object_store import open_store
-
-        return open_store(self, store)
+        return self._stores.open(bucket)
 
     def create_object_store(self, config: ObjectStoreConfig | str) -> ObjectStore:
         """Creates an object store, or returns the existing one if it has the same configuration. A
         name alone stands for a configuration of defaults. Raises
         `natsync.object_store.StoreExistsError` if the configuration differs."""
-        with late_import:
-            from ..object_store import create_store
-
-        return create_store(self, config)
+        return self._stores.create(config)
 
     def update_object_store(self, config: ObjectStoreConfig) -> ObjectStore:
         """Replaces the configuration of an object store. Raises
         `natsync.object_store.StoreNotFoundError`."""
-        with late_import:
-            from ..object_store import update_store
-
-        return update_store(self, config)
+        return self._stores.update(config)
 
     def create_or_update_object_store(self, config: ObjectStoreConfig | str) -> ObjectStore:
         """Creates an object store, or replaces the configuration of an existing one."""
-        with late_import:
-            from ..object_store import create_or_update_store
+        return self._stores.create_or_update(config)
 
-        return create_or_update_store(self, config)
-
-    def delete_object_store(self, store: str) -> None:
-        """Deletes an object store. Raises `natsync.object_store.StoreNotFoundError`."""
-        with late_import:
-            from ..object_store import delete_store
-
-        delete_store(self, store)
+    def delete_object_store(self, bucket: str) -> None:
+        """Deletes an object store with its content. Raises `natsync.object_store.StoreNotFoundError`."""
+        self._stores.delete(bucket)
 
     def object_stores(self) -> Iterator[ObjectStoreStatus]:
         """Iterates over the statuses of all object stores."""
-        with late_import:
-            from ..object_store import store_statuses
-
-        return store_statuses(self)
+        return self._stores.statuses()
 
     def object_store_names(self) -> Iterator[str]:
         """Iterates over the names of all object stores."""
-        with late_import:
-            from ..object_store import store_names
-
-        return store_names(self)
-
-    def _configure(self, verb: str, config: StreamConfig) -> Stream:
-        check_kind(StreamConfig, config=config)
-        self._api.check_supported(config)
-        call = f"STREAM.{verb}.{check_stream_name(config.name)}"
-        response = self._api.request(call, config.to_json())
-        response.pop("did_create", None)  # true even if the stream already existed
-        info = StreamInfo.from_json(response, self._api.subject(call))
-        check_kept(config, info.config)
-        return Stream(self._api, info)
+        return self._stores.names()
 
     def __repr__(self) -> str:
         return f"JetStream({self._api.prefix!r})"

@@ -182,15 +182,13 @@ class BatchClosedError(JetStreamError, RuntimeError):
 
     end: str
 
-    def __str__(self) -> str:
-        return f"the batch has ended: it was {self.end}"
+    _text = "the batch has ended: it was {end}"
 
 
 class NoStreamResponseError(NoRespondersError, JetStreamError):
     """No stream has the subject of a published message."""
 
-    def __str__(self) -> str:
-        return f"no stream takes messages on {self.subject}"
+    _text = "no stream takes messages on {subject}"
 
 
 class NoDirectGetError(JetStreamError):
@@ -198,8 +196,7 @@ class NoDirectGetError(JetStreamError):
 
     stream: str
 
-    def __str__(self) -> str:
-        return f"no direct get from stream {self.stream}: it does not exist, or does not allow it"
+    _text = "no direct get from stream {stream}: it does not exist, or does not allow it"
 
 
 class TooManyStalledMsgsError(JetStreamError, TimeoutError):
@@ -209,8 +206,7 @@ class TooManyStalledMsgsError(JetStreamError, TimeoutError):
     pending: int
     stall: float
 
-    def __str__(self) -> str:
-        return f"{self.pending} published messages still not acknowledged after {self.stall:g} s"
+    _text = "{pending} published messages still not acknowledged after {stall:g} s"
 
 
 class UnsupportedError(JetStreamError):
@@ -237,8 +233,7 @@ class SnapshotError(JetStreamError):
     stream: str
     reason: str
 
-    def __str__(self) -> str:
-        return f"snapshot of {self.stream} failed: {self.reason}"
+    _text = "snapshot of {stream} failed: {reason}"
 
 
 class InvalidNameError(JetStreamError, ValueError):
@@ -247,22 +242,23 @@ class InvalidNameError(JetStreamError, ValueError):
     name: str
     reason: str
 
-    def __str__(self) -> str:
-        return f"invalid name {self.name[:_SHOWN]!r}: {self.reason}"
+    _text = "invalid name {_shown!r}: {reason}"
+
+    @property
+    def _shown(self) -> str:
+        return self.name[:_SHOWN]
 
 
 class InvalidStreamNameError(InvalidNameError):
     """No stream can have this name."""
 
-    def __str__(self) -> str:
-        return f"invalid stream name {self.name[:_SHOWN]!r}: {self.reason}"
+    _text = "invalid stream name {_shown!r}: {reason}"
 
 
 class InvalidConsumerNameError(InvalidNameError):
     """No consumer can have this name."""
 
-    def __str__(self) -> str:
-        return f"invalid consumer name {self.name[:_SHOWN]!r}: {self.reason}"
+    _text = "invalid consumer name {_shown!r}: {reason}"
 
 
 _SHOWN = 64

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
-from .._checks import check_count, check_text, check_unsigned, plain
+from .._checks import check_count, check_kind, check_text, check_unsigned, plain
 from .._json import check_pattern
 from ..errors import InvalidResponseError, OptionError
 from ..message import to_wire
 from ..protocol import check_publish
-from .api import API, TIMEOUT, Timeout
-from .configs import ConsumerConfig
+from .api import API, TIMEOUT, Timeout, check_kept
+from .configs import ConsumerConfig, StreamConfig
 from .consumer import Consumer
 from .consumers import (
     Action,
@@ -36,7 +36,41 @@ from .stored import (
     get_msg,
 )
 
-__all__ = ["Stream", "read_name", "stream_info"]
+__all__ = [
+    "Stream",
+    "configure_stream",
+    "delete_stream",
+    "list_streams",
+    "purge_stream",
+    "stream_info",
+    "stream_names",
+]
+
+
+def configure_stream(
+    api: API, verb: Literal["CREATE", "UPDATE"], config: StreamConfig
+) -> StreamInfo:
+    """Creates or updates the stream in `config`."""
+    check_kind(StreamConfig, config=config)
+    api.check_supported(config)
+    call = f"STREAM.{verb}.{check_stream_name(config.name)}"
+    response = api.request(call, config.to_json())
+    response.pop("did_create", None)  # true even if the stream already existed
+    info = StreamInfo.from_json(response, api.subject(call))
+    check_kept(config, info.config)
+    return info
+
+
+def delete_stream(api: API, name: str) -> None:
+    """Deletes a stream with its messages and consumers."""
+    api.request(f"STREAM.DELETE.{check_stream_name(name)}")
+
+
+def list_streams(api: API, subject: str = "") -> Iterator[StreamInfo]:
+    """Iterates over all streams, or those with a subject that overlaps `subject`."""
+    check_pattern(subject or ">")
+    body = {"subject": subject} if subject else {}
+    return api.pages("STREAM.LIST", "streams", StreamInfo.from_json, **body)
 
 
 def stream_info(
@@ -62,6 +96,23 @@ def stream_info(
         subjects.update(info.state.subjects)
         if len(subjects) == known or not isinstance(total, int) or len(subjects) >= total:
             return replace(info, state=_with_subjects(info.state, subjects))
+
+
+def stream_names(api: API, subject: str = "") -> Iterator[str]:
+    """Iterates over the names of all streams, or of those with a subject that overlaps `subject`."""
+    check_pattern(subject or ">")
+    body = {"subject": subject} if subject else {}
+    return api.pages("STREAM.NAMES", "streams", read_name, **body)
+
+
+def purge_stream(api: API, name: str, *, subject: str = "", seq: int = 0, keep: int = 0) -> int:
+    """Deletes messages: see `Stream.purge`."""
+    body: dict[str, object] = {"filter": subject, "seq": seq, "keep": keep}
+    call = f"STREAM.PURGE.{name}"
+    purged = api.request(call, {key: value for key, value in body.items() if value}).get("purged")
+    if not isinstance(purged, int):
+        raise InvalidResponseError(api.subject(call), "no number of purged messages")
+    return purged
 
 
 def _with_subjects(state: StreamState, subjects: dict[str, int]) -> StreamState:
@@ -114,14 +165,7 @@ class Stream:
         check_unsigned(seq=seq, keep=keep)
         if seq and keep:
             raise OptionError("keep", "excludes seq")
-        body: dict[str, object] = {"filter": subject, "seq": seq, "keep": keep}
-        call = f"STREAM.PURGE.{self.name}"
-        purged = self._api.request(call, {key: value for key, value in body.items() if value}).get(
-            "purged"
-        )
-        if not isinstance(purged, int):
-            raise InvalidResponseError(self._api.subject(call), "no number of purged messages")
-        return purged
+        return purge_stream(self._api, self.name, subject=subject, seq=seq, keep=keep)
 
     def get_msg(self, seq: int, *, subject: str = "", direct: bool = False) -> StoredMsg:
         """Returns the message with the sequence `seq`, or with a `subject`, the first matching

@@ -24,15 +24,6 @@ from .errors import (
     KeyValueError,
     WrongLastRevisionError,
 )
-from .management import (
-    bucket_names,
-    bucket_statuses,
-    create_bucket,
-    create_or_update_bucket,
-    delete_bucket,
-    open_bucket,
-    update_bucket,
-)
 from .mapping import BucketMapping
 from .watch import Watcher
 
@@ -55,11 +46,4 @@ __all__ = [
     "Operation",
     "Watcher",
     "WrongLastRevisionError",
-    "bucket_names",
-    "bucket_statuses",
-    "create_bucket",
-    "create_or_update_bucket",
-    "delete_bucket",
-    "open_bucket",
-    "update_bucket",
 ]

@@ -10,18 +10,22 @@ from typing import TYPE_CHECKING
 from .._checks import check_seconds, check_unsigned
 from ..core import DrainStage
 from ..errors import OptionError
-from ..jetstream import (
-    JetStream,
+from ..jetstream.api import API, TIMEOUT
+from ..jetstream.errors import (
+    MessageNotFoundError,
+    NoDirectGetError,
     NoStreamResponseError,
-    OrderedConsumer,
-    StreamInfo,
     StreamNotFoundError,
     WrongLastSequenceError,
 )
-from ..jetstream.publishing import PublishOptions, raise_if_gone
+from ..jetstream.infos import StreamInfo
+from ..jetstream.ordered_consumer import OrderedConsumer
+from ..jetstream.publishing import PublishOptions, publish, raise_if_gone
+from ..jetstream.stored import PLAIN, StoredMsg, ask_directly, direct_get, get_msg, read_stored
+from ..jetstream.stream import purge_stream, stream_info
 from ..message import Data, HeadersLike
 from .config import KeyValueConfig, bucket_config
-from .entry import Entry, Operation
+from .entry import Entry, Operation, operation_of
 from .errors import (
     BadBucketError,
     BucketNotFoundError,
@@ -31,7 +35,6 @@ from .errors import (
     WrongLastRevisionError,
 )
 from .naming import STREAM_PREFIX, check_filter, check_key
-from .reading import BucketReader
 from .watch import Watcher, watch_config
 
 if TYPE_CHECKING:
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KeyValue", "KeyValueStatus"]
 
-_PUT = Operation.PUT
+_PUT = Operation.PUT  # a look-up in the Enum takes longer
 _LOCAL = "$JS.API"
 _MARKERS_KEPT = 1800.0  # nats.go: kvDefaultPurgeDeletesMarkerThreshold
 
@@ -88,23 +91,23 @@ class KeyValue:
     is gone, and `natsync.jetstream.APIError` for other refusals of the server.
     """
 
-    def __init__(self, js: JetStream, info: StreamInfo) -> None:
+    def __init__(self, api: API, info: StreamInfo) -> None:
         config = info.config
         self.bucket = config.name.removeprefix(STREAM_PREFIX)
         """Its name."""
         if config.max_msgs_per_subject < 1:
             raise BadBucketError(self.bucket, "it has no limit of messages per subject")
-        self._js = js
+        self._api = api
         self._stream = config.name
         origin = config.mirror.name.removeprefix(STREAM_PREFIX) if config.mirror else self.bucket
         # A mirror has the subjects of its origin, and writes go to the origin.
         self._prefix = self._target = f"$KV.{origin}."
         if config.mirror and config.mirror.external:
             self._target = f"{config.mirror.external.api}.{self._prefix}"
-        elif js.api.prefix != _LOCAL:
-            self._target = f"{js.api.prefix}.{self._prefix}"
-        direct = config.allow_direct or config.mirror_direct
-        self._reader = BucketReader(js.api, self.bucket, self._stream, self._prefix, direct)
+        elif api.prefix != _LOCAL:
+            self._target = f"{api.prefix}.{self._prefix}"
+        self._direct = config.allow_direct or config.mirror_direct
+        self._last_of = api.subject(f"DIRECT.GET.{self._stream}.{self._prefix}")
 
     def get(self, key: str, *, revision: int | None = None) -> Entry:
         """The value of `key`, or the one it had at `revision`.
@@ -115,9 +118,9 @@ class KeyValue:
         """
         check_key(key)
         if revision is None:
-            entry = self._reader.last(key)
+            entry = self._last(key)
         else:  # 0 stands for a key without a value
-            entry = self._reader.at(key, revision) if _revision(revision) else None
+            entry = self._at(key, revision) if _revision(revision) else None
         if entry is None:
             raise KeyNotFoundError(self.bucket, key, revision)
         if entry.operation is not _PUT:
@@ -143,7 +146,7 @@ class KeyValue:
             return self._write(key, value, **options)
         except WrongLastSequenceError as error:
             # Ask the leader: another server may not know of the delete yet.
-            last = self._reader.last(key, latest=True)
+            last = self._last(key, latest=True)
             if last and last.operation is _PUT:
                 raise KeyExistsError(self.bucket, key) from error
         options["expected_last_subject_seq"] = last.revision if last else 0
@@ -175,12 +178,12 @@ class KeyValue:
         """Iterates over the keys that have a value, or over those that match one of `filters`; yields each
         key once. The bucket may change meanwhile."""
         watcher = self._watch(filters, DrainStage.CALL, ignore_deletes=True, meta_only=True)
-        return _keys_of(watcher, self._js.api.timeout)
+        return _keys_of(watcher, self._api.timeout)
 
     def history(self, key: str) -> list[Entry]:
         """The stored entries of `key`, including deletes, oldest first. Raises KeyNotFoundError."""
         with self._watch((check_key(key),), DrainStage.CALL, include_history=True) as watcher:
-            found = list(watcher.initial(self._js.api.timeout))
+            found = list(watcher.initial(self._api.timeout))
         if not found:
             raise KeyNotFoundError(self.bucket, key)
         return found
@@ -231,11 +234,11 @@ class KeyValue:
             first=None if resume_from_revision is None else _revision(resume_from_revision),
         )
         try:
-            messages = OrderedConsumer(self._js.api, self._stream, config, stage).messages()
+            messages = OrderedConsumer(self._api, self._stream, config, stage).messages()
         except StreamNotFoundError as error:
             raise BucketNotFoundError(self.bucket) from error
         return Watcher(
-            self._js.api,
+            self._api,
             self.bucket,
             self._prefix,
             messages,
@@ -255,21 +258,73 @@ class KeyValue:
         except OverflowError:
             raise OptionError("older_than", "is out of the range of dates") from None
         with self._watch((), DrainStage.CALL, meta_only=True) as watcher:
-            entries = watcher.initial(self._js.api.timeout)
+            entries = watcher.initial(self._api.timeout)
             gone = [entry for entry in entries if entry.operation is not _PUT]
-        stream = self._js.stream(self._stream)
         for entry in gone:
             keep = older_than >= 0 and entry.created > limit
             # By sequence, so that a new value of the key stays.
-            stream.purge(subject=self._prefix + entry.key, seq=entry.revision + (not keep))
+            seq = entry.revision + (not keep)
+            purge_stream(self._api, self._stream, subject=self._prefix + entry.key, seq=seq)
         return len(gone)
 
     def status(self) -> KeyValueStatus:
         """The fill level and the configuration of the bucket."""
         try:
-            return KeyValueStatus.of(self._js.stream(self._stream).cached_info)
+            return KeyValueStatus.of(stream_info(self._api, self._stream))
         except StreamNotFoundError as error:
             raise BucketNotFoundError(self.bucket) from error
+
+    # A bucket that allows direct reads is read from any of its servers or mirrors, which is fast, but may not
+    # show the last write yet (ADR-8, "Consistency Guarantees"; ADR-31). Otherwise, and if the latest entry is
+    # required, the leader of its stream answers.
+
+    def _last(self, key: str, *, latest: bool = False) -> Entry | None:
+        """The last entry of `key`, whatever its operation; with `latest`, the leader is asked."""
+        try:
+            if self._direct and not latest:
+                try:
+                    return self._last_directly(key)
+                except NoDirectGetError:
+                    # The bucket is gone or no longer allows direct reads: the leader knows.
+                    self._direct = False
+            return self._entry(
+                get_msg(self._api, self._stream, {"last_by_subj": self._prefix + key})
+            )
+        except MessageNotFoundError:
+            return None
+        except StreamNotFoundError as error:
+            raise BucketNotFoundError(self.bucket) from error
+
+    def _last_directly(self, key: str) -> Entry:
+        wire = self._last_of + key
+        msg = ask_directly(self._api, self._stream, wire, b"")
+        plain = PLAIN.fullmatch(msg.header_block)
+        if not plain:
+            return self._entry(read_stored(msg, wire))
+        data = msg.data  # a message without headers of its own is a value
+        created = plain[4].decode()
+        return Entry(self.bucket, key, data, int(plain[3]), 0, _PUT, len(data), created)
+
+    def _at(self, key: str, revision: int) -> Entry | None:
+        """The entry of `key` with this revision; None if the revision does not exist or has another key."""
+        request = {"seq": revision}
+        try:
+            try:
+                if not self._direct:
+                    raise NoDirectGetError(self._stream)
+                msg = direct_get(self._api, self._stream, request)
+            except NoDirectGetError:
+                self._direct = False
+                msg = get_msg(self._api, self._stream, request)
+        except MessageNotFoundError:
+            return None
+        except StreamNotFoundError as error:
+            raise BucketNotFoundError(self.bucket) from error
+        return self._entry(msg) if msg.subject == self._prefix + key else None
+
+    def _entry(self, msg: StoredMsg) -> Entry:
+        key, operation = msg.subject[len(self._prefix) :], operation_of(msg.headers)
+        return Entry(self.bucket, key, msg.data, msg.seq, 0, operation, len(msg.data), msg.time)
 
     def _write_over(
         self,
@@ -295,7 +350,7 @@ class KeyValue:
         **options: Unpack[PublishOptions],
     ) -> int:
         try:
-            return self._js.publish(self._target + key, value, headers=headers, **options).seq
+            return publish(self._api, self._target + key, value, headers, TIMEOUT, options).seq
         except NoStreamResponseError as error:
             raise_if_gone(self.status, BucketNotFoundError, error)
             raise

@@ -53,8 +53,7 @@ class BucketNotFoundError(KeyValueError):
 
     bucket: str
 
-    def __str__(self) -> str:
-        return f"bucket {self.bucket} not found"
+    _text = "bucket {bucket} not found"
 
 
 class BucketExistsError(KeyValueError):
@@ -62,8 +61,7 @@ class BucketExistsError(KeyValueError):
 
     bucket: str
 
-    def __str__(self) -> str:
-        return f"bucket {self.bucket} exists with another configuration"
+    _text = "bucket {bucket} exists with another configuration"
 
 
 class BadBucketError(KeyValueError):
@@ -72,8 +70,7 @@ class BadBucketError(KeyValueError):
     bucket: str
     reason: str
 
-    def __str__(self) -> str:
-        return f"stream KV_{self.bucket} is not a key-value bucket: {self.reason}"
+    _text = "stream KV_{bucket} is not a key-value bucket: {reason}"
 
 
 class KeyNotFoundError(KeyValueError, KeyError):
@@ -123,5 +120,4 @@ class KeyExistsError(KeyValueError):
     bucket: str
     key: str
 
-    def __str__(self) -> str:
-        return f"key {self.key} exists in bucket {self.bucket}"
+    _text = "key {key} exists in bucket {bucket}"

@@ -59,7 +59,7 @@ class BucketMapping(MutableMapping[str, bytes]):
         """Keys and values one by one, in the order in which the server sends them."""
         found: dict[str, bytes] = {}
         with self.bucket._watch((), DrainStage.CALL, ignore_deletes=True) as watcher:
-            for entry in watcher.initial(self.bucket._js.api.timeout):
+            for entry in watcher.initial(self.bucket._api.timeout):
                 if entry.key not in found:
                     found[entry.key] = b""
                     yield entry.key, entry.value

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import re
 
-from .._checks import check_text, plain
+from .._checks import check_text, is_restricted, plain
 from .errors import InvalidBucketNameError, InvalidKeyError
 
 __all__ = ["STREAM_PREFIX", "check_bucket", "check_filter", "check_key", "stream_name"]
 
 STREAM_PREFIX = "KV_"
 
-_BUCKET = re.compile(r"[A-Za-z0-9_-]+")
 _RESERVED = "_kv"
 _KEY = re.compile(rf"(?!{_RESERVED})[-/_=a-zA-Z0-9]+(?:\.[-/_=a-zA-Z0-9]+)*")
 _FILTER = re.compile(r"(?:(?:[-/_=a-zA-Z0-9]+|\*)\.)*(?:[-/_=a-zA-Z0-9]+|\*|>)")
@@ -22,7 +21,7 @@ _CHARACTERS = re.compile(r"[-/_=.a-zA-Z0-9]*")
 def check_bucket(bucket: str) -> str:
     """Returns `bucket`. Raises InvalidBucketNameError if it is not a valid name of a bucket."""
     check_text(bucket=bucket)
-    if not _BUCKET.fullmatch(bucket):
+    if not is_restricted(bucket):
         raise InvalidBucketNameError(bucket)
     return plain(bucket)
 

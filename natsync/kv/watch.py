@@ -10,9 +10,10 @@ import logging
 import re
 
 from ..errors import OptionError, ProtocolError
-from ..jetstream import ConsumerConfig, JetStreamMsg, MsgMetadata, OrderedMessages
 from ..jetstream.api import API
-from ..jetstream.configs import DeliverPolicy
+from ..jetstream.configs import ConsumerConfig, DeliverPolicy
+from ..jetstream.message import JetStreamMsg, MsgMetadata
+from ..jetstream.ordered import OrderedMessages
 from ..jetstream.watching import Watch
 from ..message import Headers
 from .entry import Entry, Operation, operation_of

@@ -20,8 +20,7 @@ class ServiceError(Facts):
     description: str
     data: bytes = b""
 
-    def __str__(self) -> str:
-        return f"service error {self.code}: {self.description}"
+    _text = "service error {code}: {description}"
 
 
 class ServiceStoppedError(Facts):
@@ -29,5 +28,4 @@ class ServiceStoppedError(Facts):
 
     service: str
 
-    def __str__(self) -> str:
-        return f"service {self.service} has stopped"
+    _text = "service {service} has stopped"

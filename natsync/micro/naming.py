@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from enum import Enum
 
-from .._checks import check_text
+from .._checks import check_text, is_restricted
 from ..errors import OptionError
 from ..message import to_wire
 from ..protocol import check_publish, check_queue, check_subscribe
@@ -29,7 +29,6 @@ PREFIX = "$SRV"
 """The first token of the subjects for queries about services."""
 
 
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
 # The regular expression of semver.org ("Is there a suggested regular expression to check a SemVer
 # string?").
 _VERSION = re.compile(
@@ -60,7 +59,7 @@ def control_subject(verb: Verb, name: str = "", id: str = "", prefix: str = PREF
 def check_name(name: str) -> str:
     """Checks and returns `name`, the name of a service or an endpoint."""
     check_text(name=name)
-    if not _NAME.fullmatch(name):
+    if not is_restricted(name):
         raise OptionError(
             "name",
             f"invalid name {name!r}: it may have letters A-Z and a-z, digits, '-' and '_' only",

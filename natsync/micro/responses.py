@@ -24,7 +24,7 @@ class ServicePing(JSONObject):
     """An instance of a service. `rtt` is the round trip time in seconds, if `ServiceClient`
     measured it."""
 
-    strict: ClassVar[bool] = True
+    _strict: ClassVar[bool] = True
 
     name: str
     id: str
@@ -38,7 +38,7 @@ class EndpointInfo(JSONObject):
     """Where an endpoint listens. An empty `queue_group` means none: every instance gets every
     request."""
 
-    strict: ClassVar[bool] = True
+    _strict: ClassVar[bool] = True
 
     name: str
     subject: str
@@ -50,7 +50,7 @@ class EndpointInfo(JSONObject):
 class ServiceInfo(JSONObject):
     """An instance of a service with its endpoints, including those that were added later."""
 
-    strict: ClassVar[bool] = True
+    _strict: ClassVar[bool] = True
 
     name: str
     id: str
@@ -67,7 +67,7 @@ class EndpointStats(JSONObject):
     `last_error` is empty if there was none. `data` is what the service's stats handler returned.
     """
 
-    strict: ClassVar[bool] = True
+    _strict: ClassVar[bool] = True
 
     name: str
     subject: str
@@ -84,7 +84,7 @@ class EndpointStats(JSONObject):
 class ServiceStats(JSONObject):
     """Counts of an instance of a service; `started` is in UTC."""
 
-    strict: ClassVar[bool] = True
+    _strict: ClassVar[bool] = True
 
     name: str
     id: str

@@ -7,7 +7,7 @@
 ...     head = file.read(1024)
 """
 
-from .config import ObjectStoreConfig
+from .config import ObjectStoreConfig, ObjectStoreStatus
 from .errors import (
     BadObjectMetaError,
     CannotGetBucketLinkError,
@@ -24,17 +24,8 @@ from .errors import (
     UpdateMetaDeletedError,
 )
 from .info import DEFAULT_CHUNK_SIZE, ObjectInfo, ObjectLink, ObjectMeta, ObjectOptions
-from .management import (
-    create_or_update_store,
-    create_store,
-    delete_store,
-    store_names,
-    store_statuses,
-    update_store,
-)
 from .reading import ObjectReader
-from .status import ObjectStoreStatus
-from .store import ObjectStore, open_store
+from .store import ObjectStore
 from .watch import ObjectWatcher
 
 __all__ = [
@@ -61,11 +52,4 @@ __all__ = [
     "StoreNotFoundError",
     "TruncatedObjectError",
     "UpdateMetaDeletedError",
-    "create_or_update_store",
-    "create_store",
-    "delete_store",
-    "open_store",
-    "store_names",
-    "store_statuses",
-    "update_store",
 ]

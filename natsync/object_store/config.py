@@ -9,16 +9,17 @@ from typing import get_args
 from .._checks import INT64, check_count, check_kind, check_range, check_seconds, check_word
 from ..errors import OptionError
 from ..jetstream.configs import Placement, StorageType, StreamConfig
+from ..jetstream.infos import StreamInfo
 from .naming import STREAM_PREFIX, check_store_name, stream_name
 
-__all__ = ["ObjectStoreConfig", "store_config", "stream_config"]
+__all__ = ["ObjectStoreConfig", "ObjectStoreStatus", "store_config", "stream_config"]
 
 
 @dataclass(frozen=True)
 class ObjectStoreConfig:
     """The configuration of an object store. Objects expire `ttl` seconds later; 0 and -1 mean no limit."""
 
-    store: str
+    bucket: str
     _: KW_ONLY
     description: str = ""
     ttl: float = 0.0
@@ -30,7 +31,7 @@ class ObjectStoreConfig:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_store_name(self.store)
+        check_store_name(self.bucket)
         check_count(max_bytes=self.max_bytes, replicas=self.replicas)
         check_seconds(ttl=self.ttl)
         check_word(get_args(StorageType), "storage", self.storage)
@@ -43,11 +44,11 @@ class ObjectStoreConfig:
 def stream_config(config: ObjectStoreConfig) -> StreamConfig:
     """The stream of an object store."""
     check_kind(ObjectStoreConfig, config=config)
-    store = check_store_name(config.store)
+    bucket = check_store_name(config.bucket)
     return StreamConfig(
-        stream_name(store),
+        stream_name(bucket),
         description=config.description,
-        subjects=(f"$O.{store}.C.>", f"$O.{store}.M.>"),
+        subjects=(f"$O.{bucket}.C.>", f"$O.{bucket}.M.>"),
         max_age=config.ttl,
         max_bytes=config.max_bytes or -1,
         discard="new",
@@ -75,3 +76,22 @@ def store_config(config: StreamConfig) -> ObjectStoreConfig:
         compression=config.compression != "none",
         metadata=own,
     )
+
+
+@dataclass(frozen=True)
+class ObjectStoreStatus:
+    """An object store at one moment. `size` is bytes on disk or in memory. `config` can be changed with
+    `dataclasses.replace`, for `update_object_store`."""
+
+    bucket: str
+    size: int
+    sealed: bool
+    config: ObjectStoreConfig
+    info: StreamInfo
+    backing_store: str = "JetStream"
+
+    @classmethod
+    def of(cls, info: StreamInfo) -> ObjectStoreStatus:
+        """The status in the information about the stream of a store."""
+        config = store_config(info.config)
+        return cls(config.bucket, info.state.bytes, info.config.sealed, config, info)

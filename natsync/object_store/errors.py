@@ -34,10 +34,10 @@ class ObjectStoreError(Facts):
 class InvalidStoreNameError(ObjectStoreError, ValueError):
     """The name is not valid for an object store; nothing was sent."""
 
-    store: str
+    bucket: str
 
     def __str__(self) -> str:
-        shown = self.store[:_SHOWN]
+        shown = self.bucket[:_SHOWN]
         allowed = "letters A-Z and a-z, digits, '-' and '_'"
         return f"invalid object store name {shown!r}: it may have {allowed} only"
 
@@ -45,58 +45,52 @@ class InvalidStoreNameError(ObjectStoreError, ValueError):
 class InvalidObjectNameError(ObjectStoreError, ValueError):
     """The name is empty, which no object may have; nothing was sent."""
 
-    def __str__(self) -> str:
-        return "an object's name must not be empty"
+    _text = "an object's name must not be empty"
 
 
 class StoreNotFoundError(ObjectStoreError):
     """The object store does not exist."""
 
-    store: str
+    bucket: str
 
-    def __str__(self) -> str:
-        return f"object store {self.store} not found"
+    _text = "object store {bucket} not found"
 
 
 class StoreExistsError(ObjectStoreError):
     """An object store of that name exists with another configuration."""
 
-    store: str
+    bucket: str
 
-    def __str__(self) -> str:
-        return f"object store {self.store} exists with another configuration"
+    _text = "object store {bucket} exists with another configuration"
 
 
 class _OfObject(ObjectStoreError):
     """The base of errors about one object."""
 
-    store: str
+    bucket: str
     name: str
 
     @property
     def _what(self) -> str:
-        return f"object {self.name[:_SHOWN]!r} in store {self.store}"
+        return f"object {self.name[:_SHOWN]!r} in store {self.bucket}"
 
 
 class ObjectNotFoundError(_OfObject, KeyError):
     """The object does not exist, or it was deleted."""
 
-    def __str__(self) -> str:
-        return f"{self._what} not found"
+    _text = "{_what} not found"
 
 
 class ObjectExistsError(_OfObject):
     """An object of that name exists; a rename or a link must not replace it."""
 
-    def __str__(self) -> str:
-        return f"{self._what} exists"
+    _text = "{_what} exists"
 
 
 class UpdateMetaDeletedError(_OfObject):
     """`update_meta` was called for a deleted object."""
 
-    def __str__(self) -> str:
-        return f"{self._what} was deleted: its metadata cannot be updated"
+    _text = "{_what} was deleted: its metadata cannot be updated"
 
 
 class BadObjectMetaError(_OfObject):
@@ -104,8 +98,7 @@ class BadObjectMetaError(_OfObject):
 
     reason: str
 
-    def __str__(self) -> str:
-        return f"{self._what} has invalid metadata: {self.reason}"
+    _text = "{_what} has invalid metadata: {reason}"
 
 
 class TruncatedObjectError(_OfObject):
@@ -116,18 +109,13 @@ class TruncatedObjectError(_OfObject):
     size: int
     full_size: int
 
-    def __str__(self) -> str:
-        return (
-            f"{self._what} is truncated: {self.chunks} of {self.all_chunks} chunks, "
-            f"{self.size} of {self.full_size} bytes"
-        )
+    _text = "{_what} is truncated: {chunks} of {all_chunks} chunks, {size} of {full_size} bytes"
 
 
 class DigestMismatchError(_OfObject):
     """The content differs from the one that was put: it has another SHA-256 or another size."""
 
-    def __str__(self) -> str:
-        return f"{self._what} is corrupt: its digest does not match"
+    _text = "{_what} is corrupt: its digest does not match"
 
 
 class LinkNotAllowedError(_OfObject):
@@ -135,8 +123,7 @@ class LinkNotAllowedError(_OfObject):
 
     reason: str
 
-    def __str__(self) -> str:
-        return f"{self._what} cannot be linked to: {self.reason}"
+    _text = "{_what} cannot be linked to: {reason}"
 
 
 class CannotGetBucketLinkError(_OfObject):
@@ -144,5 +131,4 @@ class CannotGetBucketLinkError(_OfObject):
 
     target: str
 
-    def __str__(self) -> str:
-        return f"{self._what} is a link to the store {self.target}, which is not an object"
+    _text = "{_what} is a link to the store {target}, which is not an object"

@@ -38,7 +38,7 @@ _DIGEST = "SHA-256="
 class ObjectLink(JSONObject):
     """The target of a link: an object, or a whole store if `name` is empty."""
 
-    strict: ClassVar[bool] = True
+    _strict: ClassVar[bool] = True
 
     bucket: str
     name: str = ""
@@ -48,7 +48,7 @@ class ObjectLink(JSONObject):
 class ObjectOptions(JSONObject):
     """The target of a link; and the size of the chunks, in bytes."""
 
-    strict: ClassVar[bool] = True
+    _strict: ClassVar[bool] = True
 
     _: KW_ONLY
     link: ObjectLink | None = None
@@ -91,8 +91,8 @@ class ObjectInfo(JSONObject):
     stream; 0 if unknown.
     """
 
-    strict: ClassVar[bool] = True
-    always: ClassVar[frozenset[str]] = frozenset({"nuid", "size", "chunks"})
+    _strict: ClassVar[bool] = True
+    _always: ClassVar[frozenset[str]] = frozenset({"nuid", "size", "chunks"})
 
     name: str
     bucket: str
@@ -125,7 +125,7 @@ def digest_of(sha256: bytes) -> str:
     return _DIGEST + base64.urlsafe_b64encode(sha256).decode()
 
 
-def read_digest(store: str, name: str, digest: str) -> bytes:
+def read_digest(bucket: str, name: str, digest: str) -> bytes:
     """The SHA-256 in a stored digest. Clients write the word before `=` in upper or lower case. Raises
     BadObjectMetaError."""
     algorithm, equals, encoded = digest.partition("=")
@@ -134,20 +134,20 @@ def read_digest(store: str, name: str, digest: str) -> bytes:
             raise ValueError
         found = base64.b64decode(encoded.encode("ascii"), altchars=b"-_", validate=True)
     except (ValueError, binascii.Error):
-        raise BadObjectMetaError(store, name, f"digest {digest[:64]!r} is not a SHA-256") from None
+        raise BadObjectMetaError(bucket, name, f"digest {digest[:64]!r} is not a SHA-256") from None
     if len(found) != 32:
-        raise BadObjectMetaError(store, name, f"digest {digest[:64]!r} is not a SHA-256")
+        raise BadObjectMetaError(bucket, name, f"digest {digest[:64]!r} is not a SHA-256")
     return found
 
 
 def read_info(
-    store: str, subject: str, data: bytes, mtime: datetime | None, revision: int
+    bucket: str, subject: str, data: bytes, mtime: datetime | None, revision: int
 ) -> ObjectInfo:
     """The description in a message on `subject`. Raises BadObjectMetaError if it is not one."""
     try:
         fields = decode_object(data, subject)
         fields.pop("mtime", None)
-        fields["bucket"] = store if fields.get("bucket") is None else fields["bucket"]
+        fields["bucket"] = bucket if fields.get("bucket") is None else fields["bucket"]
         headers = fields.get("headers")
         if isinstance(headers, dict):  # nats.py stores a single value, and Go null for no values
             fields["headers"] = {
@@ -157,9 +157,9 @@ def read_info(
             }
         info = ObjectInfo.from_json(fields, subject, mtime=mtime, revision=revision)
     except InvalidResponseError as error:
-        raise BadObjectMetaError(store, _name_in(subject), error.reason) from error
+        raise BadObjectMetaError(bucket, _name_in(subject), error.reason) from error
     if not info.name:
-        raise BadObjectMetaError(store, _name_in(subject), "no name")
+        raise BadObjectMetaError(bucket, _name_in(subject), "no name")
     return info
 
 

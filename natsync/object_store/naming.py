@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import base64
-import re
 
-from .._checks import check_text, plain
+from .._checks import check_text, is_restricted, plain
 from ..message import to_wire
 from .errors import InvalidObjectNameError, InvalidStoreNameError
 
@@ -20,15 +19,13 @@ __all__ = [
 
 STREAM_PREFIX = "OBJ_"
 
-_STORE = re.compile(r"[A-Za-z0-9_-]+")
 
-
-def check_store_name(store: str) -> str:
-    """Returns `store`. Raises InvalidStoreNameError if it is not a valid name of an object store."""
-    check_text(store=store)
-    if not _STORE.fullmatch(store):
-        raise InvalidStoreNameError(store)
-    return plain(store)
+def check_store_name(bucket: str) -> str:
+    """Returns `bucket`. Raises InvalidStoreNameError if it is not a valid name of an object store."""
+    check_text(bucket=bucket)
+    if not is_restricted(bucket):
+        raise InvalidStoreNameError(bucket)
+    return plain(bucket)
 
 
 def check_object_name(name: str) -> str:
@@ -41,17 +38,17 @@ def check_object_name(name: str) -> str:
     return name
 
 
-def stream_name(store: str) -> str:
-    """The stream of a store."""
-    return STREAM_PREFIX + store
+def stream_name(bucket: str) -> str:
+    """The stream of a bucket."""
+    return STREAM_PREFIX + bucket
 
 
-def chunk_subject(store: str, nuid: str) -> str:
+def chunk_subject(bucket: str, nuid: str) -> str:
     """The subject of all chunks of one upload."""
-    return f"$O.{store}.C.{nuid}"
+    return f"$O.{bucket}.C.{nuid}"
 
 
-def meta_subject(store: str, name: str) -> str:
+def meta_subject(bucket: str, name: str) -> str:
     """The subject of the description of an object. Its last token is the name in base64url with padding,
     as in all clients."""
-    return f"$O.{store}.M.{base64.urlsafe_b64encode(to_wire(name)).decode()}"
+    return f"$O.{bucket}.M.{base64.urlsafe_b64encode(to_wire(name)).decode()}"

@@ -1,4 +1,5 @@
-"""`ObjectReader`: the content of an object as a file, checked while it is read.
+"""`ObjectReader`: the content of an object as a file, checked while it is read; and files that appear under
+their names only when they have all of it.
 
 Chunks come from an ordered consumer, in order across lost connections. The last chunk is returned only
 if the content has the size and the SHA-256 of the object's description. So a reader that reaches the end
@@ -9,11 +10,17 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
+import secrets
+import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
 
 from ..errors import fresh
-from ..jetstream import OrderedMessages, StreamNotFoundError
 from ..jetstream.api import API
+from ..jetstream.errors import StreamNotFoundError
+from ..jetstream.ordered import OrderedMessages
 from ..jetstream.watching import next_if_any
 from .errors import (
     DigestMismatchError,
@@ -24,7 +31,7 @@ from .errors import (
 from .info import ObjectInfo, read_digest
 from .naming import stream_name
 
-__all__ = ["ObjectReader"]
+__all__ = ["ObjectReader", "whole_file"]
 
 
 class ObjectReader(io.RawIOBase):
@@ -36,15 +43,15 @@ class ObjectReader(io.RawIOBase):
     """
 
     def __init__(
-        self, api: API, store: str, info: ObjectInfo, messages: OrderedMessages | None
+        self, api: API, bucket: str, info: ObjectInfo, messages: OrderedMessages | None
     ) -> None:
         super().__init__()
         self.info = info
         """The description of the object; for a link, that of its target."""
-        self._store = store
+        self._bucket = bucket
         self._messages = messages
         self._api = api
-        self._expected = read_digest(store, info.name, info.digest) if info.digest else b""
+        self._expected = read_digest(bucket, info.name, info.digest) if info.digest else b""
         self._sha256 = hashlib.sha256()
         self._chunks = self._size = 0
         self._rest = memoryview(b"")
@@ -95,11 +102,11 @@ class ObjectReader(io.RawIOBase):
         if self._messages is None or self._chunks == 0 and self._messages.num_pending == 0:
             self._finish()
             return b""
-        api, stream = self._api, stream_name(self._store)
+        api, stream = self._api, stream_name(self._bucket)
         try:
             msg = next_if_any(api, stream, self._messages, api.timeout)
         except StreamNotFoundError as error:
-            raise StoreNotFoundError(self._store) from error
+            raise StoreNotFoundError(self._bucket) from error
         if msg is None:  # the object was replaced or deleted after it was opened
             self._finish()
             return b""
@@ -118,11 +125,11 @@ class ObjectReader(io.RawIOBase):
         info = self.info
         if self._chunks < info.chunks or self._size < info.size:
             self._failure = TruncatedObjectError(
-                self._store, info.name, self._chunks, info.chunks, self._size, info.size
+                self._bucket, info.name, self._chunks, info.chunks, self._size, info.size
             )
         wrong = self._expected and self._sha256.digest() != self._expected
         if not self._failure and (wrong or self._size != info.size):
-            self._failure = DigestMismatchError(self._store, info.name)
+            self._failure = DigestMismatchError(self._bucket, info.name)
         if self._failure:
             raise fresh(self._failure)
 
@@ -138,3 +145,35 @@ class ObjectReader(io.RawIOBase):
 
     def __repr__(self) -> str:
         return f"ObjectReader({self.info.name!r}, {self.info.size} bytes)"
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write to, which replaces the one at `path` when the block ends, and is removed if the block
+    raises.
+
+    The new file has the permissions of the old one, or those that `open` gives. A symbolic link stays and
+    leads to the new file. A device, pipe or other special file is opened and written, since it cannot be
+    replaced.
+    """
+    target = os.path.realpath(path)
+    exists = os.path.exists(target)
+    if exists and not os.path.isfile(target):
+        with open(target, "wb") as file:
+            yield file
+        return
+    partial = os.path.join(os.path.dirname(target), f".natsync-{secrets.token_hex(8)}")
+    try:
+        new = open(partial, "xb")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None  # not the temporary name
+    try:
+        with new as file:
+            if exists:
+                shutil.copymode(target, partial)
+            yield file
+        os.replace(partial, target)
+    except BaseException:
+        if os.path.exists(partial):
+            os.unlink(partial)
+        raise

@@ -18,22 +18,22 @@ from ..errors import (
     OptionError,
     RequestTimeoutError,
 )
-from ..jetstream import (
-    ConsumerConfig,
-    JetStream,
+from ..jetstream.api import API, TIMEOUT
+from ..jetstream.configs import ConsumerConfig, DeliverPolicy
+from ..jetstream.errors import (
     MessageNotFoundError,
     NoDirectGetError,
     NoStreamResponseError,
-    OrderedConsumer,
-    OrderedMessages,
-    StreamInfo,
     StreamNotFoundError,
     WrongLastSequenceError,
 )
-from ..jetstream.api import API
-from ..jetstream.configs import DeliverPolicy
-from ..jetstream.publishing import raise_if_gone
+from ..jetstream.infos import StreamInfo
+from ..jetstream.ordered import OrderedMessages
+from ..jetstream.ordered_consumer import OrderedConsumer
+from ..jetstream.publishing import PublishOptions, publish, raise_if_gone
 from ..jetstream.stored import direct_get, get_msg
+from ..jetstream.stream import configure_stream, purge_stream, stream_info
+from .config import ObjectStoreStatus
 from .errors import (
     BadObjectMetaError,
     CannotGetBucketLinkError,
@@ -43,7 +43,6 @@ from .errors import (
     StoreNotFoundError,
     UpdateMetaDeletedError,
 )
-from .files import whole_file
 from .info import ObjectInfo, ObjectLink, ObjectMeta, ObjectOptions, digest_of, read_info
 from .naming import (
     STREAM_PREFIX,
@@ -53,8 +52,7 @@ from .naming import (
     meta_subject,
     stream_name,
 )
-from .reading import ObjectReader
-from .status import ObjectStoreStatus
+from .reading import ObjectReader, whole_file
 from .upload import Source, upload
 from .watch import ObjectWatcher
 
@@ -76,10 +74,10 @@ class ObjectStore:
     store is changed, and `natsync.jetstream.APIError` for other refusals of the server.
     """
 
-    def __init__(self, js: JetStream, info: StreamInfo) -> None:
-        self.store = info.config.name.removeprefix(STREAM_PREFIX)
+    def __init__(self, api: API, info: StreamInfo) -> None:
+        self.bucket = info.config.name.removeprefix(STREAM_PREFIX)
         """Its name."""
-        self._js = js
+        self._api = api
         self._stream = info.config.name
         self._direct = info.config.allow_direct or info.config.mirror_direct
 
@@ -95,9 +93,9 @@ class ObjectStore:
         meta = ObjectMeta(meta) if isinstance(meta, str) else meta
         check_kind(ObjectMeta, meta=meta)
         nuid = self._new_id()
-        chunks = chunk_subject(self.store, nuid)
+        chunks = chunk_subject(self.bucket, nuid)
         try:
-            found = upload(self._js.api, chunks, content, meta.max_chunk_size)
+            found = upload(self._api, chunks, content, meta.max_chunk_size)
         except BaseException as failure:
             with suppress(Error):  # the first of the two errors says more
                 self._purge(chunks)
@@ -106,7 +104,7 @@ class ObjectStore:
             raise
         info = ObjectInfo(
             meta.name,
-            self.store,
+            self.bucket,
             nuid,
             size=found.size,
             chunks=found.chunks,
@@ -124,7 +122,7 @@ class ObjectStore:
                     self._purge(chunks)
             raise
         if before and before.nuid and not before.deleted:
-            self._purge(chunk_subject(self.store, before.nuid))
+            self._purge(chunk_subject(self.bucket, before.nuid))
         return stored
 
     def put_file(self, path: str | os.PathLike[str], meta: ObjectMeta | str = "") -> ObjectInfo:
@@ -142,11 +140,13 @@ class ObjectStore:
         if info.link is None:
             return self._open(info)
         if not info.link.name:
-            raise CannotGetBucketLinkError(self.store, name, info.link.bucket)
-        target = self if info.link.bucket == self.store else open_store(self._js, info.link.bucket)
+            raise CannotGetBucketLinkError(self.bucket, name, info.link.bucket)
+        target = (
+            self if info.link.bucket == self.bucket else open_store(self._api, info.link.bucket)
+        )
         found = target.info(info.link.name)
         if found.link:  # after the link was made
-            raise LinkNotAllowedError(target.store, found.name, "it is a link itself")
+            raise LinkNotAllowedError(target.bucket, found.name, "it is a link itself")
         return target._open(found)
 
     def get_bytes(self, name: str) -> bytes:
@@ -170,7 +170,7 @@ class ObjectStore:
         check_object_name(name)
         found = self._last(name)
         if found is None or found.deleted and not show_deleted:
-            raise ObjectNotFoundError(self.store, name)
+            raise ObjectNotFoundError(self.bucket, name)
         return found
 
     def _latest(self, name: str) -> ObjectInfo:
@@ -178,7 +178,7 @@ class ObjectStore:
         check_object_name(name)
         found = self._last(name, latest=True)
         if found is None:
-            raise ObjectNotFoundError(self.store, name)
+            raise ObjectNotFoundError(self.bucket, name)
         return found
 
     def update_meta(self, name: str, meta: ObjectMeta) -> ObjectInfo:
@@ -189,9 +189,9 @@ class ObjectStore:
         check_kind(ObjectMeta, meta=meta)
         old = self._latest(name)
         if old.deleted:
-            raise UpdateMetaDeletedError(self.store, name)
+            raise UpdateMetaDeletedError(self.bucket, name)
         if not (old.nuid or old.link):
-            raise BadObjectMetaError(self.store, name, "nuid is wrong")
+            raise BadObjectMetaError(self.bucket, name, "nuid is wrong")
         new = replace(
             old,
             name=meta.name,
@@ -203,9 +203,9 @@ class ObjectStore:
             return self._write(new, old.revision)
         taken = self._last(meta.name, latest=True)
         if taken and not taken.deleted:
-            raise ObjectExistsError(self.store, meta.name)
+            raise ObjectExistsError(self.bucket, meta.name)
         stored = self._write(new, taken.revision if taken else 0)
-        self._purge(meta_subject(self.store, name), old.revision)
+        self._purge(meta_subject(self.bucket, name), old.revision)
         return stored
 
     def delete(self, name: str) -> ObjectInfo:
@@ -217,7 +217,7 @@ class ObjectStore:
         gone = replace(found, deleted=True, size=0, chunks=0, digest="")
         stored = self._write(gone, found.revision)
         if found.nuid:
-            self._purge(chunk_subject(self.store, found.nuid))
+            self._purge(chunk_subject(self.bucket, found.nuid))
         return stored
 
     def add_link(self, name: str, target: ObjectInfo) -> ObjectInfo:
@@ -236,13 +236,13 @@ class ObjectStore:
     def add_bucket_link(self, name: str, target: ObjectStore) -> ObjectInfo:
         """Creates a link to a whole store. Raises ObjectExistsError."""
         check_kind(ObjectStore, target=target)
-        return self._add_link(name, ObjectLink(target.store))
+        return self._add_link(name, ObjectLink(target.bucket))
 
     def list(self, *, show_deleted: bool = False) -> Iterator[ObjectInfo]:
         """Iterates over the objects and links; with `show_deleted`, over deleted ones, too. A message that
         describes no object is left out and logged; `delete` removes it."""
         watcher = self._watch("last_per_subject", DrainStage.CALL, not show_deleted)
-        return _list(self._js.api, watcher)
+        return _list(self._api, watcher)
 
     def watch(
         self,
@@ -271,10 +271,10 @@ class ObjectStore:
         updates_only: bool = False,
     ) -> ObjectWatcher:
         """Watches as `watch` does; a drain of the connection ends it in `stage`."""
-        messages = self._messages(f"$O.{self.store}.M.>", policy, stage)
+        messages = self._messages(f"$O.{self.bucket}.M.>", policy, stage)
         return ObjectWatcher(
-            self._js.api,
-            self.store,
+            self._api,
+            self.bucket,
             messages,
             ignore_deletes=ignore_deletes,
             updates_only=updates_only,
@@ -283,7 +283,7 @@ class ObjectStore:
     def seal(self) -> None:
         """Makes the store read-only, for ever."""
         config = self._stream_info().config
-        self._js.update_stream(replace(config, sealed=True))
+        configure_stream(self._api, "UPDATE", replace(config, sealed=True))
 
     def status(self) -> ObjectStoreStatus:
         """The configuration and the fill level of the store."""
@@ -293,19 +293,19 @@ class ObjectStore:
         check_object_name(name)
         before = self._last(name, latest=True)
         if before and not before.deleted and before.link is None:
-            raise ObjectExistsError(self.store, name)
-        info = ObjectInfo(name, self.store, self._new_id(), options=ObjectOptions(link=link))
+            raise ObjectExistsError(self.bucket, name)
+        info = ObjectInfo(name, self.bucket, self._new_id(), options=ObjectOptions(link=link))
         return self._write(info, before.revision if before else 0)
 
     def _open(self, info: ObjectInfo, *, latest: bool = False) -> ObjectReader:
         """A reader of the content that `info` describes. `latest`: `info` came from the leader."""
         if not info.nuid:
-            raise BadObjectMetaError(self.store, info.name, "nuid is wrong")
-        api = self._js.api
+            raise BadObjectMetaError(self.bucket, info.name, "nuid is wrong")
+        api = self._api
         if not info.size and not info.chunks:
-            return ObjectReader(api, self.store, info, None)
+            return ObjectReader(api, self.bucket, info, None)
         most = max(2, IN_FLIGHT // max(1, info.size // max(1, info.chunks)))
-        subject = chunk_subject(self.store, info.nuid)
+        subject = chunk_subject(self.bucket, info.nuid)
         messages = self._messages(subject, "all", DrainStage.CALL, min(most, 500))
         if messages.num_pending < info.chunks and self._direct and not latest:
             # Another server than the leader may have described an object that was replaced since.
@@ -313,26 +313,26 @@ class ObjectStore:
             if found.deleted or found.nuid not in ("", info.nuid):
                 messages.stop()
                 if found.deleted:
-                    raise ObjectNotFoundError(self.store, info.name)
+                    raise ObjectNotFoundError(self.bucket, info.name)
                 return self._open(found, latest=True)
-        return ObjectReader(api, self.store, info, messages)
+        return ObjectReader(api, self.bucket, info, messages)
 
     def _messages(
         self, subject: str, policy: DeliverPolicy, stage: DrainStage | None, most: int = 500
     ) -> OrderedMessages:
         config = ConsumerConfig(deliver_policy=policy, filter_subject=subject)
         try:
-            consumer = OrderedConsumer(self._js.api, self._stream, config, stage)
+            consumer = OrderedConsumer(self._api, self._stream, config, stage)
             return consumer.messages(max_msgs=most)
         except StreamNotFoundError as error:
-            raise StoreNotFoundError(self.store) from error
+            raise StoreNotFoundError(self.bucket) from error
 
     def _last(self, name: str, *, latest: bool = False) -> ObjectInfo | None:
         """The description of an object, deleted or not. With `latest`, before a change, the leader is asked,
         and a message that describes no object is logged and counts as an object without content, which can be
         replaced and deleted."""
-        subject = meta_subject(self.store, name)
-        api = self._js.api
+        subject = meta_subject(self.bucket, name)
+        api = self._api
         try:
             try:
                 if latest or not self._direct:
@@ -343,14 +343,14 @@ class ObjectStore:
         except MessageNotFoundError:
             return None
         except StreamNotFoundError as error:
-            raise StoreNotFoundError(self.store) from error
+            raise StoreNotFoundError(self.bucket) from error
         try:
-            return read_info(self.store, subject, found.data, found.time, found.seq)
+            return read_info(self.bucket, subject, found.data, found.time, found.seq)
         except BadObjectMetaError as error:
             if not latest:
                 raise
             api.core.report_error(error)
-            return ObjectInfo(name, self.store, "", revision=found.seq)
+            return ObjectInfo(name, self.bucket, "", revision=found.seq)
 
     def _replace(self, info: ObjectInfo) -> tuple[ObjectInfo, ObjectInfo | None]:
         """Stores a description in place of the last one; returns both. The client that replaces a
@@ -369,14 +369,11 @@ class ObjectStore:
 
     def _write(self, info: ObjectInfo, before: int) -> ObjectInfo:
         """Stores a description, if `before` is the last revision of that name."""
-        subject = meta_subject(self.store, info.name)
+        subject = meta_subject(self.bucket, info.name)
+        data = json.dumps(info.to_json()).encode()
+        options: PublishOptions = {"rollup": "sub", "expected_last_subject_seq": before}
         try:
-            ack = self._js.publish(
-                subject,
-                json.dumps(info.to_json()).encode(),
-                rollup="sub",
-                expected_last_subject_seq=before,
-            )
+            ack = publish(self._api, subject, data, None, TIMEOUT, options)
         except NoStreamResponseError as error:
             raise_if_gone(self._stream_info, StoreNotFoundError, error)
             raise
@@ -384,28 +381,27 @@ class ObjectStore:
 
     def _purge(self, subject: str, last: int = 0) -> None:
         """Removes the messages on `subject`; with `last`, up to that sequence."""
-        body = {"filter": subject, "seq": last + 1} if last else {"filter": subject}
-        self._js.api.request(f"STREAM.PURGE.{self._stream}", body)
+        purge_stream(self._api, self._stream, subject=subject, seq=last + 1 if last else 0)
 
     def _new_id(self) -> str:
-        return self._js.api.core.new_inbox().rpartition(".")[2]
+        return self._api.core.new_inbox().rpartition(".")[2]
 
     def _stream_info(self) -> StreamInfo:
         try:
-            return self._js.stream(self._stream).cached_info
+            return stream_info(self._api, self._stream)
         except StreamNotFoundError as error:
-            raise StoreNotFoundError(self.store) from error
+            raise StoreNotFoundError(self.bucket) from error
 
     def __repr__(self) -> str:
-        return f"ObjectStore({self.store!r})"
+        return f"ObjectStore({self.bucket!r})"
 
 
-def open_store(js: JetStream, store: str) -> ObjectStore:
+def open_store(api: API, bucket: str) -> ObjectStore:
     """The object store of that name. Raises StoreNotFoundError."""
     try:
-        return ObjectStore(js, js.stream(stream_name(check_store_name(store))).cached_info)
+        return ObjectStore(api, stream_info(api, stream_name(check_store_name(bucket))))
     except StreamNotFoundError as error:
-        raise StoreNotFoundError(store) from error
+        raise StoreNotFoundError(bucket) from error
 
 
 def _list(api: API, watcher: ObjectWatcher) -> Iterator[ObjectInfo]:

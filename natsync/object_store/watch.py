@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..jetstream import JetStreamMsg, MsgMetadata, OrderedMessages
 from ..jetstream.api import API
+from ..jetstream.message import JetStreamMsg, MsgMetadata
+from ..jetstream.ordered import OrderedMessages
 from ..jetstream.watching import Watch
 from .errors import StoreNotFoundError
 from .info import ObjectInfo, read_info
@@ -21,22 +22,22 @@ class ObjectWatcher(Watch[ObjectInfo]):
     def __init__(
         self,
         api: API,
-        store: str,
+        bucket: str,
         messages: OrderedMessages,
         *,
         ignore_deletes: bool,
         updates_only: bool,
     ) -> None:
-        super().__init__(api, stream_name(store), messages, updates_only)
-        self._store = store
+        super().__init__(api, stream_name(bucket), messages, updates_only)
+        self._bucket = bucket
         self._ignore_deletes = ignore_deletes
 
     def _read(self, msg: JetStreamMsg, origin: MsgMetadata) -> ObjectInfo | None:
-        info = read_info(self._store, msg.subject, msg.data, origin.timestamp, origin.stream_seq)
+        info = read_info(self._bucket, msg.subject, msg.data, origin.timestamp, origin.stream_seq)
         return None if self._ignore_deletes and info.deleted else info
 
     def _gone(self) -> StoreNotFoundError:
-        return StoreNotFoundError(self._store)
+        return StoreNotFoundError(self._bucket)
 
     def __repr__(self) -> str:
-        return f"ObjectWatcher(store {self._store!r})"
+        return f"ObjectWatcher(store {self._bucket!r})"

@@ -44,8 +44,7 @@ class UnknownClusterError(StreamingError):
     cluster_id: str
     reason: str
 
-    def __str__(self) -> str:
-        return f"no NATS Streaming server of the cluster {self.cluster_id!r}: {self.reason}"
+    _text = "no NATS Streaming server of the cluster {cluster_id!r}: {reason}"
 
 
 class RefusedError(StreamingError):
@@ -54,8 +53,7 @@ class RefusedError(StreamingError):
     operation: str
     text: str
 
-    def __str__(self) -> str:
-        return f"{self.operation}: {self.text}"
+    _text = "{operation}: {text}"
 
 
 class DuplicateClientError(RefusedError):
@@ -76,11 +74,10 @@ class InvalidChannelError(StreamingError, ValueError):
 
     channel: str
 
-    def __str__(self) -> str:
-        return (
-            f"invalid channel {self.channel!r}: it must be tokens between dots, none empty, "
-            "without blanks, *, > and /"
-        )
+    _text = (
+        "invalid channel {channel!r}: it must be tokens between dots, none empty, "
+        "without blanks, *, > and /"
+    )
 
 
 class ResponseError(StreamingError):
@@ -89,8 +86,7 @@ class ResponseError(StreamingError):
     subject: str
     reason: str
 
-    def __str__(self) -> str:
-        return f"malformed message on {self.subject}: {self.reason}"
+    _text = "malformed message on {subject}: {reason}"
 
 
 class PubAckTimeoutError(StreamingError, TimeoutError):
@@ -101,10 +97,7 @@ class PubAckTimeoutError(StreamingError, TimeoutError):
     guid: str
     timeout: float
 
-    def __str__(self) -> str:
-        return (
-            f"no acknowledgement of message {self.guid} on {self.channel} within {self.timeout:g} s"
-        )
+    _text = "no acknowledgement of message {guid} on {channel} within {timeout:g} s"
 
 
 class ConnectionLostError(StreamingError, ConnectionError):
@@ -129,8 +122,7 @@ class ManualAckError(StreamingError, RuntimeError):
 
     channel: str
 
-    def __str__(self) -> str:
-        return f"cannot manually ack: the subscription to {self.channel} acknowledges by itself"
+    _text = "cannot manually ack: the subscription to {channel} acknowledges by itself"
 
 
 class UnsupportedError(StreamingError):
@@ -138,8 +130,7 @@ class UnsupportedError(StreamingError):
 
     operation: str
 
-    def __str__(self) -> str:
-        return f"not supported by the server: {self.operation}"
+    _text = "not supported by the server: {operation}"
 
 
 _REFUSALS: dict[str, type[RefusedError]] = {

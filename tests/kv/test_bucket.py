@@ -17,8 +17,9 @@ from natsync.jetstream import (
     NoStreamResponseError,
     RePublish,
     StoreFailedError,
-    Stream,
 )
+from natsync.jetstream.api import API
+from natsync.jetstream.stream import purge_stream
 from natsync.kv import (
     BucketNotFoundError,
     InvalidKeyError,
@@ -30,6 +31,7 @@ from natsync.kv import (
     Operation,
     WrongLastRevisionError,
 )
+from natsync.kv import bucket as bucket_module
 
 from tests.support.jetstream import JETSTREAM
 from tests.support.servers import StartServer
@@ -159,13 +161,12 @@ def test_purge_deletes_keeps_values_that_are_put_meanwhile(
 ) -> None:
     kv.put("a", b"1")
     kv.delete("a")
-    purge = Stream.purge
 
-    def put_first(stream: Stream, **options: Any) -> int:
+    def put_first(api: API, stream: str, **options: Any) -> int:
         kv.put("a", b"2")
-        return purge(stream, **options)
+        return purge_stream(api, stream, **options)
 
-    monkeypatch.setattr(Stream, "purge", put_first)
+    monkeypatch.setattr(bucket_module, "purge_stream", put_first)
     assert kv.purge_deletes(older_than=older_than) == 1
     assert kv.get("a").value == b"2"
     assert kv.history("a")[0].revision == (3 if older_than < 0 else 2)
@@ -300,12 +301,11 @@ def test_a_bucket_that_is_full_refuses_new_values(js: JetStream, bucket: str) ->
 
 def test_a_bucket_that_is_gone(js: JetStream, kv: KeyValue) -> None:
     js.delete_key_value(kv.bucket)
-    quick = natsync.kv.open_bucket
     for call in (
         lambda: kv.put("a", b""),
         lambda: kv.watch(),
         lambda: kv.history("a"),
-        lambda: quick(js, kv.bucket),
+        lambda: js.key_value(kv.bucket),
     ):
         with pytest.raises(BucketNotFoundError):
             call()
@@ -356,7 +356,7 @@ def test_writes_with_a_domain_go_by_the_api_prefix(js_client: natsync.Client, bu
     """nats.go useJSPfx: across a leaf connection, `$KV.` is not mapped, the API prefix is."""
     js = js_client.jetstream()
     kv = js.create_key_value(bucket)
-    elsewhere = KeyValue(js_client.jetstream(domain="hub", timeout=0.1), kv.status().info)
+    elsewhere = KeyValue(js_client.jetstream(domain="hub", timeout=0.1).api, kv.status().info)
     with js_client.subscribe(f"$JS.hub.API.$KV.{bucket}.>") as seen:
         with pytest.raises(natsync.RequestTimeoutError):  # the subscription does not answer
             elsewhere.put("a", b"1")
@@ -371,7 +371,7 @@ def test_a_mirror_of_another_domain_writes_to_its_api(
     info = kv.status().info
     external = natsync.jetstream.ExternalStream.in_domain("hub")
     source = natsync.jetstream.StreamSource("KV_origin", external=external)
-    mirror = KeyValue(js, replace(info, config=replace(info.config, mirror=source)))
+    mirror = KeyValue(js.api, replace(info, config=replace(info.config, mirror=source)))
     with js_client.subscribe("$JS.hub.API.$KV.origin.>") as seen:
         with pytest.raises(natsync.RequestTimeoutError):
             mirror.put("a", b"1")

@@ -11,12 +11,11 @@ from natsync.jetstream import JetStream, NoDirectGetError
 from natsync.kv import (
     BucketNotFoundError,
     Entry,
+    KeyDeletedError,
+    KeyNotFoundError,
     KeyValue,
     Operation,
-    create_bucket,
-    open_bucket,
 )
-from natsync.kv.reading import BucketReader
 
 pytestmark = pytest.mark.server
 
@@ -26,18 +25,21 @@ def test_both_ways_give_the_same_entry(js: JetStream, kv: KeyValue, direct: bool
     stream = f"KV_{kv.bucket}"
     config = replace(js.stream(stream).cached_info.config, allow_direct=direct)
     js.update_stream(config)
-    reader = BucketReader(js.api, kv.bucket, stream, f"$KV.{kv.bucket}.", direct)
-    assert reader.last("a") is None
+    bucket = js.key_value(kv.bucket)
+    with pytest.raises(KeyNotFoundError):
+        bucket.get("a")
     kv.put("a", b"1")
     kv.put("b", b"x")
     kv.delete("b")
-    first = reader.last("a")
+    first = bucket.get("a")
     assert first == Entry(kv.bucket, "a", b"1", 1, 0, Operation.PUT, 1, 0)
-    assert first and reader.last("a", latest=True) == first
     assert abs((first.created - datetime.now(timezone.utc)).total_seconds()) < 60
-    assert reader.at("a", 1) == first and reader.at("a", 2) is None and reader.at("a", 9) is None
-    gone = reader.last("b")
-    assert gone and (gone.operation, gone.revision, gone.value) == (Operation.DELETE, 3, b"")
+    assert bucket.get("a", revision=1) == first
+    for missing in (2, 9):
+        with pytest.raises(KeyNotFoundError, match=f"key a has no revision {missing}"):
+            bucket.get("a", revision=missing)
+    with pytest.raises(KeyDeletedError, match="DEL at revision 3"):
+        bucket.get("b")
 
 
 def test_a_bucket_that_is_not_read_directly_any_more_is_read_from_the_leader(
@@ -61,9 +63,9 @@ def test_a_bucket_of_an_old_server_that_is_gone_or_not_read_directly_any_more(
     old_js: JetStream,
 ) -> None:
     """It does not answer direct reads of such a bucket."""
-    kv = create_bucket(JetStream(old_js.api.core, timeout=0.5), "old")
+    kv = JetStream(old_js.api.core, timeout=0.5).create_key_value("old")
     kv.put("a", b"1")
-    other = open_bucket(JetStream(old_js.api.core, timeout=0.5), "old")
+    other = JetStream(old_js.api.core, timeout=0.5).key_value("old")
     stream = old_js.stream("KV_old")
     old_js.update_stream(replace(stream.cached_info.config, allow_direct=False))
     with pytest.raises(NoDirectGetError):

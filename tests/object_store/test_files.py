@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from natsync.object_store.files import whole_file
+from natsync.object_store.reading import whole_file
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="has other permissions and no pipes")
 

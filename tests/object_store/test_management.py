@@ -34,7 +34,7 @@ def test_a_store_from_creation_to_deletion(js: JetStream, name: str) -> None:
     assert js.create_or_update_object_store(more).status().config == more
     assert js.object_store(name).get_bytes("o") == b"1"
     js.delete_object_store(name)
-    assert js.create_or_update_object_store(name).store == name
+    assert js.create_or_update_object_store(name).bucket == name
     with pytest.raises(InvalidStoreNameError):
         js.create_object_store("a.b")
 
@@ -49,7 +49,7 @@ def test_stores_are_listed(js: JetStream, name: str) -> None:
     for config in others:
         js.create_stream(config)
     assert [found for found in js.object_store_names() if name in found] == [name]
-    found = {status.store: status for status in js.object_stores()}
+    found = {status.bucket: status for status in js.object_stores()}
     assert found[name].size == 0 and found[name].backing_store == "JetStream"
     js.delete_key_value(name)
     for config in others:

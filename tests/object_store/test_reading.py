@@ -42,7 +42,7 @@ def test_a_store_that_is_deleted_while_it_is_read(js: JetStream, store: ObjectSt
     store.put("o", os.urandom(10_000_000))  # more than is requested at once
     with store.get("o") as reader:
         assert reader.read(1)
-        js.delete_object_store(store.store)
+        js.delete_object_store(store.bucket)
         with pytest.raises(StoreNotFoundError):
             reader.readall()
 
@@ -106,7 +106,7 @@ def test_an_object_that_is_replaced_while_it_is_read(js: JetStream, store: Objec
 
 def erase(js: JetStream, store: ObjectStore, number: int) -> None:
     """Deletes a chunk."""
-    stream = js.stream(f"OBJ_{store.store}")
+    stream = js.stream(f"OBJ_{store.bucket}")
     stream.delete_msg(stream.info().state.first_seq + number)
 
 
@@ -123,7 +123,7 @@ def test_a_missing_chunk_is_reported(
 
 
 def test_no_chunk_at_all(js: JetStream, filled: ObjectStore) -> None:
-    js.stream(f"OBJ_{filled.store}").purge(subject=f"$O.{filled.store}.C.>")
+    js.stream(f"OBJ_{filled.bucket}").purge(subject=f"$O.{filled.bucket}.C.>")
     with pytest.raises(TruncatedObjectError, match="0 of 11 chunks"):
         filled.get_bytes("o")
 
@@ -131,7 +131,7 @@ def test_no_chunk_at_all(js: JetStream, filled: ObjectStore) -> None:
 def test_a_chunk_that_was_replaced_is_reported(js: JetStream, filled: ObjectStore) -> None:
     """The last chunk is not delivered: who reads to the end has what was put."""
     erase(js, filled, 10)
-    js.publish(chunk_subject(filled.store, filled.info("o").nuid), b"x" * 500)
+    js.publish(chunk_subject(filled.bucket, filled.info("o").nuid), b"x" * 500)
     delivered = b""
     with filled.get("o") as reader, pytest.raises(DigestMismatchError):
         for chunk in reader.chunks():
@@ -151,7 +151,7 @@ def test_a_reader_that_has_failed_is_not_at_the_end(js: JetStream, filled: Objec
 def describe(js: JetStream, store: ObjectStore, **changes: object) -> None:
     """Changes the stored description of the object."""
     info = store.info("o").to_json()
-    subject = meta_subject(store.store, "o")
+    subject = meta_subject(store.bucket, "o")
     js.publish(subject, json.dumps({**info, **changes}).encode(), rollup="sub")
 
 
@@ -181,7 +181,7 @@ def test_without_a_digest_the_size_is_checked(js: JetStream, filled: ObjectStore
 
 def test_an_empty_chunk_is_not_the_end(js: JetStream, filled: ObjectStore) -> None:
     for chunk in (b"", b"tail"):
-        js.publish(chunk_subject(filled.store, filled.info("o").nuid), chunk)
+        js.publish(chunk_subject(filled.bucket, filled.info("o").nuid), chunk)
     whole = DATA + b"tail"
     digest = digest_of(sha256(whole).digest())
     describe(js, filled, chunks=13, size=len(whole), digest=digest)
@@ -194,5 +194,5 @@ def test_closing_in_the_middle_leaves_no_consumer(js: JetStream, filled: ObjectS
     filled.get("o").close()
     with filled.get("o") as reader:
         reader.read(1)
-    until_no_consumer(js.stream(f"OBJ_{filled.store}"))
+    until_no_consumer(js.stream(f"OBJ_{filled.bucket}"))
     assert replace(filled.info("o"), mtime=None).name == "o"

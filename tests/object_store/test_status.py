@@ -17,7 +17,7 @@ def test_it_says_how_a_store_is_configured_and_how_full_it_is(js: JetStream, nam
     store = js.create_object_store(config)
     store.put("o", bytes(1000))
     status = store.status()
-    assert (status.store, status.config, status.sealed) == (name, config, False)
+    assert (status.bucket, status.config, status.sealed) == (name, config, False)
     assert status.size > 1000 and status.info.config.name == f"OBJ_{name}"
     more = replace(status.config, ttl=120)
     assert js.update_object_store(more).status().config == more

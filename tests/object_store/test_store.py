@@ -41,7 +41,7 @@ pytestmark = pytest.mark.server
 
 
 def messages(js: JetStream, store: ObjectStore) -> int:
-    return js.stream(f"OBJ_{store.store}").info().state.messages
+    return js.stream(f"OBJ_{store.bucket}").info().state.messages
 
 
 @pytest.mark.parametrize("size", [0, 1, 131_072, 131_073, 1_000_000])
@@ -97,9 +97,9 @@ def test_a_file_that_would_be_wrong_does_not_appear(
     js: JetStream, store: ObjectStore, tmp_path: Path
 ) -> None:
     info = store.put(ObjectMeta("o", max_chunk_size=10), b"x" * 20)
-    stream = js.stream(f"OBJ_{store.store}")
+    stream = js.stream(f"OBJ_{store.bucket}")
     stream.delete_msg(1)
-    js.publish(chunk_subject(store.store, info.nuid), b"y" * 10)
+    js.publish(chunk_subject(store.bucket, info.nuid), b"y" * 10)
     with pytest.raises(DigestMismatchError):
         store.get_file("o", tmp_path / "o")
     assert list(tmp_path.iterdir()) == []
@@ -174,7 +174,7 @@ def test_links(js: JetStream, store: ObjectStore, name: str) -> None:
     other = js.create_object_store(name + "-other")
     target = other.put("o", b"content")
     link = store.add_link("link", target)
-    assert link.link and (link.link.bucket, link.link.name) == (other.store, "o")
+    assert link.link and (link.link.bucket, link.link.name) == (other.bucket, "o")
     assert store.get_bytes("link") == b"content"
     assert store.info("link").link == link.link and store.info("link").size == 0
     with store.get("link") as reader:
@@ -200,11 +200,11 @@ def test_links(js: JetStream, store: ObjectStore, name: str) -> None:
 def test_links_to_whole_stores(js: JetStream, store: ObjectStore, name: str) -> None:
     other = js.create_object_store(name + "-other")
     link = store.add_bucket_link("all", other)
-    assert link.link and (link.link.bucket, link.link.name) == (other.store, "")
-    with pytest.raises(CannotGetBucketLinkError, match=f"link to the store {other.store}"):
+    assert link.link and (link.link.bucket, link.link.name) == (other.bucket, "")
+    with pytest.raises(CannotGetBucketLinkError, match=f"link to the store {other.bucket}"):
         store.get("all")
     gone = store.add_link("gone", other.put("o", b""))
-    js.delete_object_store(other.store)
+    js.delete_object_store(other.bucket)
     with pytest.raises(StoreNotFoundError):
         store.get(gone.name)
 
@@ -228,7 +228,7 @@ def test_names_are_refused_at_the_call(store: ObjectStore) -> None:
     ):
         with pytest.raises(InvalidObjectNameError):
             call()
-    assert repr(store) == f"ObjectStore({store.store!r})"
+    assert repr(store) == f"ObjectStore({store.bucket!r})"
 
 
 def test_a_server_of_2_9(old_js: JetStream, name: str) -> None:
@@ -307,9 +307,9 @@ def test_an_upload_that_a_stream_without_a_leader_interrupts(
     def pieces() -> Iterator[bytes]:
         yield bytes(131_072)
         eventually(lambda: messages(js, store) == 1)
-        stream = f"OBJ_{store.store}"
+        stream = f"OBJ_{store.bucket}"
         config = js.stream(stream).info().config
-        js.update_stream(replace(config, subjects=[f"$O.{store.store}.M.>"]))
+        js.update_stream(replace(config, subjects=[f"$O.{store.bucket}.M.>"]))
         yield bytes(131_072)
         yield bytes(131_072)
 
@@ -323,7 +323,7 @@ def test_changes_are_made_to_the_latest_description(
 ) -> None:
     """The servers that answer direct gets may be behind the leader of the stream."""
     target = store.put("o", b"1")
-    with js_client.subscribe(f"$JS.API.DIRECT.GET.OBJ_{store.store}.>") as asked:
+    with js_client.subscribe(f"$JS.API.DIRECT.GET.OBJ_{store.bucket}.>") as asked:
         store.update_meta("o", ObjectMeta("o", description="d"))
         store.update_meta("o", ObjectMeta("new"))
         store.add_link("link", target)
@@ -363,7 +363,7 @@ def test_a_rename_keeps_what_is_put_under_the_old_name_meanwhile(
     def write_and_put(self: ObjectStore, info: ObjectInfo, before: int) -> ObjectInfo:
         monkeypatch.undo()
         stored = write(self, info, before)
-        js.object_store(store.store).put("o", b"2")
+        js.object_store(store.bucket).put("o", b"2")
         return stored
 
     monkeypatch.setattr(ObjectStore, "_write", write_and_put)

@@ -88,14 +88,14 @@ def test_a_file_that_has_nothing_yet_is_not_at_its_end() -> None:
 @pytest.mark.server
 def test_all_chunks_are_stored_in_order(js: JetStream, store: ObjectStore) -> None:
     data = os.urandom(100_001)
-    content = upload(js.api, f"$O.{store.store}.C.test", data, 1000)
+    content = upload(js.api, f"$O.{store.bucket}.C.test", data, 1000)
     assert (content.chunks, content.size) == (101, 100_001)
-    stream = js.stream(f"OBJ_{store.store}")
+    stream = js.stream(f"OBJ_{store.bucket}")
     assert b"".join(msg.data for msg in stream.get_msgs(batch=200)) == data
 
 
 def count(js: JetStream, store: ObjectStore) -> int:
-    return js.stream(f"OBJ_{store.store}").info().state.messages
+    return js.stream(f"OBJ_{store.bucket}").info().state.messages
 
 
 @pytest.mark.server
@@ -121,7 +121,7 @@ def test_a_store_that_is_full_leaves_nothing_behind(js: JetStream, name: str) ->
 
 @pytest.mark.server
 def test_a_store_that_is_gone(js: JetStream, store: ObjectStore) -> None:
-    js.delete_object_store(store.store)
+    js.delete_object_store(store.bucket)
     with pytest.raises(StoreNotFoundError):
         store.put("o", bytes(10))
     with pytest.raises(StoreNotFoundError):

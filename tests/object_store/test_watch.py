@@ -27,7 +27,7 @@ def test_objects_then_none_then_changes(store: ObjectStore) -> None:
     store.put("b", b"2")
     store.delete("a")
     with store.watch() as watcher:
-        assert repr(watcher) == f"ObjectWatcher(store {store.store!r})"
+        assert repr(watcher) == f"ObjectWatcher(store {store.bucket!r})"
         found = [watcher.next(5) for _ in range(3)]
         assert [info and (info.name, info.deleted) for info in found] == [
             ("b", False),
@@ -66,7 +66,7 @@ def test_what_describes_no_object_is_an_error_and_the_watch_goes_on(
     js: JetStream, store: ObjectStore
 ) -> None:
     store.put("a", b"1")
-    js.publish(meta_subject(store.store, "bad"), b"no JSON")
+    js.publish(meta_subject(store.bucket, "bad"), b"no JSON")
     store.put("b", b"2")
     with store.watch() as watcher:
         first = watcher.next(5)
@@ -76,7 +76,7 @@ def test_what_describes_no_object_is_an_error_and_the_watch_goes_on(
 
 
 def test_a_store_that_is_gone(js: JetStream, store: ObjectStore) -> None:
-    js.delete_object_store(store.store)
+    js.delete_object_store(store.bucket)
     with pytest.raises(StoreNotFoundError):
         store.watch()
 
@@ -85,7 +85,7 @@ def test_a_store_that_is_deleted_meanwhile(js: JetStream, store: ObjectStore) ->
     store.put("a", b"1")
     with store.watch() as watcher:
         assert [info.name for info in watcher.initial(5)] == ["a"]  # the server has its request
-        js.delete_object_store(store.store)
+        js.delete_object_store(store.bucket)
         with pytest.raises(StoreNotFoundError):
             watcher.next(5)
 
@@ -95,7 +95,7 @@ def test_a_list_leaves_out_what_describes_no_object_and_a_store_is_repaired(
 ) -> None:
     stored = store.put("a", b"1")
     for name in ("b", "c", "d", "e"):
-        js.publish(meta_subject(store.store, name), b"no JSON")
+        js.publish(meta_subject(store.bucket, name), b"no JSON")
     assert [info.name for info in store.list()] == ["a"]
     assert "object 'b'" in eventually(lambda: caplog.records)[0].getMessage()
     with pytest.raises(BadObjectMetaError, match="object 'b'"):
@@ -104,7 +104,7 @@ def test_a_list_leaves_out_what_describes_no_object_and_a_store_is_repaired(
         store.update_meta("b", ObjectMeta("b"))
     assert store.delete("b").deleted
     bad = b"NATS/1.0\r\nno colon\r\n\r\n"
-    publish_block(js_server, meta_subject(store.store, "c"), bad)
+    publish_block(js_server, meta_subject(store.bucket, "c"), bad)
     store.put("c", b"2")
     assert store.get_bytes("c") == b"2"
     store.delete("d")
