@@ -43,17 +43,21 @@ EXIT_TIMEOUT = 2.0
 _open: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
+def _own_connections() -> list[Connection]:
+    return [each for each in list(_open) if each.process == os.getpid()]
+
+
 @atexit.register
 def _close_at_exit() -> None:
     """Closes all open connections: a program that ends without `close` still sends what it published."""
     until = monotonic() + EXIT_TIMEOUT
-    for connection in list(_open):  # one of the parent process has nothing left to close
+    for connection in _own_connections():
         connection.leave(max(0.0, until - monotonic()))
 
 
 def _send_at_exit() -> None:
     until = monotonic() + EXIT_TIMEOUT
-    for connection in list(_open):
+    for connection in _own_connections():
         connection.send_all(max(0.0, until - monotonic()))
 
 

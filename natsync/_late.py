@@ -56,8 +56,12 @@ class _LateImport:
                 ended.wait(_LONGEST)
 
     def go_on(self) -> None:
-        """Called in the parent and in the child."""
+        """Called in the parent."""
         self._gate.release()
+
+    def inherit(self) -> None:
+        """Called in a forked child: the threads of the parent neither import nor hold the gate there."""
+        self._gate = threading.RLock()
 
 
 def _is_inside(outer: FrameType, frame: FrameType | None) -> bool:
@@ -74,5 +78,5 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=late_import.stop,
         after_in_parent=late_import.go_on,
-        after_in_child=late_import.go_on,
+        after_in_child=late_import.inherit,
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ._checks import check_call, check_count, check_seconds, check_text
 from ._engine.connection import Connection
 from ._engine.encoding import LARGE
+from ._engine.forks import notice_fork, same_process
 from ._engine.outbound_buffer import RequestChunks
 from ._engine.reply_stream import ReplyStream, StreamHost
 from ._engine.request_window import Ask, RequestWindow
@@ -33,12 +34,19 @@ _T = TypeVar("_T")
 class Requests:
     """The request calls of `Client`, which inherits from this class."""
 
-    _connection: Connection
+    _current: Connection
     _router: Router
     _put: Callable[..., float]
     _host: SubscriptionHost
     _mux: ReplyMux | None = None
     _futures: RequestContext | None = None
+
+    @property
+    def _connection(self) -> Connection:
+        """The connection of this process."""
+        if not same_process[0]:
+            notice_fork()
+        return self._current
 
     def request(
         self,
@@ -59,6 +67,8 @@ class Requests:
         seconds = (
             timeout if timeout.__class__ is float and timeout > 0.0 else self._seconds(timeout)
         )
+        if not same_process[0]:
+            notice_fork()
         mux = self._mux or self._open_mux()
         if self._router.full:
             self._router.check_room()
@@ -92,6 +102,8 @@ class Requests:
         seconds = (
             timeout if timeout.__class__ is float and timeout > 0.0 else self._seconds(timeout)
         )
+        if not same_process[0]:
+            notice_fork()
         mux = self._mux or self._open_mux()
         future = (self._futures or self._begin_futures(mux)).open(subject, seconds)
         try:
@@ -135,6 +147,8 @@ class Requests:
         def ask(
             subject: str, data: Data, headers: HeadersLike | None, timeout: float | None | Default
         ) -> WindowFuture[_T]:
+            if not same_process[0]:
+                notice_fork()
             future = opened(
                 subject, timeout if timeout.__class__ is float else self._seconds(timeout)
             )

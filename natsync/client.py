@@ -8,6 +8,7 @@ during the outage are kept, up to a limit, and sent then.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 from ._checks import check_call, check_count, check_text, plain
 from ._engine.connection import Connection, Stats, Status
 from ._engine.encoding import SIZE_LINES
-from ._engine.forks import Inherited
+from ._engine.forks import notice_fork, same_process
+from ._engine.inherited import Inherited
 from ._engine.nuid import nuid
 from ._engine.outbound_buffer import Chunks
 from ._engine.pending_queue import Overflow, read_overflow
@@ -62,7 +64,7 @@ class Client(Requests):
         self._adopt(connection)
 
     def _adopt(self, connection: Connection) -> Connection:
-        self._connection = connection
+        self._current = connection
         self._mux = self._futures = None
         self._router = connection.router
         self._put = connection.outbound.put
@@ -83,10 +85,14 @@ class Client(Requests):
 
     def inherit(self) -> None:
         """Called in the child after a fork: its next call opens a new connection."""
-        inherited = Inherited(self._connection, lambda parents: self._adopt(self._renew(parents)))
-        self._connection = cast(Connection, inherited)
-        self._mux = self._futures = None
-        self._put = lambda *args: inherited.own().outbound.put(*args)
+        before = self._current
+        if before.process == os.getpid():
+            return
+        inherited = Inherited(before, lambda parents: self._adopt(self._renew(parents)))
+        if self._current is before:  # else a signal handler has interrupted this, and has done it
+            self._current = cast(Connection, inherited)
+            self._mux = self._futures = None
+            self._put = lambda *args: inherited.own().outbound.put(*args)
 
     def publish(
         self,
@@ -106,6 +112,8 @@ class Client(Requests):
         OutboundBufferLimitError after `write_timeout`. Also raises MaxPayloadError, MaxControlLineError,
         ConnectionClosedError, HeadersNotSupportedError, and ProtocolError for an invalid subject or header.
         """
+        if not same_process[0]:
+            notice_fork()
         encoder = self._router.encoder
         # The hot path: a message without headers.
         if not headers and data.__class__ is bytes and subject.__class__ is str:
@@ -136,6 +144,8 @@ class Client(Requests):
         Raises MsgNoReplyError, MsgNotBoundError for a message that the program made, and the errors of
         `publish`.
         """
+        if not same_process[0]:
+            notice_fork()
         wire = self._router.encoder.response(wire_reply(msg), data, headers)
         self._put(wire, len(wire))
 
@@ -157,8 +167,9 @@ class Client(Requests):
         of it then.
         """
         seconds = wait_time(timeout)
+        connection = self._connection
         wire = self._router.encoder.message(subject, data, reply, headers)
-        self._connection.confirm(subject, reply or "", wire, seconds)
+        connection.confirm(subject, reply or "", wire, seconds)
 
     def subscribe(
         self,
@@ -404,8 +415,12 @@ class Client(Requests):
 
     @before_exit
     def __del__(self) -> None:
-        connection: Connection | None = vars(self).get("_connection")
-        if connection and connection.status is not Status.CLOSED:
+        connection: Connection | None = vars(self).get("_current")
+        if not connection or connection.status is Status.CLOSED:
+            return
+        if connection.process != os.getpid():
+            connection.abandon()  # `inherit` was not called: the collector has freed the client first
+        else:
             text = f"unclosed client {self!r}"
             connection.begin_close(CLOSE_TIMEOUT, "the garbage collector")
             # Last: a filter may turn the warning into an error.

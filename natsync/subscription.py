@@ -8,6 +8,7 @@ from time import monotonic
 from typing import NamedTuple, NoReturn
 
 from ._checks import check_count, check_seconds
+from ._engine.forks import notice_fork, same_process
 from ._engine.reply_stream import ReplyStream
 from ._engine.sink import SubscriptionSink
 from ._finalizers import before_exit
@@ -74,7 +75,7 @@ class Subscription:
     """
 
     def __init__(self, sink: SubscriptionSink) -> None:
-        self._sink = sink
+        self._own_sink = sink
         self.next_frame: Callable[[float], Delivered | None] = sink.take
         """Takes the next message as `next_msg` does, but returns its frame, or None after the timeout. For
         packages that have their own message class."""
@@ -85,6 +86,12 @@ class Subscription:
         self._waiting = sink.pending.waiting
         """Returns the frames that wait to be taken, and the number of those received and not dropped. For
         packages that watch over what waits."""
+
+    @property
+    def _sink(self) -> SubscriptionSink:
+        if not same_process[0]:
+            notice_fork()
+        return self._own_sink
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a subscription cannot be pickled or copied: subscribe in each process")
@@ -167,13 +174,15 @@ class Subscription:
         (unsubscribed), MaxMessagesError or ConnectionClosedError; ReentrantCallError from a signal handler
         that has interrupted this client; SyncSubRequiredError if there is a handler.
         """
-        self._check_sync()
+        sink = self._own_sink
+        if sink.has_handler:
+            raise SyncSubRequiredError(self.subject)
         if timeout is not None:
             timeout = wait_time(timeout)
-        frame = self._sink.take(timeout)
+        frame = sink.take(timeout)
         if frame is None:
             raise NextMsgTimeoutError(self.subject, timeout or 0.0)
-        return ReceivedMsg(frame, self._sink.host.respond)
+        return ReceivedMsg(frame, sink.host.respond)
 
     def __iter__(self) -> Iterator[Msg]:
         """Yields messages until the subscription is unsubscribed or has had `max_msgs` messages, or the
@@ -251,7 +260,7 @@ class Subscription:
             yield ReceivedMsg(frame, self._sink.host.respond)
 
     def _check_sync(self) -> None:
-        if self._sink.has_handler:
+        if self._own_sink.has_handler:
             raise SyncSubRequiredError(self.subject)
 
     def __repr__(self) -> str:

@@ -37,7 +37,7 @@ FENCES = {
     "threading": {
         f"natsync/_engine/{file}.py"
         for files in (
-            "connection dialer dispatch forks futures io_thread loop",
+            "connection dialer dispatch forks futures inherited io_thread loop",
             "outbound_buffer pending_queue run_queue seat sink",
         )
         for file in (*files.split(), "waiter")

@@ -31,6 +31,7 @@ assignments, which are atomic.
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import suppress
 from time import monotonic
@@ -87,6 +88,7 @@ class Connection:
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        self.process = os.getpid()
         name = f"natsync-{options.name or options.servers[0]}"
         self.lock = threading.RLock()
         self.dispatcher = Dispatcher(name, options.callbacks, self.lock, options.handler_context)
@@ -321,7 +323,7 @@ class Connection:
 
     def abandon(self) -> None:
         """In a forked child: closes descriptors and ends subscriptions, and leaves everything else as
-        it is."""
+        it is. Calls that wait raise ForkedError."""
         set_free(self.lock)  # a thread of the parent may have held it
         self._supervisor.seat.closing = True
         self._supervisor.ended.set()

@@ -12,6 +12,7 @@ from contextlib import suppress
 from io import BytesIO
 from time import monotonic
 
+from .forks import notice_fork, same_process
 from .poller import READABLE, WRITABLE, Poller, gate, new_poller
 from .transport import Transport, WakePair
 from .waiter import Guest
@@ -80,6 +81,8 @@ class Loop:
         """Ends the current wait of the driver, or the next one if it is not waiting. For any thread."""
         if self.awake:
             return
+        if not same_process[0]:
+            notice_fork()
         with self.lock:
             if self.is_open:
                 try:

@@ -144,7 +144,10 @@ class OutboundBuffer:
         self._size = 0
         self._away = True  # until there is a connection
         self._full_at = away_limit  # from this size on, `put` waits
-        self._look_at = _CLOSED  # from this size on, `put` calls `_look_again`
+        self._look_at = (
+            _CLOSED  # from this size on, `put` calls `_look_again`; never above `_full_at`
+        )
+        self._much = min(MUCH, limit)
         self._refusal: Callable[[], Error] | None = None
         self.outage = ""
         """Why there is no connection; empty if there is one."""
@@ -163,18 +166,14 @@ class OutboundBuffer:
         is no connection; ConnectionReconnectingError if the buffer keeps nothing without a connection;
         after `close`, the error of its `refusal`.
         """
-        waited = 0.0
-        if self._size >= self._full_at:
-            waited = self._wait_for_room(timeout)
         self.items.append(item)
-        self._size += size
-        if self._size >= self._look_at:
-            self._look_again(item, size, wake)
-            return waited
+        self._size = total = self._size + size
+        if total >= self._look_at:
+            return self._look_again(item, size, wake, timeout)
         # After each item: an interrupt may have kept the previous call from waking the driver.
         if wake and not ((wakeup := self._wakeup).awake or wakeup.standby):
             wakeup.wake_if_due()
-        return waited
+        return 0.0
 
     def put_control(self, data: SubscriptionOps | RequestBytes) -> bool:
         """Appends `data` however full the buffer is, if there is a connection; returns whether there is one.
@@ -222,7 +221,7 @@ class OutboundBuffer:
             items += taken  # no call, so that no interrupt can come in between
             del self.items[:count]
             if self._look_at != _CLOSED:
-                self._look_at = MUCH
+                self._look_at = self._much
             if full:
                 self._wake_all()
         return items
@@ -281,31 +280,41 @@ class OutboundBuffer:
         elif self._away:
             self._full_at, self._look_at = self._away_limit, _CLOSED
         else:
-            self._full_at, self._look_at = self._limit, MUCH
+            self._full_at, self._look_at = self._limit, self._much
 
-    def _look_again(self, item: Item, size: int, wake: bool) -> None:
-        """Called by `put` if there are many bytes or no connection, after it has appended `item`."""
+    def _look_again(self, item: Item, size: int, wake: bool, timeout: float) -> float:
+        """Called by `put` if there are many bytes or no connection, after it has appended `item`. If there
+        was no room for it, takes it back, waits for room and appends it again. Returns how long it waited.
+        """
+        waited = 0.0
+        with self._lock:
+            withdrawn = self._size - size >= self._full_at and self._withdraw(item, size)
+        if withdrawn:
+            waited = self._wait_for_room(timeout)
+            self.items.append(item)
+            self._size += size
         error: Error | None = None
         with self._lock:
             gathered = self._look_at != _CLOSED
-            if gathered:
-                self._look_at = self._size + MUCH  # not at each `put` if the network is stuck
-            elif self._refusal:
-                error = self._withdraw(item, size, self._refusal())
+            if gathered:  # not at each `put` if the network is stuck
+                self._look_at = min(self._size + MUCH, self._full_at)
+            elif self._refusal and self._withdraw(item, size):
+                error = self._refusal()
         if error:
             raise error
         if gathered and wake:
             self._drive(None, 0.0)
+        return waited
 
-    def _withdraw(self, item: Item, size: int, error: Error) -> Error | None:
-        """Removes `item` again and returns `error`; None if the item was taken already: then it is sent, or
-        counted as not sent."""
+    def _withdraw(self, item: Item, size: int) -> bool:
+        """Removes `item` again; returns False if it was taken already: then it is sent, or counted as not
+        sent."""
         for at in range(len(self.items) - 1, -1, -1):
             if self.items[at] is item:
                 del self.items[at]
                 self._size -= size
-                return error
-        return None
+                return True
+        return False
 
     def _wait_for_room(self, timeout: float) -> float:
         """Waits at most `timeout` or `self._timeout` seconds. Returns how long it has waited."""

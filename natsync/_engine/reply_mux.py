@@ -16,6 +16,7 @@ from .._checks import plain
 from ..errors import (
     ConnectionReconnectingError,
     Error,
+    ForkedError,
     PermissionsViolationError,
     RequestTimeoutError,
     fresh,
@@ -292,6 +293,7 @@ class ReplyMux:
             self.close_stream(token)
 
     def abandon(self, lock: StateLock) -> None:
-        """Ends the streams in a forked child."""
+        """Ends the streams in a forked child, and refuses requests."""
+        self.refused = ForkedError()
         for stream in self._streams.values():
             stream.abandon(lock)

@@ -13,6 +13,7 @@ from ..errors import BadSubscriptionError, Error, ForkedError, SlowConsumerError
 from ..headers import HeadersLike
 from ..message import Data, Delivered, Msg, ReceivedMsg, Respond
 from ..options import MAX_WAIT, PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT
+from .forks import notice_fork, same_process
 from .pending_queue import Overflow, PendingQueue
 from .waiter import Drive, StateLock, deadline_after
 
@@ -52,7 +53,13 @@ class ReplyStream:
         self._token = token
         self._host = host
         self._limits = (PENDING_MSGS_LIMIT, PENDING_BYTES_LIMIT) if limited else (-1, -1)
-        self._pending = self._queue(host.lock)
+        self._replies = self._queue(host.lock)
+
+    @property
+    def _pending(self) -> PendingQueue:
+        if not same_process[0]:
+            notice_fork()
+        return self._replies
 
     def _queue(self, lock: StateLock) -> PendingQueue:
         return PendingQueue(*self._limits, Overflow.DROP_NEW, self._host.drive, lock)
@@ -61,8 +68,11 @@ class ReplyStream:
         """Publishes `data` to `subject`, with `reply` as the reply subject, any number of times.
 
         A request made without a connection is sent when there is one again. A request that was not sent
-        before the connection was lost is dropped. Raises the errors of `Client.publish`.
+        before the connection was lost is dropped. Raises the errors of `Client.publish`, and ForkedError for
+        a stream of the parent process.
         """
+        if isinstance(self._pending.end, ForkedError):
+            raise ForkedError
         self._host.send(self.subject, data, self._token, headers)
 
     def next(self, timeout: float | None = None) -> Msg | None:
@@ -117,5 +127,5 @@ class ReplyStream:
 
     def abandon(self, lock: StateLock) -> None:
         """Ends the copy in a forked child, where a thread of the parent may have held the old lock."""
-        self._pending = self._queue(lock)
-        self._pending.close(ForkedError(), True)
+        self._replies = self._queue(lock)
+        self._replies.close(ForkedError(), True)

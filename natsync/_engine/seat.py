@@ -27,8 +27,9 @@ from functools import partial
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
-from ..errors import Error, ReentrantCallError, fresh
+from ..errors import Error, ForkedError, ReentrantCallError, fresh
 from ..options import MAX_WAIT
+from .forks import notice_fork, same_process
 from .loop import LONGEST, Loop
 from .outbound_buffer import OutboundBuffer
 from .poller import READABLE, Poller
@@ -104,6 +105,8 @@ class Seat:
         holding the lock. If it was only waiting for the socket, it is evicted from the seat. Otherwise, and
         on the I/O thread, nothing would ever end the wait: raises ReentrantCallError.
         """
+        if not same_process[0]:
+            notice_fork()
         me = threading.get_ident()
         if me == self.io_thread or self._owns_lock():
             raise ReentrantCallError
@@ -183,7 +186,10 @@ class Seat:
     def take(self, guest: Guest) -> bool:
         """Makes `guest` the driver if the I/O thread is parked; returns whether it drives. `release` must
         follow, also after an interrupt."""
-        if self._gate is None or self._seat.setdefault("holder", guest) is not guest:
+        # The second condition is for what a child runs without having called anything here.
+        if self._gate is None or not same_process[0]:
+            return False
+        if self._seat.setdefault("holder", guest) is not guest:
             return False
         self._guests += 1
         if self._guests % _BURST == 0:
@@ -276,11 +282,17 @@ class Seat:
                 self._gate.close()
 
     def abandon(self) -> None:
-        """Closes the descriptors of a forked child."""
+        """Closes the descriptors of a forked child. Later calls that wait raise ForkedError."""
+        self._owns_lock = _forked
+        self.io_thread = None
         self._seat["holder"] = _OWN
         self.loop.abandon()
         if self._gate:
             self._gate.close()
+
+
+def _forked() -> bool:
+    raise ForkedError
 
 
 class Waiter(Guest, Generic[_T]):

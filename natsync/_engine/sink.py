@@ -21,6 +21,7 @@ from ..headers import to_wire
 from ..message import Delivered, Msg, ReceivedMsg, Respond
 from ..options import MAX_WAIT
 from ..protocol import check_queue, check_subscribe
+from .forks import notice_fork, same_process
 from .pending_queue import Overflow, PendingQueue
 from .waiter import Drive, deadline_after
 
@@ -272,12 +273,16 @@ class SubscriptionSink:
     def gather(self) -> None:
         """Moves all messages that have arrived to `pending.at_hand`. For the one thread that takes messages
         of a queue that never blocks."""
+        if not same_process[0]:
+            notice_fork()
         self.pending.gather()
 
     def take(
         self, timeout: float | None, *, refusal: bool = True, thread: int | None = None
     ) -> Delivered | None:
         """Returns the next message, or None after `timeout` seconds; see `PendingQueue.take`."""
+        if not same_process[0]:
+            notice_fork()
         frame = self.pending.next(thread)  # first, without reading the clock
         while frame is None:
             self._reader = threading.get_ident()

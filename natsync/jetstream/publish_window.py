@@ -9,7 +9,6 @@ future fails.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -18,6 +17,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from .._checks import check_count, check_data
+from .._engine.forks import notice_fork, same_process, watch
 from ..core import Core
 from ..errors import (
     ConnectionReconnectingError,
@@ -54,18 +54,6 @@ _QUESTIONS = 64
 """How many messages at a time may be waiting for the answer whether a stream has their subject: the
 server drops API requests when too many are pending."""
 
-_forks = 0
-
-
-def _forked() -> None:
-    global _forks
-    _forks += 1
-
-
-# Cheaper than comparing process ids, which takes 0.2 us per message. Windows does not fork.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
-
 _RETRIED = (NoRespondersError, RequestTimeoutError, *RETRIED_WITH_ID)
 
 
@@ -80,10 +68,11 @@ class PublishWindow:
         self._api = api
         self._most = most
         self._stall = wait_time(stall)
-        self._begin()
+        self.inherit()
+        watch(self)
 
-    def _begin(self) -> None:
-        self._forks = _forks
+    def inherit(self) -> None:
+        """Begins with an empty window; also called in a forked child."""
         self._plain: RequestWindow[PubAck] | None = None
         self._identified: RequestWindow[PubAck] | None = None
         self._early: dict[Future[PubAck], Exception] = {}
@@ -102,8 +91,8 @@ class PublishWindow:
         options: PublishOptions,
     ) -> Future[PubAck]:
         """Publishes, and returns the future of the acknowledgement: see `JetStream.publish_async`."""
-        if self._forks != _forks:
-            self._begin()
+        if not same_process[0]:
+            notice_fork()
         api = self._api
         seconds = api.timeout if timeout is TIMEOUT else api.seconds(timeout)
         if options:
@@ -148,6 +137,8 @@ class PublishWindow:
     @property
     def pending(self) -> int:
         """The number of messages that have neither an acknowledgement nor an error."""
+        if not same_process[0]:
+            notice_fork()
         in_flight = sum(window.in_flight for window in (self._plain, self._identified) if window)
         # A future that has just finished may still be here: it is removed only afterwards.
         return in_flight + sum(not future.done() for future in self._rescued.copy())
@@ -155,6 +146,8 @@ class PublishWindow:
     def wait(self, timeout: float) -> bool:
         """Returns whether every message has an acknowledgement or an error within `timeout`
         seconds."""
+        if not same_process[0]:
+            notice_fork()
         until = monotonic() + timeout
         for window in (self._plain, self._identified):
             if window and not window.wait(max(0.0, until - monotonic())):

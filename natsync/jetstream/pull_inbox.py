@@ -12,6 +12,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import NamedTuple, NoReturn
 
+from .._engine.forks import notice_fork, same_process
 from ..core import Core, DrainStage
 from ..errors import Error, PermissionsViolationError
 from ..message import Delivered, Msg, ReceivedMsg, to_text
@@ -161,6 +162,8 @@ class PullInbox:
 
     def pop(self) -> Delivered | None:
         """Returns the first of `frames`, or None."""
+        if not same_process[0]:
+            notice_fork()
         try:
             return self.frames.popleft()
         except IndexError:  # `end`, on another thread, has taken the last one

@@ -13,6 +13,7 @@ from contextlib import suppress
 from time import monotonic
 
 from .._checks import check_call
+from .._engine.forks import notice_fork, same_process
 from .._finalizers import before_exit
 from ..errors import (
     BadSubscriptionError,
@@ -120,6 +121,8 @@ class PushMessages(BlockingIterator[JetStreamMsg]):
     def _take_at_hand(self) -> JetStreamMsg | None:
         """The hot path of a reader for a single thread: returns the next of the messages that
         arrived together, or None if the caller must look further."""
+        if not same_process[0]:
+            notice_fork()
         while self._at_hand:
             try:
                 frame = self._at_hand.popleft()

@@ -3,8 +3,12 @@
     pip install natsync flask gunicorn
     gunicorn --workers 2 --threads 4 --preload flask_app:app
 
-One client is made at module level and shared by all threads. With `--preload` the workers are forked from the
-process that made it: each worker's copy connects anew at its first call.
+or, after `pip install uwsgi`:
+
+    uwsgi --http 127.0.0.1:8000 --master --processes 2 --threads 4 --module flask_app:app
+
+One client is made at module level and shared by all threads. With uWSGI, and with `--preload`, the workers
+are forked from the process that made it: each worker's copy connects anew at its first call.
 """
 
 import os

@@ -101,7 +101,9 @@ def test_one_may_be_over_the_limit_the_next_waits_for_room() -> None:
 
 def test_who_waits_for_room_makes_it_where_nobody_else_does() -> None:
     def drive(done: Callable[[], object] | None, until: float) -> None:
-        assert done and not done()
+        if done is None:  # who fills the buffer sends, too, but the network takes nothing
+            return
+        assert not done()
         sent.extend(outbound.take_all())
         assert done()
 
