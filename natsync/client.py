@@ -43,6 +43,7 @@ from .options import (
 )
 from .protocol import ServerInfo
 from .subscription import Subscription, check_limits
+from .tls import TLSState
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -398,6 +399,20 @@ class Client(Requests):
     def server_info(self) -> ServerInfo:
         """The server's description of itself: its name, version, limits, and the id of this client."""
         return self._connection.info
+
+    @property
+    def tls_state(self) -> TLSState | None:
+        """The protocol version, the cipher and the certificate of the server of the current connection; None
+        without TLS, or without a connection."""
+        transport = self._connection.transport
+        return transport.tls_state if transport else None
+
+    @property
+    def local_address(self) -> str | None:
+        """`host:port` of this end of the current connection, or the path of a Unix socket; None without a
+        connection."""
+        transport = self._connection.transport
+        return transport.local_address if transport else None
 
     @property
     def stats(self) -> Stats:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ._checks import check_kind, check_text
@@ -21,7 +22,7 @@ from .protocol.structs import Struct, field
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["TLS", "explain"]
+__all__ = ["TLS", "TLSState", "explain", "state_of"]
 
 # Not compiled here: most programs need neither, and `re` caches what it compiles.
 _ALERT = r"(?:SSLV3|TLSV1|TLSV13)_ALERT_(\w+)"
@@ -39,6 +40,23 @@ _REMEDIES = {
 }
 _UNKNOWN_CA = {18, 19, 20, 21}  # X509_V_ERR_..., in x509_vfy.h of OpenSSL
 _OTHER_NAME = {62, 64}
+
+
+class TLSState(Struct, frozen=True):
+    """TLS of an open connection: `version` such as `TLSv1.3`, the name of the `cipher`, and the `server_name`
+    that the certificate must have.
+
+    `verified` says whether the certificate and its name were verified. `certificate` is that of the server as
+    `ssl.SSLSocket.getpeercert` returns it, with `subject`, `issuer`, `notAfter` and so on; empty if it was not
+    verified. `certificate_der` has it in any case, as bytes for other libraries.
+    """
+
+    version: str
+    cipher: str
+    server_name: str
+    verified: bool
+    certificate: Mapping[str, object] = field(repr=False)
+    certificate_der: bytes = field(repr=False)
 
 
 class TLS(Struct, frozen=True, kw_only=True):
@@ -157,6 +175,21 @@ class TLS(Struct, frozen=True, kw_only=True):
                 reason = f"{os.fspath(key_file)!r} is encrypted, and key_password is not given"
                 raise OptionError(key_option, reason) from error
             raise _unusable(key_option, key_file, error) from error
+
+
+def state_of(secured: ssl.SSLSocket) -> TLSState:
+    """Returns the state of TLS after the handshake."""
+    import ssl
+
+    context, cipher = secured.context, secured.cipher()
+    return TLSState(
+        secured.version() or "",
+        cipher[0] if cipher else "",
+        secured.server_hostname or "",
+        context.verify_mode is not ssl.CERT_NONE and context.check_hostname,
+        secured.getpeercert() or {},
+        secured.getpeercert(binary_form=True) or b"",
+    )
 
 
 def explain(error: ssl.SSLError, server: str) -> OSError:

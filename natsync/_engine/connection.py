@@ -60,6 +60,7 @@ from .seat import Waiter
 from .sink import Sink, SubscriptionSink
 from .subscription_table import SubscriptionTable, control_line_bytes, limit, subscribe, unsubscribe
 from .supervisor import Status, Supervisor
+from .transport import Transport
 from .waiter import set_free
 
 __all__ = ["Connection", "Stats", "Status"]
@@ -348,6 +349,12 @@ class Connection:
     @property
     def server(self) -> Server:
         return self._supervisor.server
+
+    @property
+    def transport(self) -> Transport | None:
+        """The open connection, if there is one."""
+        connected = self.status in (Status.CONNECTED, Status.DRAINING)
+        return self._supervisor.loop.transport if connected else None
 
     @property
     def info(self) -> ServerInfo:

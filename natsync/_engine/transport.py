@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import OptionError
-from ..tls import TLS, explain
+from ..tls import TLS, TLSState, explain, state_of
 
 if TYPE_CHECKING:
     import ssl
@@ -124,6 +124,7 @@ class Transport:
         self._secured: ssl.SSLSocket | None = None  # the same socket, once TLS is on it
         self._write_bytes: int | None = None
         self._server = ""  # `host:port`, once TLS is on it
+        self._tls_state: TLSState | None = None
         self._process = os.getpid()
         self._answered = False
         try:
@@ -178,7 +179,27 @@ class Transport:
         except self._failed as error:
             raise explain(error, self._server) from error
         self.wants_write = False
+        # Now: other threads may not ask OpenSSL while the driver reads and writes.
+        self._tls_state = state_of(self._secured)
         return True
+
+    @property
+    def tls_state(self) -> TLSState | None:
+        """The state of TLS after the handshake; None without TLS. For any thread."""
+        return self._tls_state
+
+    @property
+    def local_address(self) -> str | None:
+        """`host:port` of this end, the path of a Unix socket, or None if the connection is closed. For any
+        thread."""
+        try:
+            name = self._socket.getsockname()
+        except OSError:
+            return None
+        if self._socket.family not in _INTERNET:
+            return os.fsdecode(name)
+        host, port = name[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     @property
     def is_own(self) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from ..protocol import ProtocolError
 from ..protocol.websocket import FrameReader, Opcode, accept_key, build_frame, deflate
+from ..tls import TLSState
 from .transport import SystemCalls, Transport
 
 __all__ = ["Upgrade", "WebSocketTransport"]
@@ -92,6 +93,14 @@ class WebSocketTransport(Transport):
         self._is_begun = False  # whether the socket has taken some of them
         self._pong = b""  # a frame to be sent after it
         self._ended = False
+
+    @property
+    def tls_state(self) -> TLSState | None:
+        return self._inner.tls_state
+
+    @property
+    def local_address(self) -> str | None:
+        return self._inner.local_address
 
     def fileno(self) -> int:
         return self._inner.fileno()

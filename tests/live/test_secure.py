@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,6 +92,35 @@ def test_what_a_proxy_says_before_tls_is_not_taken_for_the_server(
         with pytest.raises(errors.ConnectError, match="before TLS") as caught:
             natsync.connect(server.url, tls=first, http_proxy=proxy.url)
         assert caught.value.step == "tls"
+
+
+@pytest.mark.parametrize("form", ["tls", "tls first", "wss"])
+def test_the_state_of_tls(
+    start_server: StartServer, certificates: Certificates, form: str
+) -> None:
+    first = ", handshake_first: true" if form == "tls first" else ""
+    section = f"tls {{ {certificates.server.config}{first} }}"
+    server = start_server(
+        f"websocket {{ listen: 127.0.0.1:-1, {section} }}" if form == "wss" else section
+    )
+    url = f"tls://localhost:{server.port}"
+    if form == "wss":
+        url = f"wss://localhost:{server.websocket_port}"
+    trusting = TLS(ca_file=certificates.ca, handshake_first=form == "tls first")
+    with natsync.connect(url, tls=trusting) as nc:
+        state = nc.tls_state
+        assert isinstance(state, natsync.TLSState)
+        assert (state.version, state.server_name, state.verified) == ("TLSv1.3", "localhost", True)
+        assert state.cipher.startswith("TLS_")
+        assert state.certificate["subject"] == ((("commonName", "server"),),)
+        pem = certificates.server.cert.read_text()
+        assert ssl.DER_cert_to_PEM_cert(state.certificate_der).strip() == pem.strip()
+        assert "certificate" not in repr(state)
+    assert nc.tls_state is None and nc.local_address is None  # it is closed
+    careless = TLS(verify=False, handshake_first=form == "tls first")
+    with natsync.connect(url, tls=careless) as nc:
+        assert nc.tls_state and not nc.tls_state.verified and nc.tls_state.certificate == {}
+        assert nc.tls_state.certificate_der == state.certificate_der
 
 
 def test_tls_that_the_server_does_not_have(start_server: StartServer) -> None:
