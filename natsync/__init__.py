@@ -8,68 +8,151 @@ b'12:00'
     Client              publish, subscribe, request, flush, drain, close; for any number of threads
     Subscription        next_msg, iteration, unsubscribe, drain
     Msg, Headers        a message, and its headers
-    TLS                 options for TLS connections
+    TLS, TLSState       options for TLS connections, and the state of one
     Overflow            what a full subscription does with more messages
     Status, State       the states of a client and of a subscription
     Stats, SubStats     the counters of a client and of a subscription
     ServerInfo          how the server describes itself (INFO)
     Error               the base of all errors; help("natsync.errors") lists them
 
-Packages: natsync.jetstream, natsync.kv, natsync.object_store, natsync.micro, natsync.streaming. Tracing and
-metrics: natsync.instrumentation, natsync.otel.
+Packages, imported at their first use: natsync.jetstream, natsync.kv, natsync.object_store, natsync.micro,
+natsync.streaming, natsync.kombu. Tracing and metrics: natsync.instrumentation, natsync.otel. Tests:
+natsync.testing.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ._connect import connect
-from ._engine.connection import Stats as Stats
-from ._engine.connection import Status as Status
-from ._engine.pending_queue import Overflow as Overflow
+from ._engine.connection import Stats, Status
+from ._engine.pending_queue import Overflow
+from ._late import late_import
 from .client import Client
-from .errors import AuthorizationError as AuthorizationError
-from .errors import BadSubscriptionError as BadSubscriptionError
-from .errors import ConnectError as ConnectError
-from .errors import ConnectionClosedError as ConnectionClosedError
-from .errors import ConnectionDrainingError as ConnectionDrainingError
-from .errors import ConnectionReconnectingError as ConnectionReconnectingError
-from .errors import ConnectTimeoutError as ConnectTimeoutError
-from .errors import CredentialsError as CredentialsError
-from .errors import DrainTimeoutError as DrainTimeoutError
-from .errors import Error as Error
-from .errors import FlushTimeoutError as FlushTimeoutError
-from .errors import ForkedError as ForkedError
-from .errors import HandlerError as HandlerError
-from .errors import HeadersNotSupportedError as HeadersNotSupportedError
-from .errors import InvalidResponseError as InvalidResponseError
-from .errors import MaxControlLineError as MaxControlLineError
-from .errors import MaxMessagesError as MaxMessagesError
-from .errors import MaxPayloadError as MaxPayloadError
-from .errors import MsgNoReplyError as MsgNoReplyError
-from .errors import MsgNotBoundError as MsgNotBoundError
-from .errors import NextMsgTimeoutError as NextMsgTimeoutError
-from .errors import NoRespondersError as NoRespondersError
-from .errors import NoServersError as NoServersError
-from .errors import OptionError as OptionError
-from .errors import OutboundBufferLimitError as OutboundBufferLimitError
-from .errors import PermissionsViolationError as PermissionsViolationError
-from .errors import ProtocolError as ProtocolError
-from .errors import ReentrantCallError as ReentrantCallError
-from .errors import RequestTimeoutError as RequestTimeoutError
-from .errors import SecureConnWantedError as SecureConnWantedError
-from .errors import ServerError as ServerError
-from .errors import SlowConsumerError as SlowConsumerError
-from .errors import StaleConnectionError as StaleConnectionError
-from .errors import SubscriptionFullError as SubscriptionFullError
-from .errors import SyncSubRequiredError as SyncSubRequiredError
+from .errors import (
+    AuthorizationError,
+    BadSubscriptionError,
+    ConnectError,
+    ConnectionClosedError,
+    ConnectionDrainingError,
+    ConnectionReconnectingError,
+    ConnectTimeoutError,
+    CredentialsError,
+    DrainTimeoutError,
+    Error,
+    FlushTimeoutError,
+    ForkedError,
+    HandlerError,
+    HeadersNotSupportedError,
+    InvalidResponseError,
+    MaxControlLineError,
+    MaxMessagesError,
+    MaxPayloadError,
+    MsgNoReplyError,
+    MsgNotBoundError,
+    NextMsgTimeoutError,
+    NoRespondersError,
+    NoServersError,
+    OptionError,
+    OutboundBufferLimitError,
+    PermissionsViolationError,
+    ProtocolError,
+    ReentrantCallError,
+    RequestTimeoutError,
+    SecureConnWantedError,
+    ServerError,
+    SlowConsumerError,
+    StaleConnectionError,
+    SubscriptionFullError,
+    SyncSubRequiredError,
+)
 from .headers import Headers
 from .message import Msg
-from .protocol import ServerInfo as ServerInfo
-from .subscription import State as State
-from .subscription import Subscription
-from .subscription import SubStats as SubStats
-from .tls import TLS
+from .protocol import ServerInfo
+from .subscription import State, Subscription, SubStats
+from .tls import TLS, TLSState
 
 __version__ = "0.1.0"
 
-# Leaves out the errors and the types that calls return: with them, `help` would fill a hundred screens.
-__all__ = ["Client", "Headers", "Msg", "Subscription", "TLS", "connect"]
+__all__ = [
+    "AuthorizationError",
+    "BadSubscriptionError",
+    "Client",
+    "ConnectError",
+    "ConnectTimeoutError",
+    "ConnectionClosedError",
+    "ConnectionDrainingError",
+    "ConnectionReconnectingError",
+    "CredentialsError",
+    "DrainTimeoutError",
+    "Error",
+    "FlushTimeoutError",
+    "ForkedError",
+    "HandlerError",
+    "Headers",
+    "HeadersNotSupportedError",
+    "InvalidResponseError",
+    "MaxControlLineError",
+    "MaxMessagesError",
+    "MaxPayloadError",
+    "Msg",
+    "MsgNoReplyError",
+    "MsgNotBoundError",
+    "NextMsgTimeoutError",
+    "NoRespondersError",
+    "NoServersError",
+    "OptionError",
+    "OutboundBufferLimitError",
+    "Overflow",
+    "PermissionsViolationError",
+    "ProtocolError",
+    "ReentrantCallError",
+    "RequestTimeoutError",
+    "SecureConnWantedError",
+    "ServerError",
+    "ServerInfo",
+    "SlowConsumerError",
+    "StaleConnectionError",
+    "State",
+    "Stats",
+    "Status",
+    "SubStats",
+    "Subscription",
+    "SubscriptionFullError",
+    "SyncSubRequiredError",
+    "TLS",
+    "TLSState",
+    "connect",
+]
+
+# Imported when they are first used. `from natsync import *` leaves them out.
+if TYPE_CHECKING:
+    from . import instrumentation as instrumentation
+    from . import jetstream as jetstream
+    from . import kombu as kombu
+    from . import kv as kv
+    from . import micro as micro
+    from . import object_store as object_store
+    from . import otel as otel
+    from . import streaming as streaming
+    from . import testing as testing
+else:  # type checkers would take it for a module with any name
+    _PACKAGES = {
+        *("instrumentation", "jetstream", "kombu", "kv", "micro", "object_store"),
+        *("otel", "streaming", "testing"),
+    }
+
+    def __getattr__(name: str) -> object:
+        """Imports a package. Raises AttributeError, which names the extra that is missing."""
+        if name not in _PACKAGES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        with late_import:
+            from importlib import import_module
+
+            try:
+                return import_module(f"{__name__}.{name}")
+            except ImportError as error:  # which would end `hasattr` and `help`
+                raise AttributeError(str(error)) from error
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_PACKAGES})

@@ -46,9 +46,9 @@ class TLSState(Struct, frozen=True):
     """TLS of an open connection: `version` such as `TLSv1.3`, the name of the `cipher`, and the `server_name`
     that the certificate must have.
 
-    `verified` says whether the certificate and its name were verified. `certificate` is that of the server as
-    `ssl.SSLSocket.getpeercert` returns it, with `subject`, `issuer`, `notAfter` and so on; empty if it was not
-    verified. `certificate_der` has it in any case, as bytes for other libraries.
+    `verified` says whether the certificate and its name were verified. `certificate` is that of the server
+    as `ssl.SSLSocket.getpeercert` returns it, with `subject`, `issuer`, `notAfter` and so on; it is empty
+    if it was not verified. `certificate_der` has it in any case, as bytes for other libraries.
     """
 
     version: str

@@ -3,7 +3,7 @@
 import os
 
 import natsync
-from natsync.micro import Request, ServiceClient, ServiceError, add_service, raise_for_error
+from natsync.micro import Request, ServiceClient, ServiceError, raise_for_error
 
 URL = os.environ.get("NATS_URL", "nats://127.0.0.1:4222")
 
@@ -16,7 +16,9 @@ def divide(request: Request) -> None:
 
 
 with natsync.connect(URL, name="sample") as nc:
-    with add_service(nc, "math", "1.0.0", description="integer arithmetic") as service:
+    with natsync.micro.add_service(
+        nc, "math", "1.0.0", description="integer arithmetic"
+    ) as service:
         service.add_group("math").add_endpoint("divide", divide, workers=4)
 
         print(raise_for_error(nc.request("math.divide", b"84 2", timeout=2)).data.decode())

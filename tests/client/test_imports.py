@@ -9,15 +9,22 @@ import subprocess
 import sys
 from functools import partial
 from inspect import ismodule
+from pathlib import Path
 
 import pytest
 
 import natsync
 
 from tests.support.fake_server import Background, FakeServer
+from tests.support.paths import ROOT
 
 PUBLIC = {name for name, value in vars(natsync).items() if not (name[0] == "_" or ismodule(value))}
-PUBLIC.remove("annotations")
+PUBLIC -= {"annotations", "late_import", "TYPE_CHECKING"}
+PACKAGES = (
+    *("instrumentation", "jetstream", "kombu", "kv", "micro", "object_store"),
+    *("otel", "streaming", "testing"),
+)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 FIRST_CONNECT = """
 import sys, natsync
@@ -41,10 +48,65 @@ def test_the_first_connect_loads_json_alone() -> None:
 
 
 def test_every_name_is_there() -> None:
-    assert all(getattr(natsync, name) for name in PUBLIC)
-    code = "from natsync import *; print(connect.__name__, Msg.__name__, Client.__name__)"
-    assert python(code) == "connect Msg Client\n"
+    assert PUBLIC == {*natsync.__all__} and natsync.__all__ == sorted(natsync.__all__)
+    code = (
+        "from natsync import *; print(connect.__name__, Msg.__name__, NoRespondersError.__name__)"
+    )
+    assert python(code) == "connect Msg NoRespondersError\n"
     assert python("import natsync; print(natsync.tls.TLS is natsync.TLS)") == "True\n"
+
+
+def test_packages_are_imported_when_they_are_first_used() -> None:
+    code = (
+        "import sys, natsync\n"
+        f"assert not {{'natsync.' + name for name in {PACKAGES}}} & {{*sys.modules}}\n"
+        f"for name in {PACKAGES}:\n"
+        "    assert getattr(natsync, name) is sys.modules[f'natsync.{name}']\n"
+    )
+    python(code)
+    declared = re.findall(r"from \. import (\w+) as \1\n", Path(natsync.__file__).read_text())
+    assert tuple(declared) == PACKAGES  # what type checkers see
+
+
+def test_an_except_clause_may_name_a_package() -> None:
+    """It raised an AttributeError over the error of the `try` block."""
+    code = (
+        "import natsync\n"
+        "try: natsync.connect('nats://127.0.0.1:1')\n"
+        "except natsync.kv.BucketNotFoundError: pass\n"
+        "except natsync.ConnectError: print('refused')\n"
+    )
+    assert python(code) == "refused\n"
+
+
+def test_a_package_without_its_extra_names_it() -> None:
+    code = (
+        "import sys, pydoc, natsync\n"
+        "sys.modules.update(kombu=None, opentelemetry=None)\n"
+        "for name in ('kombu', 'otel'):\n"
+        "    try: getattr(natsync, name)\n"
+        "    except AttributeError as error: print(error)\n"
+        "    try: __import__(f'natsync.{name}')\n"
+        "    except ModuleNotFoundError as error: print(error)\n"
+        "    assert not hasattr(natsync, name)\n"
+        "assert 'connect(' in pydoc.render_doc(natsync, renderer=pydoc.plaintext)\n"
+    )
+    kombu = "natsync.kombu needs kombu: pip install 'natsync[kombu]'"
+    otel = "natsync.otel needs opentelemetry-api: pip install 'natsync[otel]'"
+    assert python(code).splitlines() == [kombu, kombu, otel, otel]
+
+
+def test_names_in_the_documentation_are_there_after_import_natsync() -> None:
+    """As the README writes them: `natsync.micro.add_service(nc, ...)`."""
+    found = {
+        name
+        for page in PAGES
+        for code in re.findall(r"```python.*?```|`[^`\n]+`", page.read_text("utf-8"), re.DOTALL)
+        for name in re.findall(r"\bnatsync((?:\.[A-Za-z_]\w*)+)", code)
+        if name.lstrip(".").partition(".")[0] not in ("md", "zip")
+    }
+    assert {".micro.add_service", ".kombu.register", ".streaming.connect"} <= found
+    python(f"import natsync\nfor name in {sorted(found)}: eval('natsync' + name)")
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
@@ -52,12 +114,10 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
         getattr(natsync, "nope")
 
 
-def test_completion_shows_every_name_and_help_is_short() -> None:
-    assert PUBLIC <= set(python("import natsync; print(*dir(natsync))").split())
+def test_completion_and_help_show_every_name() -> None:
+    assert {*PUBLIC, *PACKAGES} <= set(python("import natsync; print(*dir(natsync))").split())
     shown = pydoc.render_doc(natsync, renderer=pydoc.plaintext)
     assert "connect(" in shown and "class Subscription" in shown
-    count = len(shown.splitlines())
-    assert count < 1000  # `help(threading)` has more
     assert PUBLIC - set(natsync.errors.__all__) <= set(re.findall(r"\w+", natsync.__doc__ or ""))
     errors = pydoc.render_doc(natsync.errors, renderer=pydoc.plaintext)
     assert all(f"class {name}(" in errors for name in natsync.errors.__all__ if name in PUBLIC)

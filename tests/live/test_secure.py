@@ -95,9 +95,7 @@ def test_what_a_proxy_says_before_tls_is_not_taken_for_the_server(
 
 
 @pytest.mark.parametrize("form", ["tls", "tls first", "wss"])
-def test_the_state_of_tls(
-    start_server: StartServer, certificates: Certificates, form: str
-) -> None:
+def test_the_state_of_tls(start_server: StartServer, certificates: Certificates, form: str) -> None:
     first = ", handshake_first: true" if form == "tls first" else ""
     section = f"tls {{ {certificates.server.config}{first} }}"
     server = start_server(
