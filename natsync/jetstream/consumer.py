@@ -15,6 +15,7 @@ from ..errors import (
     NextMsgTimeoutError,
     NoRespondersError,
     OptionError,
+    PermissionsViolationError,
     RequestTimeoutError,
 )
 from .ack_wait import ack_times, check_keep_alive
@@ -55,6 +56,8 @@ def pull_source(api: API, info: ConsumerInfo) -> PullSource:
             consumer_info(api, stream, name, timeout)
         except (ConsumerNotFoundError, StreamNotFoundError) as error:
             raise ConsumerDeletedError(stream, name) from error
+        except PermissionsViolationError:
+            pass  # a client that may only read cannot ask
         except (APIError, RequestTimeoutError, NoRespondersError, ConnectionError):
             pass  # the server does not say at the moment
 

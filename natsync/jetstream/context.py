@@ -20,7 +20,8 @@ from .configs import ConsumerConfig, StreamConfig
 from .consumer import Consumer
 from .consumers import consumer_info
 from .errors import StreamNotFoundError
-from .infos import AccountInfo, StreamInfo
+from .infos import AccountInfo, ConsumerInfo, StreamInfo
+from .names import check_consumer_name, check_stream_name
 from .ordered_consumer import OrderedConsumer
 from .publish_window import PublishWindow
 from .publishing import PubAck, PublishOptions, publish
@@ -105,6 +106,11 @@ class JetStream:
     def stream(self, name: str) -> Stream:
         """Returns the stream of that name. Raises StreamNotFoundError."""
         return Stream(self._api, stream_info(self._api, name))
+
+    def bind_stream(self, name: str) -> Stream:
+        """Returns the stream of that name without a request, for users who may not ask about it.
+        `cached_info` has nothing but the name until `info` is called."""
+        return Stream(self._api, StreamInfo(StreamConfig(check_stream_name(name))))
 
     def delete_stream(self, name: str) -> None:
         """Deletes a stream with its messages and consumers. Raises StreamNotFoundError."""
@@ -201,6 +207,39 @@ class JetStream:
         with one acknowledgement for up to `flow` messages (server 2.14; stream `allow_batched`)."""
         return FastBatch(self._api, flow)
 
+    def create_consumer(self, stream: str, config: ConsumerConfig) -> Consumer:
+        """Creates a consumer: see `Stream.create_consumer`. Sends this request alone."""
+        return self.bind_stream(stream).create_consumer(config)
+
+    def update_consumer(self, stream: str, config: ConsumerConfig) -> Consumer:
+        """Replaces the configuration of a consumer: see `Stream.update_consumer`."""
+        return self.bind_stream(stream).update_consumer(config)
+
+    def create_or_update_consumer(self, stream: str, config: ConsumerConfig) -> Consumer:
+        """Creates a consumer, or replaces the configuration of an existing one."""
+        return self.bind_stream(stream).create_or_update_consumer(config)
+
+    def delete_consumer(self, stream: str, name: str) -> None:
+        """Deletes a consumer. Raises ConsumerNotFoundError and StreamNotFoundError."""
+        self.bind_stream(stream).delete_consumer(name)
+
+    def bind_consumer(
+        self, stream: str, name: str, config: ConsumerConfig | None = None
+    ) -> Consumer:
+        """Returns a consumer that exists, without a request, for users who may not ask about it.
+
+        `config` is its configuration, as far as it is known. Without it, limits of the consumer for
+        requests (`max_batch`, `max_expires`) are not kept to, a group must be in `config`, and the
+        time that a message may wait (`ack_wait`) is not watched. Reading raises
+        ConsumerDeletedError, or waits, if there is no such consumer.
+        """
+        return Consumer(self._api, _bound(stream, name, config or ConsumerConfig()))
+
+    def bind_push_consumer(self, stream: str, name: str, config: ConsumerConfig) -> PushConsumer:
+        """Returns a push consumer that exists, without a request; `config` has at least its deliver
+        subject, and its deliver group and heartbeat if it has them."""
+        return PushConsumer(self._api, _bound(stream, name, config))
+
     def consumer(self, stream: str, name: str) -> Consumer:
         """Returns an existing consumer. Raises ConsumerNotFoundError and StreamNotFoundError."""
         return Consumer(self._api, consumer_info(self._api, stream, name))
@@ -238,6 +277,12 @@ class JetStream:
         """Returns the key-value bucket of that name. Raises `natsync.kv.BucketNotFoundError`."""
         return self._buckets.open(bucket)
 
+    def bind_key_value(self, bucket: str) -> KeyValue:
+        """Returns a key-value bucket that exists and is no mirror, without a request, for users who
+        may not ask about its stream. It is taken for one that allows direct reads, as all clients
+        make them."""
+        return self._buckets.bind(bucket)
+
     def create_key_value(self, config: KeyValueConfig | str) -> KeyValue:
         """Creates a key-value bucket, or returns the existing one if it has the same configuration.
         A name alone stands for a configuration of defaults. Raises `natsync.kv.BucketExistsError`
@@ -270,6 +315,11 @@ class JetStream:
         `natsync.object_store.StoreNotFoundError`."""
         return self._stores.open(bucket)
 
+    def bind_object_store(self, bucket: str) -> ObjectStore:
+        """Returns an object store that exists, without a request, for users who may not ask about
+        its stream. It is taken for one that allows direct reads, as all clients make them."""
+        return self._stores.bind(bucket)
+
     def create_object_store(self, config: ObjectStoreConfig | str) -> ObjectStore:
         """Creates an object store, or returns the existing one if it has the same configuration. A
         name alone stands for a configuration of defaults. Raises
@@ -299,3 +349,8 @@ class JetStream:
 
     def __repr__(self) -> str:
         return f"JetStream({self._api.prefix!r})"
+
+
+def _bound(stream: str, name: str, config: ConsumerConfig) -> ConsumerInfo:
+    check_kind(ConsumerConfig, config=config)
+    return ConsumerInfo(check_stream_name(stream), check_consumer_name(name), config=config)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ..jetstream.api import API
 from ..jetstream.errors import StreamNameInUseError, StreamNotFoundError
+from ..jetstream.infos import StreamInfo
 from ..jetstream.stream import configure_stream, delete_stream, list_streams, stream_info
 from .bucket import KeyValue, KeyValueStatus
 from .config import KeyValueConfig, is_bucket, stream_config
@@ -28,6 +29,11 @@ class Buckets:
             return KeyValue(self._api, stream_info(self._api, stream_name(check_bucket(bucket))))
         except StreamNotFoundError as error:
             raise BucketNotFoundError(bucket) from error
+
+    def bind(self, bucket: str) -> KeyValue:
+        """See `JetStream.bind_key_value`."""
+        config = stream_config(KeyValueConfig(bucket))
+        return KeyValue(self._api, StreamInfo(config))
 
     def create(self, config: KeyValueConfig | str) -> KeyValue:
         """See `JetStream.create_key_value`."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ..jetstream.api import API
 from ..jetstream.errors import StreamNameInUseError, StreamNotFoundError
+from ..jetstream.infos import StreamInfo
 from ..jetstream.stream import configure_stream, delete_stream, list_streams, stream_names
 from .config import ObjectStoreConfig, ObjectStoreStatus, stream_config
 from .errors import StoreExistsError, StoreNotFoundError
@@ -24,6 +25,10 @@ class Stores:
     def open(self, bucket: str) -> ObjectStore:
         """See `JetStream.object_store`."""
         return open_store(self._api, bucket)
+
+    def bind(self, bucket: str) -> ObjectStore:
+        """See `JetStream.bind_object_store`."""
+        return ObjectStore(self._api, StreamInfo(stream_config(ObjectStoreConfig(bucket))))
 
     def create(self, config: ObjectStoreConfig | str) -> ObjectStore:
         """See `JetStream.create_object_store`."""
