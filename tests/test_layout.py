@@ -56,7 +56,7 @@ FENCES = {
 
 # What natsync may import beside the standard library, where it is needed: the extras nkeys, tls, otel and
 # kombu, and what only type checkers see.
-OPTIONAL = {"cryptography", "kombu", "opentelemetry", "typing_extensions"}
+OPTIONAL = {"celery", "cryptography", "kombu", "opentelemetry", "typing_extensions"}
 
 # Where the tests of a source file live; the first match counts.
 MIRROR = {

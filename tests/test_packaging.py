@@ -5,6 +5,7 @@ from __future__ import annotations
 import email
 import importlib.util
 import os
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 
 import natsync
+from natsync.kombu.backend import ResultBackend
 
 from tests.support.paths import ROOT
 from tests.support.requirements import missing
@@ -100,6 +102,13 @@ def test_it_names_both_commands(wheel: zipfile.ZipFile) -> None:
         "natsync": "natsync.__main__:main",
         "nats-dissect": "dissect.nats_dissect:main",
     }
+
+
+def test_celery_finds_the_result_backend(wheel: zipfile.ZipFile) -> None:
+    points = ConfigParser()
+    points.read_string(dist_info(wheel, "entry_points.txt"))
+    named = points["celery.result_backends"]["nats"]
+    assert pkgutil.resolve_name(named) is ResultBackend
 
 
 def test_an_installed_natsync_brings_its_fixtures(wheel: zipfile.ZipFile, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class Bindings:
 
     def __init__(self, js: JetStream, names: Names, replicas: int) -> None:
         self._js = js
-        self._config = KeyValueConfig(names.bucket, replicas=replicas)
+        self._config = KeyValueConfig(names.bucket("bindings"), replicas=replicas)
         self._bucket: KeyValue | None = None
         self._watcher: Watcher | None = None
         self._revision = 0

@@ -30,10 +30,9 @@ class Names:
         host = virtual_host.strip("/")
         self.prefix = f"{encode(prefix)}={encode(host)}" if host else encode(prefix)
 
-    @property
-    def bucket(self) -> str:
-        """The bucket of the bindings; buckets have no `=` in their names."""
-        return f"{self.prefix}_bindings".replace("=", "-")
+    def bucket(self, content: str) -> str:
+        """Returns the name of the bucket of the bindings, or of the results; it has no `=`."""
+        return f"{self.prefix}_{content}".replace("=", "-")
 
     @property
     def subjects(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+from contextlib import suppress
 from time import monotonic
 from typing import Any, TypeAlias
 
@@ -32,7 +33,7 @@ from .deliveries import Deliveries
 from .naming import CONSUMER, Names
 from .queues import QueueOptions, Queues
 
-__all__ = ["Transport", "register"]
+__all__ = ["Transport", "masked", "register", "without_virtual_host"]
 
 _Options: TypeAlias = dict[str, Any]  # options of users, who may pass anything
 
@@ -50,7 +51,12 @@ _OWN_OPTIONS = {"prefix", "domain", "replicas", "storage", "visibility_timeout",
 
 
 def register() -> None:
-    """Registers `nats://`, `nats+tls://`, `nats+ws://` and `nats+wss://` with kombu and Celery."""
+    """Registers `nats://`, `nats+tls://`, `nats+ws://` and `nats+wss://` with kombu and Celery, as a broker
+    and, if Celery is installed, as a result backend."""
+    with suppress(ModuleNotFoundError):
+        from celery.app.backends import BACKEND_ALIASES
+
+        BACKEND_ALIASES[_SCHEME] = f"{__package__}.backend:ResultBackend"
     for scheme in (_SCHEME, *(f"{_SCHEME}+{other}" for other in ("tls", "ws", "wss"))):
         # For a failover, kombu looks up the whole scheme.
         TRANSPORT_ALIASES[scheme] = f"{__package__}:Transport"
@@ -150,13 +156,13 @@ class Transport(virtual.Transport):
     def as_uri(self, uri: str, include_password: bool = False, mask: str = "**") -> str:
         """Returns the URL, with `mask` in place of passwords and tokens."""
         if not include_password:
-            uri = ",".join(_masked(each, mask) for each in uri.split(","))
+            uri = ",".join(masked(each, mask) for each in uri.split(","))
         return f"{self.client.uri_prefix}+{uri}" if self.client.uri_prefix else uri
 
     def _virtual_host(self) -> str:
         """Returns the virtual host: the path of the URL, or of the last one of several, except for
         WebSocket URLs, whose path belongs to the server."""
-        return _without_virtual_host(self._url())[1]
+        return without_virtual_host(self._url())[1]
 
     def _url(self) -> str:
         """Returns the URL of the server. After a failover, kombu has taken the new URL apart; if
@@ -178,7 +184,7 @@ class Transport(virtual.Transport):
         """Returns the arguments of `natsync.connect`; `more` are those of the user."""
         url = self._url()
         arguments: _Options = {
-            "servers": _without_virtual_host(url)[0],
+            "servers": without_virtual_host(url)[0],
             "name": "kombu",
             "connect_timeout": self.client.connect_timeout,
         }
@@ -189,7 +195,7 @@ class Transport(virtual.Transport):
         return arguments | more
 
 
-def _without_virtual_host(urls: str) -> tuple[str, str]:
+def without_virtual_host(urls: str) -> tuple[str, str]:
     """Returns URLs, separated by commas, without the virtual host; and the virtual host."""
     servers, virtual_host = [], ""
     for url in re.split(r",(?:nats\+)?(?=(?:nats|tls|wss?)://)", urls):
@@ -213,7 +219,7 @@ def _is_of(
     )
 
 
-def _masked(url: str, mask: str) -> str:
+def masked(url: str, mask: str) -> str:
     """Returns one URL of a list without its password or token. A password that should have been
     percent-encoded (`p@ss`, `p/ss`, `p,ss`) is masked as well; of text that is not a URL, only the
     scheme is shown."""

@@ -57,9 +57,9 @@ def test_entries_that_are_no_bindings_are_left_out(
     one.add("x", RED)
     odd = b'["red", null, 5]', b'["red", null, "paint", "headers"]'
     for number, entry in enumerate((b"", b"no JSON", b"5", b'["red"]', *odd)):
-        js.publish(f"$KV.{names.bucket}.x.bad.{number}", entry)
+        js.publish(f"$KV.{names.bucket('bindings')}.x.bad.{number}", entry)
     one.add("x", ANY)
-    js.publish(f"$KV.{names.bucket}.y.old", b'["red", null, "paint"]')  # without a type
+    js.publish(f"$KV.{names.bucket('bindings')}.y.old", b'["red", null, "paint"]')  # without a type
     assert sorted(other.of("x")) == sorted([RED, ANY])
     assert other.of("y") == [RED]
     assert "x.bad.0" in caplog.text and "x.bad.5" in caplog.text

@@ -37,4 +37,4 @@ def test_a_virtual_host_has_queues_of_its_own() -> None:
     assert plain.stream("celery") == "kombu_celery"
     assert hosted.stream("celery") == "kombu=shop=2Eeu_celery"
     assert hosted.subject("a.b") == "kombu=shop=2Eeu.a=2Eb"
-    assert hosted.bucket == "kombu-shop-2Eeu_bindings"
+    assert hosted.bucket("bindings") == "kombu-shop-2Eeu_bindings"

@@ -1,4 +1,4 @@
-"""The sample with NATS as Celery's broker: real workers, one of which is killed in the middle of a task."""
+"""The sample with NATS as Celery's broker and backend: chords, and a worker that is killed in a task."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ COMMAND += ["--loglevel", "INFO"]
 BEGUN = "Task celery_broker.wait["
 DONE = ": 'done'"  # the end of what a worker logs of its success
 ASKS = """
-from celery_broker import add, app, wait
+from celery import chord, group
+from celery_broker import add, app, total, wait
 sums = [add.delay(number, number) for number in range(50)]
 print(sum(result.get(timeout=60) for result in sums))
+print(chord(add.s(number, number) for number in range(50))(total.s()).get(timeout=60))
+print(group(add.s(number, 1) for number in range(5))().get(timeout=60))
 print(app.control.ping(timeout=10, limit=1))
 print(add.apply_async((1, 2), countdown=0.5).get(timeout=30))
 result = wait.delay(3)  # longer than the visibility timeout
@@ -60,8 +63,9 @@ def test_tasks_outlive_their_worker(js_server: NatsServer, tmp_path: Path) -> No
         )
         stack.callback(asks.kill)
         assert asks.stdout
-        lines = [asks.stdout.readline().strip() for _ in range(4)]
-        assert lines == ["2450", "[{'first@host': {'ok': 'pong'}}]", "3", "asked"]
+        lines = [asks.stdout.readline().strip() for _ in range(6)]
+        assert lines[:3] == ["2450", "2450", "[1, 2, 3, 4, 5]"]
+        assert lines[3:] == ["[{'first@host': {'ok': 'pong'}}]", "3", "asked"]
         eventually(lambda: BEGUN in (tmp_path / "first").read_text())
         os.killpg(first, signal.SIGKILL)
         with worker(environment, tmp_path, "second"):
