@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
@@ -23,9 +23,8 @@ from .transport import Address, Transport, as_socket, is_numeric, resolve
 
 if TYPE_CHECKING:
     from ..options import Options, Server
-    from .http_proxy import Tunnel
+    from .http_request import HTTPRequest
     from .transport import Socket
-    from .websocket import Upgrade
 
 __all__ = ["Dialer"]
 
@@ -66,7 +65,7 @@ class Dialer:
         if not through:
             return b""
         with late_import:
-            from .http_proxy import Tunnel  # most programs do not need it
+            from .http_request import Tunnel  # most programs do not need it
 
         return self._exchange(Tunnel(first, server), until, check)
 
@@ -131,22 +130,28 @@ class Dialer:
             self._loop.wait(until, transport.wants_write)
 
     def upgrade(
-        self, make: Callable[[], Upgrade], until: float, check: Callable[[], None]
+        self,
+        server: Server,
+        headers: Mapping[str, str],
+        compresses: bool,
+        until: float,
+        check: Callable[[], None],
     ) -> bytes:
         """Upgrades the connection to a WebSocket; returns the payload that the server has sent already.
         Raises as `dial` does."""
-        with late_import:
+        with late_import:  # most programs do not need them
+            from .http_request import Upgrade
             from .websocket import WebSocketTransport
 
         transport = self._loop.transport
         assert transport
-        upgrade = make()
+        upgrade = Upgrade(str(server), server.path, headers, compresses)
         rest = self._exchange(upgrade, until, check)
         self._loop.transport = made = WebSocketTransport(transport, upgrade.compresses, rest)
         return made.read_rest()
 
-    def _exchange(self, asks: Upgrade | Tunnel, until: float, check: Callable[[], None]) -> bytes:
-        """Sends an HTTP request; returns the bytes that follow the answer."""
+    def _exchange(self, asks: HTTPRequest, until: float, check: Callable[[], None]) -> bytes:
+        """Sends an HTTP request; returns the bytes that follow the head of the answer."""
         transport = self._loop.transport
         assert transport
         unsent, rest = memoryview(asks.request), None

@@ -263,14 +263,11 @@ class Supervisor:
 
     def _upgrade(self, server: Server, deadline: float) -> bytes:
         """Upgrades the connection to a WebSocket; returns the payload that has arrived already."""
-        from .websocket import Upgrade  # most programs do not need it
-
         given = self._options.websocket_headers
         headers = self._ask(partial(resolve_headers, given), callable(given), deadline)
         self._step = "websocket"
-        compresses = self._options.websocket_compression
-        make = partial(Upgrade, str(server), server.path, headers, compresses)
-        return self._dialer.upgrade(make, deadline, self.io.check_closing)
+        compresses, check = self._options.websocket_compression, self.io.check_closing
+        return self._dialer.upgrade(server, headers, compresses, deadline, check)
 
     def _ask(self, call: Callable[[], _T], blocks: bool, deadline: float) -> _T:
         """Obtains the credentials anew for each attempt; on a helper thread if code of the program may

@@ -1,4 +1,4 @@
-"""NATS over WebSocket: the HTTP upgrade, and a transport that puts bytes into frames (RFC 6455, RFC 7692).
+"""NATS over WebSocket: a transport that puts bytes into frames (RFC 6455, RFC 7692).
 
 The server behaves as in server/websocket.go: clients have to mask their frames, messages may be cut
 anywhere, and compressed ones never refer to each other.
@@ -8,74 +8,16 @@ from __future__ import annotations
 
 import errno
 import os
-from base64 import b64encode
-from collections.abc import Mapping
 
 from ..protocol import ProtocolError
-from ..protocol.websocket import FrameReader, Opcode, accept_key, build_frame, deflate
+from ..protocol.websocket import FrameReader, Opcode, build_frame, deflate
 from ..tls import TLSState
 from .transport import SystemCalls, Transport
 
-__all__ = ["Upgrade", "WebSocketTransport"]
+__all__ = ["WebSocketTransport"]
 
-MOST_HEAD_BYTES = 16 << 10
 _FRAME_BYTES = 64 << 10  # the most that is sent in one frame
 _LEAST_COMPRESSED = 64  # frames up to this size stay plain, as in server/websocket.go
-_HEAD_END = b"\r\n\r\n"
-
-
-class Upgrade:
-    """The HTTP request that upgrades a connection to a WebSocket, and the server's answer. `headers` are
-    added to the request; a `Host` among them replaces `host`.
-
-    `request` contains the bytes to send. `feed` takes the bytes that the server sends. It returns None until
-    the answer is complete, then the bytes after the answer. It raises OSError if the server refuses.
-    """
-
-    def __init__(self, host: str, path: str, headers: Mapping[str, str], compresses: bool) -> None:
-        self.compresses = False
-        """Whether both sides want permessage-deflate; known after the answer."""
-
-        self._key = b64encode(os.urandom(16)).decode()
-        self._answer = b""
-        fields = {
-            "host" if name.lower() == "host" else name: value for name, value in headers.items()
-        }
-        lines = [
-            f"GET {path} HTTP/1.1",
-            "Host: " + fields.pop("host", host),
-            "Upgrade: websocket",
-            "Connection: Upgrade",
-            f"Sec-WebSocket-Key: {self._key}",
-            "Sec-WebSocket-Version: 13",
-        ]
-        if compresses:
-            parameters = "; server_no_context_takeover; client_no_context_takeover"
-            lines.append(f"Sec-WebSocket-Extensions: permessage-deflate{parameters}")
-        lines += map(": ".join, fields.items())
-        self.request = "\r\n".join([*lines, "", ""]).encode("ascii")
-
-    def feed(self, data: bytes) -> bytes | None:
-        """Takes the next bytes from the server."""
-        self._answer += data
-        head, end, rest = self._answer.partition(_HEAD_END)
-        if not end:
-            if len(self._answer) > MOST_HEAD_BYTES or not self._answer.startswith(
-                b"HTTP"[: len(self._answer)]
-            ):
-                raise _refused(self._answer.partition(b"\r\n")[0])
-            return None
-        status, *lines = head.split(b"\r\n")
-        fields = {
-            name.strip().lower(): value.strip()
-            for name, _, value in (line.decode("latin-1").partition(":") for line in lines)
-        }
-        if status.split(b" ")[1:2] != [b"101"]:
-            raise _refused(status, rest)
-        if fields.get("sec-websocket-accept") != accept_key(self._key):
-            raise OSError(errno.EPROTO, "the server's answer to the WebSocket key is wrong")
-        self.compresses = "permessage-deflate" in fields.get("sec-websocket-extensions", "")
-        return rest
 
 
 class WebSocketTransport(Transport):
@@ -208,9 +150,3 @@ class WebSocketTransport(Transport):
             raise OSError(errno.EPROTO, error.reason) from error
         self._note_wants()
         return b"".join(parts) or None
-
-
-def _refused(status: bytes, page: bytes = b"") -> OSError:
-    line = status[:80].decode("latin-1")
-    hint = "; it expects wss://" if b"HTTPS" in page else ""  # as in the pages of Go and nginx
-    return OSError(errno.EPROTO, f"the server did not open a WebSocket, it said {line!r}{hint}")

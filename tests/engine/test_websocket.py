@@ -1,97 +1,21 @@
-"""The upgrade and the frames of a client's WebSocket, without a network: pieces, refusals, pings, the end."""
+"""The frames of a client's WebSocket, without a network: pieces, pings, the end."""
 
 from __future__ import annotations
 
 import os
-import re
-from enum import Enum
 
 import pytest
 
 from natsync._engine.transport import Transport
-from natsync._engine.websocket import MOST_HEAD_BYTES, Upgrade, WebSocketTransport
+from natsync._engine.websocket import WebSocketTransport
 from natsync.protocol.websocket import (
     FrameReader,
     Opcode,
-    accept_key,
     apply_mask,
     build_frame,
     deflate,
     read_frame_head,
 )
-
-
-def upgrade(compresses: bool = False) -> tuple[Upgrade, bytes]:
-    """A request, and the answer that a server gives."""
-    made = Upgrade("example:80", "/nats?a=b", {"X-Team": "shop"}, compresses)
-    found = re.search(rb"Sec-WebSocket-Key: (\S+)\r\n", made.request)
-    assert found
-    accept = accept_key(found[1].decode())
-    return (
-        made,
-        (
-            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            f"Sec-WebSocket-Accept: {accept}\r\n\r\n"
-        ).encode(),
-    )
-
-
-def test_the_request_has_the_path_and_the_programs_headers() -> None:
-    made, _ = upgrade(compresses=True)
-    lines = made.request.decode().split("\r\n")
-    assert lines[:3] == ["GET /nats?a=b HTTP/1.1", "Host: example:80", "Upgrade: websocket"]
-    assert "X-Team: shop" in lines and lines[-2:] == ["", ""]
-    assert any("permessage-deflate; server_no_context_takeover" in line for line in lines)
-
-
-def test_a_host_of_the_program_replaces_that_of_the_url() -> None:
-    lines = Upgrade("10.0.0.1:80", "/", {"HOST": "nats.example", "A": "b"}, False).request.split(
-        b"\r\n"
-    )
-    assert [line for line in lines if line.lower().startswith(b"host")] == [b"Host: nats.example"]
-    assert b"A: b" in lines
-
-
-def test_headers_from_an_enum_stand_for_their_values() -> None:
-    class Field(str, Enum):
-        HOST = "Host"
-        TEAM = "X-Team"
-        SHOP = "shop"
-
-    headers = {Field.HOST: Field.SHOP, Field.TEAM: Field.SHOP}
-    lines = Upgrade("10.0.0.1:80", "/", headers, False).request.split(b"\r\n")
-    assert b"Host: shop" in lines and b"X-Team: shop" in lines
-
-
-@pytest.mark.parametrize("size", [1, 7, 1000])
-def test_the_answer_may_come_in_pieces(size: int) -> None:
-    made, answer = upgrade()
-    wire = answer + b"\x82\x04INFO"
-    rests = [made.feed(wire[at : at + size]) for at in range(0, len(answer), size)]
-    assert rests[:-1] == [None] * (len(rests) - 1)
-    assert rests[-1] is not None and (b"\x82\x04INFO").startswith(rests[-1])
-    assert not made.compresses
-
-
-@pytest.mark.parametrize(
-    "answer, reason",
-    [
-        (b"HTTP/1.1 403 Forbidden\r\n\r\n", "it said 'HTTP/1.1 403 Forbidden'"),
-        (b"INFO {}\r\n", "it said 'INFO {}'"),
-        (
-            b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n",
-            "it said 'HTTP/1.0 400 Bad Request'; it expects wss://$",
-        ),
-        (
-            b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
-            "the answer to the WebSocket key is wrong|key is wrong",
-        ),
-        (b"HTTP/1.1 " + b"x" * MOST_HEAD_BYTES, "it said 'HTTP/1.1 xxx"),
-    ],
-)
-def test_an_answer_that_refuses(answer: bytes, reason: str) -> None:
-    with pytest.raises(OSError, match=reason):
-        upgrade()[0].feed(answer)
 
 
 class Inner(Transport):
