@@ -15,14 +15,14 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
-from ._checks import check_call, check_count, check_text, plain
+from ._checks import check_call, check_count, check_text
 from ._engine.connection import Connection, Stats, Status
 from ._engine.encoding import SIZE_LINES
 from ._engine.forks import notice_fork, same_process
 from ._engine.inherited import Inherited
-from ._engine.nuid import nuid
 from ._engine.outbound_buffer import Chunks
 from ._engine.pending_queue import Overflow, read_overflow
+from ._engine.reply_mux import new_inbox
 from ._engine.sink import DrainStage, SubscriptionHost, SubscriptionSink
 from ._finalizers import before_exit
 from ._late import late_import
@@ -332,7 +332,7 @@ class Client(Requests):
 
     def new_inbox(self) -> str:
         """Returns a unique subject for replies."""
-        return f"{plain(self._connection.options.inbox_prefix)}.{nuid()}"
+        return new_inbox(self._connection.options.inbox_prefix)
 
     def close(self, timeout: float | None = CLOSE_TIMEOUT) -> None:
         """Ends the connection; first sends what was published, if the server takes it within `timeout`.

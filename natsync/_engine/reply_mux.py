@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count, groupby
+from os import urandom
 from typing import TYPE_CHECKING, Protocol
 from weakref import ref
 
@@ -24,7 +25,6 @@ from ..errors import (
 from ..headers import to_text, to_wire
 from ..message import Delivered
 from .deadlines import Deadlines
-from .nuid import nuid
 from .reply_stream import ReplyStream, StreamHost
 from .seat import Waiter
 from .waiter import Drive, StateLock
@@ -32,9 +32,23 @@ from .waiter import Drive, StateLock
 if TYPE_CHECKING:
     from .request_window import Late
 
-__all__ = ["ReplyMux"]
+__all__ = ["ReplyMux", "new_inbox"]
 
 _NOTHING = (None,)
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_ID_LENGTH = 22
+
+
+def new_inbox(prefix: str) -> str:
+    """Returns a unique subject: `prefix` and 22 base62 characters, as other clients make them (NUID).
+
+    Every character is random (130 bits in all), whereas nats.go appends a counter to a random prefix, which
+    would gain nothing here: few inboxes are made. So nobody can guess the next one.
+    """
+    # 45 bits more than 62 ** 22 has, so that the remainder is as good as uniform
+    number = int.from_bytes(urandom(_ID_LENGTH), "big")
+    digits = [_DIGITS[number // 62**place % 62] for place in range(_ID_LENGTH)]
+    return f"{plain(prefix)}.{''.join(digits)}"
 
 
 class Answer(Protocol):
@@ -73,7 +87,7 @@ class ReplyMux:
         self.wake = wake
         self.drive = drive
         self._waiter = waiter
-        self.subject = f"{plain(prefix)}.{nuid()}.*"
+        self.subject = new_inbox(prefix) + ".*"
         self.queue = ""
         self.sid = b""
         self.wire_subject = to_wire(self.subject)

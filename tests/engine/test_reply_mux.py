@@ -11,7 +11,7 @@ import pytest
 
 import natsync
 from natsync._engine.futures import RequestContext, WindowContext
-from natsync._engine.reply_mux import ReplyMux
+from natsync._engine.reply_mux import ReplyMux, new_inbox
 from natsync._engine.request_window import RequestWindow
 from natsync._engine.seat import Waiter
 from natsync.errors import (
@@ -168,3 +168,10 @@ def test_an_interrupt_while_late_requests_fail_loses_none(
             with pytest.raises(RequestTimeoutError):
                 future.result(0)
     assert step > 10
+
+
+def test_inboxes_end_in_ids_of_22_base62_characters_no_two_alike() -> None:
+    ids = {new_inbox("_INBOX.mine").rpartition(".") for _ in range(2000)}
+    assert {prefix for prefix, _, _ in ids} == {"_INBOX.mine"} and len(ids) == 2000
+    assert all(re.fullmatch("[0-9A-Za-z]{22}", made) for _, _, made in ids)
+    assert len(set("".join(made for _, _, made in ids))) == 62
