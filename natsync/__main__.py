@@ -1,5 +1,7 @@
 """`natsync`, the console script, and `python -m natsync`.
 
+`pip install natsync` installs the client alone; the extra `cli` adds click, which the command line needs.
+
 The import of the command line takes some tenths of a second: an interrupt in that time, too, ends with status
 130 and without a traceback.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-_INTERRUPTED = 130
+_USAGE, _INTERRUPTED = 2, 130
 
 
 def main() -> int:
@@ -17,6 +19,11 @@ def main() -> int:
         from .cli import main as program
 
         return program()
+    except ModuleNotFoundError as error:
+        if error.name != "click":
+            raise
+        print("natsync: not installed: click; pip install 'natsync[cli]'", file=sys.stderr)
+        return _USAGE
     except KeyboardInterrupt:
         return _INTERRUPTED
 

@@ -6,30 +6,39 @@ Exit status: 0 done; 1 failed (no connection, refused, no responders, no reply, 
 
 from __future__ import annotations
 
-import argparse
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from . import __version__
-from .client import Client
-from .commands import Reporter, make_parser, opened
+import click
+from click.shell_completion import shell_complete
+
+from .commands import Reporter, program
 from .errors import Error, OptionError, ProtocolError
 
 __all__ = ["main"]
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+_NAME, _COMPLETE = "natsync", "_NATSYNC_COMPLETE"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit status; wrong usage raises SystemExit(2)."""
-    args = make_parser(__version__).parse_args(argv)
+    """Runs one command and returns its exit status."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # the terminal may lack a character
     reporter = Reporter()
+    if asked := os.environ.get(_COMPLETE):
+        return shell_complete(program, {"obj": reporter}, _NAME, _COMPLETE, asked)
     try:
-        return _run(args, reporter)
+        return _run([*(sys.argv[1:] if argv is None else argv)], reporter)
+    except click.exceptions.Exit as done:  # after a help text
+        return done.exit_code
+    except click.UsageError as error:
+        text = error.format_message()
+        path = error.ctx.command_path if error.ctx else _NAME
+        reporter.tell(f"{text}{'' if text[-1] in '.?)' else '.'} See {path} --help")
+        return USAGE
     except (OptionError, ProtocolError) as error:  # ProtocolError: an invalid subject
         reporter.error(error)
         return USAGE
@@ -48,13 +57,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
 
 
-def _run(args: argparse.Namespace, reporter: Reporter) -> int:
-    command: Callable[[Client, argparse.Namespace, Reporter], int] = args.command
-    with reporter.heeding_interrupts(), opened(args, reporter) as nc:
-        status = command(nc, args, reporter)
+def _run(words: list[str], reporter: Reporter) -> int:
+    """Does what `click.Command.main` does, except that it leaves interrupts and closed pipes alone."""
+    with program.make_context(_NAME, words, obj=reporter) as context:
+        status: int = program.invoke(context)
     if sys.stdout:
         sys.stdout.flush()
-    return status or (FAILED if reporter.refused else DONE)
+    return status
 
 
 def _silence() -> None:

@@ -54,9 +54,9 @@ FENCES = {
     | {"dissect/nats/output/parquet.py", "dissect/nats/output/query_signals.py"},
 }
 
-# What natsync may import beside the standard library, where it is needed: the extras nkeys, tls, otel and
-# kombu, and what only type checkers see.
-OPTIONAL = {"celery", "cryptography", "kombu", "opentelemetry", "typing_extensions"}
+# What natsync may import beside the standard library, where it is needed: the extras, and what only type
+# checkers see.
+OPTIONAL = {"celery", "click", "cryptography", "kombu", "opentelemetry", "typing_extensions"}
 
 # Where the tests of a source file live; the first match counts.
 MIRROR = {

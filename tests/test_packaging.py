@@ -147,13 +147,14 @@ def test_the_client_needs_nothing_and_the_dissector_is_an_extra(metadata: Messag
     assert {"dissect", "parquet", "sql", "spark", "zstd", "nkeys", "tls", "otel", "all"} <= {
         *extras
     }
-    dissect = [need for need in needs if re.search(r"extra == .dissect.", need)]
-    assert sorted(re.split(r"\W", need)[0] for need in dissect) == [
-        "click",
-        "dpkt",
-        "pyyaml",
-        "rich",
-    ]
+    assert sorted(needed_by("cli", needs)) == ["click"]
+    assert sorted(needed_by("dissect", needs)) == ["dpkt", "natsync", "pyyaml", "rich"]
+
+
+def needed_by(extra: str, needs: list[str]) -> list[str]:
+    """The names of what an extra needs."""
+    own = [need for need in needs if re.search(rf"extra == .{extra}.", need)]
+    return [re.split(r"\W", need)[0] for need in own]
 
 
 def test_the_dissector_without_its_extra_names_it_on_one_line(bare: Path) -> None:
@@ -162,6 +163,13 @@ def test_the_dissector_without_its_extra_names_it_on_one_line(bare: Path) -> Non
     assert done.stderr.endswith("pip install 'natsync[dissect]'\n") and done.stderr.count("\n") == 1
 
 
-def test_the_client_and_its_command_work_without_anything_else(bare: Path) -> None:
+def test_the_client_works_without_anything_else(bare: Path) -> None:
     subprocess.run([bare / "python", "-c", "import natsync, dissect.nats"], check=True)
-    subprocess.run([bare / "natsync", "--help"], check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("program", [["natsync"], ["python", "-m", "natsync"]])
+def test_the_command_without_its_extra_names_it_on_one_line(bare: Path, program: list[str]) -> None:
+    command = [bare / program[0], *program[1:], "rtt"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "natsync: not installed: click; pip install 'natsync[cli]'\n"

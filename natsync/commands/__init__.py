@@ -1,6 +1,6 @@
-"""The commands of `natsync`: what each does with a connection, and its arguments."""
+"""The commands of `natsync`: what each does with a connection, with its options and arguments."""
 
-from .parser import make_parser
-from .reporting import Reporter, opened
+from .program import program
+from .reporting import Reporter
 
-__all__ = ["Reporter", "make_parser", "opened"]
+__all__ = ["Reporter", "program"]

@@ -7,64 +7,73 @@ Before the clock starts, `pub` and `request` send nothing but the handshake, `su
 
 from __future__ import annotations
 
-import argparse
 from collections import deque
-from collections.abc import Callable
 from time import perf_counter, process_time
 
+from click import Choice, command
+
 from .._engine.futures import ReplyFuture
-from ..client import Client
 from ..message import Msg
-from .output import print_json, print_line
-from .pubsub import DONE, FAILED
-from .reporting import Reporter
+from .command import DONE, FAILED, Command, Run
+from .options import argument, count_option, option
+from .values import count as counted
+from .values import payload_size
 
 __all__ = ["bench"]
+
+COUNT, SIZE, SUBJECT = 100_000, 128, "natsync.bench"
 
 Figure = str | int | float
 Figures = dict[str, Figure]
 
 
-def bench(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Runs one measurement and prints it."""
-    run: Callable[[Client, argparse.Namespace, Reporter], Figures] = _RUNS[args.what]
-    figures = run(nc, args, reporter)
-    if args.json:
-        print_json(figures)
+@command("bench", cls=Command)
+@argument("what", "What to measure: pub, sub or request.", Choice(["pub", "sub", "request"]))
+@argument("subject", f"The subject ({SUBJECT}).", default=SUBJECT)
+@count_option(f"Number of messages ({COUNT}).", COUNT)
+@option("--size BYTES", f"Bytes of each message ({SIZE}).", payload_size, default=SIZE)
+@option("--at-once N", "With request: how many are in flight at once (1).", counted, default=1)
+def bench(run: Run, what: str, subject: str, count: int, size: int, at_once: int) -> int:
+    """Measure pub, sub (another process publishes), or request (natsync reply answers)."""
+    if what == "pub":
+        figures = _publish(run, subject, count, size)
+    elif what == "sub":
+        figures = _subscribe(run, subject, count)
     else:
-        print_line(_text(figures))
-    short = figures["messages"] != args.count
+        figures = _request(run, subject, count, size, at_once)
+    run.done(_text(figures), **figures)
+    short = figures["messages"] != count
     if short:
-        reporter.tell(f"{figures['messages']} of {args.count} messages within {args.timeout:g} s")
+        run.reporter.tell(f"{figures['messages']} of {count} messages within {run.timeout:g} s")
     return FAILED if short or figures.get("dropped") else DONE
 
 
-def _publish(nc: Client, args: argparse.Namespace, reporter: Reporter) -> Figures:
-    data, subject, count = bytes(args.size), args.subject, args.count
+def _publish(run: Run, subject: str, count: int, size: int) -> Figures:
+    data, publish = bytes(size), run.nc.publish
     clock = _Clock()
     for _ in range(count - 1):
-        nc.publish(subject, data)
-    nc.publish_confirmed(subject, data, timeout=args.timeout)
-    return clock.figures("pub", count, args.size)
+        publish(subject, data)
+    run.nc.publish_confirmed(subject, data, timeout=run.timeout)
+    return clock.figures("pub", count, size)
 
 
-def _subscribe(nc: Client, args: argparse.Namespace, reporter: Reporter) -> Figures:
+def _subscribe(run: Run, subject: str, count: int) -> Figures:
     """The first message starts the clock, so it does not count in the rate."""
-    with nc.subscribe(args.subject, max_msgs=args.count) as sub:
-        nc.flush()
-        reporter.tell(f"waiting for {args.count} messages on {args.subject}")
+    with run.nc.subscribe(subject, max_msgs=count) as sub:
+        run.nc.flush()
+        run.reporter.tell(f"waiting for {count} messages on {subject}")
         size = len(sub.next_msg().data)
         clock = _Clock()
-        for msg in sub.messages(args.timeout):
+        for msg in sub.messages(run.timeout):
             size += len(msg.data)
             clock.stop()
         figures = clock.figures("sub", sub.delivered, size // sub.delivered, sub.delivered - 1)
         return {**figures, "dropped": sub.dropped}
 
 
-def _request(nc: Client, args: argparse.Namespace, reporter: Reporter) -> Figures:
-    """Keeps `--at-once` requests in flight, and measures the latency of each."""
-    data, subject = bytes(args.size), args.subject
+def _request(run: Run, subject: str, count: int, size: int, at_once: int) -> Figures:
+    """Keeps `at_once` requests in flight, and measures the latency of each."""
+    nc, data = run.nc, bytes(size)
     took: list[float] = []
     under_way: deque[tuple[float, ReplyFuture[Msg]]] = deque()
     clock = _Clock()
@@ -74,29 +83,22 @@ def _request(nc: Client, args: argparse.Namespace, reporter: Reporter) -> Figure
         future.result()
         took.append(perf_counter() - started)
 
-    for _ in range(args.count):
-        if args.at_once == 1:
+    for _ in range(count):
+        if at_once == 1:
             started = perf_counter()
-            nc.request(subject, data, timeout=args.timeout)
+            nc.request(subject, data, timeout=run.timeout)
             took.append(perf_counter() - started)
             continue
-        under_way.append((perf_counter(), nc.request_async(subject, data, timeout=args.timeout)))
-        if len(under_way) == args.at_once:
+        under_way.append((perf_counter(), nc.request_async(subject, data, timeout=run.timeout)))
+        if len(under_way) == at_once:
             take()
     while under_way:
         take()
-    figures = clock.figures("request", len(took), args.size)
+    figures = clock.figures("request", len(took), size)
     took.sort()
     for name, part in (("min", 0.0), ("median", 0.5), ("p99", 0.99), ("max", 1.0)):
         figures[f"latency_{name}_ns"] = int(took[int(part * (len(took) - 1))] * 1e9)
     return figures
-
-
-_RUNS: dict[str, Callable[[Client, argparse.Namespace, Reporter], Figures]] = {
-    "pub": _publish,
-    "sub": _subscribe,
-    "request": _request,
-}
 
 
 class _Clock:

@@ -1,81 +1,113 @@
-"""Options for the fields of a JetStream configuration, made from the dataclass: one option per field.
+"""Options for the fields of a configuration, made from its dataclass: one option for each field.
 
-Nested fields (mirror, sources, placement, transforms) have no option. They come from a JSON file, in the
-form that `info --json` prints and the server's API accepts.
+Nested fields of streams and consumers (mirror, sources, placement, transforms) have no option. They come from
+a JSON file, in the form that `info --json` prints and the server's API accepts.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import math
-import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from datetime import datetime
 from typing import TypeVar, get_args
 
-from .._json import JSONObject, parse_time
-from ..errors import OptionError
-from ..jetstream import InvalidNameError, InvalidResponseError, configs
-from ..jetstream.names import check_consumer_name, check_stream_name
+import click
 
-__all__ = ["add_config_options", "consumer_name", "duration", "read_config", "stream_name", "time"]
+from .._json import JSONObject
+from ..errors import OptionError
+from ..jetstream import InvalidResponseError, StreamSource, configs
+from ..kv import KeyValueConfig
+from ..object_store import ObjectStoreConfig
+from .options import Decorator, Function, option
+from .values import duration, durations, pair, pairs, texts, time
+
+__all__ = ["config_options", "read_bucket", "read_config"]
 
 _C = TypeVar("_C", bound=JSONObject)
-_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_B = TypeVar("_B", KeyValueConfig, ObjectStoreConfig)
+
+_NAMES = ("name", "durable_name", "bucket", "store")  # which are arguments of the commands
 
 
-def add_config_options(added: argparse.ArgumentParser, cls: type[JSONObject]) -> None:
-    """Adds `--config FILE`, and an option for each field whose type an option can express."""
-    group = added.add_argument_group(
-        "configuration",
-        "Times are seconds, or 90s, 5m, 1h30m, 7d. Commas separate the items of a list.",
-    )
-    group.add_argument(
-        "--config",
-        metavar="FILE",
-        help="a JSON file with the configuration, which other options change; - reads standard input",
-    )
+def _sources(text: str) -> list[StreamSource]:
+    return [StreamSource(name) for name in text.split(",")]
+
+
+# How the value of an option becomes that of a field of such a type, and how the help shows it.
+_KINDS: dict[str, tuple[Callable[[str], object], str]] = {
+    "int": (int, "N"),
+    "str": (str, "TEXT"),
+    "float": (duration, "TIME"),
+    "datetime | None": (time, "TIME"),
+    "Sequence[str]": (texts, "A,B"),
+    "Sequence[float]": (durations, "TIME,TIME"),
+    "Mapping[str, str]": (pairs, "NAME=VALUE"),
+}
+_BUCKET_KINDS = _KINDS | {
+    "Mapping[str, str]": (pair, "NAME=VALUE"),
+    "StreamSource | None": (StreamSource, "BUCKET"),
+    "Sequence[StreamSource]": (_sources, "BUCKET,BUCKET"),
+}
+
+
+def config_options(cls: type[JSONObject] | type[_B]) -> Decorator:
+    """Adds an option for each field whose type an option can express; `--config FILE`, too, if the server's
+    API has the configuration as an object."""
+    is_object = issubclass(cls, JSONObject)
+    kinds = _KINDS if is_object else _BUCKET_KINDS
+    made: list[Decorator] = []
+    if is_object:
+        text = "A JSON file with the configuration, which options change; - reads standard input."
+        made.append(option("--config FILE", text))
     for item in fields(cls):
-        flag = f"--{item.name.replace('_', '-')}"
-        kind = _KINDS.get(str(item.type))
-        choices = get_args(getattr(configs, str(item.type), None))
-        if str(item.type) == "bool":
-            group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None)
+        flag, kind = f"--{item.name.replace('_', '-')}", str(item.type)
+        choices = get_args(getattr(configs, kind, None))
+        if kind == "bool":
+            made.append(option(f"{flag}/--no-{flag[2:]}", default=None))
         elif choices:
-            group.add_argument(flag, choices=choices)
-        elif kind and item.name not in ("name", "durable_name"):
-            group.add_argument(flag, type=kind[0], metavar=kind[1])
+            made.append(option(flag, type=click.Choice(choices)))
+        elif kind in kinds and item.name not in _NAMES:
+            read, metavar = kinds[kind]
+            made.append(option(f"{flag} {metavar}", type=read, multiple=read is pair))
+
+    def decorate(function: Function) -> Function:
+        for each in reversed(made):
+            function = each(function)
+        return function
+
+    return decorate
 
 
-def read_config(args: argparse.Namespace, config: _C) -> _C:
-    """Returns `config`, changed by the file and then by the options on the command line."""
-    if args.config:
-        known = {**config.to_json(), **_read_json(args.config), **_identity(config)}
+def read_bucket(options: Mapping[str, object], config: _B) -> _B:
+    """Returns `config`, changed by the options. Raises OptionError for invalid values."""
+    return replace(config, **_given(options))  # type: ignore[arg-type]  # as the fields are declared
+
+
+def read_config(options: Mapping[str, object], config: _C) -> _C:
+    """Returns `config`, changed by the file that `options` name and then by the other options."""
+    changes = _given(options)
+    path = changes.pop("config", None)
+    if isinstance(path, str):
+        names = {name: kept for name in _NAMES if (kept := getattr(config, name, None))}
+        known = {**config.to_json(), **_read_json(path), **names}
         try:
             config = type(config).from_json(known)
             replace(config, _exact={})  # refuses what only servers may set
         except InvalidResponseError as error:
-            raise OptionError("config", f"file {args.config!r}: {error.reason}") from error
+            raise OptionError("config", f"file {path!r}: {error.reason}") from error
         except OptionError as error:
             reason = f"{error.option} {error.reason}"
-            raise OptionError("config", f"file {args.config!r}: {reason}") from error
-    changes = {
-        item.name: getattr(args, item.name)
-        for item in fields(config)
-        if getattr(args, item.name, None) is not None and item.name not in _identity(config)
-    }
-    return replace(config, **changes)
+            raise OptionError("config", f"file {path!r}: {reason}") from error
+    return replace(config, **changes)  # type: ignore[arg-type]  # as the fields are declared
 
 
-def _identity(config: JSONObject) -> dict[str, object]:
-    """Returns the names in `config`. They are arguments of the command; the file and options keep them."""
+def _given(options: Mapping[str, object]) -> dict[str, object]:
+    """Returns the options that were given."""
     return {
-        name: getattr(config, name)
-        for name in ("name", "durable_name")
-        if getattr(config, name, None)
+        name: dict(value) if name == "metadata" and isinstance(value, tuple) else value
+        for name, value in options.items()
+        if value not in (None, ())  # () is that of a repeatable option
     }
 
 
@@ -94,82 +126,3 @@ def _read_json(path: str) -> dict[str, object]:
     if not isinstance(config, dict):
         raise OptionError("config", f"file {path!r}: no JSON object")
     return config
-
-
-def stream_name(text: str) -> str:
-    """The name of a stream."""
-    return _name(check_stream_name, text)
-
-
-def consumer_name(text: str) -> str:
-    """The name of a consumer."""
-    return _name(check_consumer_name, text)
-
-
-def _name(check: Callable[[str], str], text: str) -> str:
-    try:
-        return check(text)
-    except InvalidNameError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def duration(text: str) -> float:
-    """Seconds, or numbers with units as in Go: 1h30m."""
-    seconds = _seconds(text)
-    if not seconds < 2**63 / 1e9:
-        raise argparse.ArgumentTypeError(f"longer than 292 years: {text}")
-    return seconds
-
-
-def _seconds(text: str) -> float:
-    try:
-        return float(int(text))
-    except ValueError:
-        pass
-    except OverflowError:
-        return math.inf
-    parts = re.findall(r"(\d+(?:\.\d+)?)(ns|us|ms|s|m|h|d)", text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise argparse.ArgumentTypeError(f"not a duration: {text}")
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
-
-
-def time(text: str) -> datetime:
-    """A time as in RFC 3339."""
-    try:
-        return parse_time(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"not a whole number: {text}") from None
-
-
-def _texts(text: str) -> tuple[str, ...]:
-    return tuple(part for part in text.split(",") if part)
-
-
-def _durations(text: str) -> tuple[float, ...]:
-    return tuple(duration(part) for part in text.split(","))
-
-
-def _pairs(text: str) -> dict[str, str]:
-    parts = [part.partition("=") for part in text.split(",")]
-    if not all(name and mark for name, mark, _ in parts):
-        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, with commas: {text}")
-    return {name: value for name, _, value in parts}
-
-
-_KINDS: dict[str, tuple[Callable[[str], object], str]] = {
-    "int": (_whole, "N"),
-    "str": (str, "TEXT"),
-    "float": (duration, "TIME"),
-    "datetime | None": (time, "TIME"),
-    "Sequence[str]": (_texts, "A,B"),
-    "Sequence[float]": (_durations, "TIME,TIME"),
-    "Mapping[str, str]": (_pairs, "NAME=VALUE"),
-}

@@ -2,298 +2,222 @@
 
 from __future__ import annotations
 
-import argparse
 import base64
-import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from .._json import format_time
-from ..client import Client
 from ..errors import OptionError
-from ..kv import Entry, KeyValue, KeyValueConfig, KeyValueStatus, Operation
+from ..kv import Entry, KeyValueConfig, KeyValueStatus, Operation
 from ..kv.naming import check_bucket, check_filter, check_key
-from .arguments import Commands, add_form, add_json, with_count
-from .bucket_options import add_bucket_options, checked, read_bucket_options
-from .config_options import duration
-from .jetstream_options import DONE, add_force, add_which, jetstream, need_force
-from .jetstream_output import print_fields
-from .output import flush, print_json, print_line, print_payload, print_raw, print_table
-from .reporting import Reporter
+from .command import DONE, Group, Run
+from .config_options import config_options, read_bucket
+from .options import JETSTREAM, Function, argument, count_option, force_option, option
+from .output import flush, print_json, print_line, print_payload, print_raw
+from .pubsub import read_data
+from .values import checked, duration
 
-__all__ = ["add_commands"]
+__all__ = ["kv"]
 
-_BUCKET, _KEY = checked(check_bucket), checked(check_key)
+_bucket_argument = argument("bucket", type=checked(check_bucket))
+_key_argument = argument("key", type=checked(check_key))
+_value_argument = argument("value", "The value; - reads standard input.")
+_revision_option = option("--revision N", "Fail unless this is the last revision.", int)
+_ttl_option = option("--ttl TIME", "When the value, or the marker of a purge, expires.", duration)
+
+kv = Group("kv", shared=JETSTREAM)
 
 
-def add_commands(command: Commands) -> None:
-    """Adds the commands of the group."""
-    listing = add_which(command("ls", ls, "list buckets, or the keys of a bucket"))
-    listing.add_argument(
-        "bucket", nargs="?", type=_BUCKET, help="list its keys; without it, all buckets"
+def _of_a_key(function: Function) -> Function:
+    return _bucket_argument(_key_argument(function))
+
+
+@kv.command("ls")
+@argument(
+    "bucket", "List its keys; without it, all buckets.", checked(check_bucket), required=False
+)
+@option("--names", "Print only names.")
+def ls(run: Run, bucket: str | None, names: bool) -> None:
+    """List buckets, or the keys of a bucket."""
+    if bucket is not None:
+        return _list_keys(run, run.js.key_value(bucket).keys())
+    if names:
+        return run.names(run.js.key_value_names())
+    run.table(
+        ("BUCKET", "VALUES", "BYTES", "HISTORY"),
+        run.js.key_values(),
+        lambda status: (status.bucket, status.values, status.bytes, status.history),
+        _facts,
     )
-    listing.add_argument("--names", action="store_true", help="print only names")
-    add_json(listing)
-    for name, run, text in (
-        ("info", info, "show a bucket"),
-        ("add", add, "create a bucket"),
-        ("edit", edit, "change a bucket; settings without an option stay as they are"),
-        ("rm", rm, "delete a bucket with its contents"),
-        ("keys", keys, "list the keys that have a value"),
-        ("compact", compact, "remove the markers of deleted keys"),
-    ):
-        added = add_which(command(name, run, text))
-        added.add_argument("bucket", type=_BUCKET)
-        add_json(added)
-        if name in ("add", "edit"):
-            add_bucket_options(added, KeyValueConfig)
-        elif name == "rm":
-            add_force(added)
-        elif name == "keys":
-            added.add_argument(
-                "filter",
-                nargs="*",
-                type=checked(check_filter),
-                help="only keys that match: a.*, a.>",
-            )
-        elif name == "compact":
-            added.add_argument(
-                "--older-than",
-                type=duration,
-                default=1800.0,
-                metavar="TIME",
-                help="spare younger markers (30m)",
-            )
-    _add_of_keys(command)
-    watcher = add_which(
-        command("watch", watch, "print values, and each change as it happens", None, True)
-    )
-    watcher.add_argument("bucket", type=_BUCKET)
-    watcher.add_argument(
-        "key",
-        nargs="*",
-        type=checked(check_filter),
-        help="a key, or a filter such as a.*; without any, all keys",
-    )
-    _add_watch_options(watcher)
 
 
-def _add_of_keys(command: Commands) -> None:
-    for name, run, text in (
-        ("get", get, "print the value of a key"),
-        ("history", history, "print the values that a key had, deletes included"),
-        ("put", put, "set the value of a key"),
-        ("create", create, "set the value of a key that has none"),
-        ("update", update, "set the value of a key, if its last revision is REVISION"),
-        ("del", delete, "delete the value of a key; its history stays"),
-        ("purge", purge, "delete the value of a key, and its history"),
-    ):
-        added = add_which(command(name, run, text))
-        added.add_argument("bucket", type=_BUCKET)
-        added.add_argument("key", type=_KEY)
-        if name in ("put", "create", "update"):
-            added.add_argument("value", help="the value; - reads standard input")
-        if name == "update":
-            added.add_argument("revision", type=int, help="the expected last revision")
-        elif name in ("get", "del", "purge"):
-            text = "get this revision" if name == "get" else "fail unless this is the last revision"
-            added.add_argument("--revision", type=int, metavar="N", help=text)
-        if name in ("create", "purge"):
-            added.add_argument(
-                "--ttl",
-                type=duration,
-                metavar="TIME",
-                help="when the value, or the marker of a purge, expires",
-            )
-        if name in ("get", "history"):
-            add_form(added)
-        else:
-            add_json(added)
+@kv.command("info")
+@_bucket_argument
+def info(run: Run, bucket: str) -> None:
+    """Show a bucket."""
+    run.facts(_facts(run.js.key_value(bucket).status()))
 
 
-def _add_watch_options(added: argparse.ArgumentParser) -> None:
-    begins = added.add_mutually_exclusive_group()
-    begins.add_argument(
-        "--include-history", action="store_true", help="begin with all stored values"
-    )
-    begins.add_argument(
-        "--updates-only", action="store_true", help="print only changes from now on"
-    )
-    begins.add_argument("--from-revision", type=int, metavar="N", help="begin with this revision")
-    added.add_argument("--ignore-deletes", action="store_true", help="leave out deletes and purges")
-    added.add_argument("--meta-only", action="store_true", help="leave out the values")
-    with_count(added, "exit after N entries")
-    add_form(added)
+@kv.command("add")
+@_bucket_argument
+@config_options(KeyValueConfig)
+def add(run: Run, bucket: str, **options: object) -> None:
+    """Create a bucket."""
+    config = read_bucket(options, KeyValueConfig(bucket))
+    run.facts(_facts(run.js.create_key_value(config).status()))
 
 
-def ls(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Lists buckets or keys."""
-    if args.bucket is not None:
-        return _list_keys(_open(nc, args).keys(), args)
-    js = jetstream(nc, args)
-    if args.names:
-        for name in js.key_value_names():
-            print_line(name)
-    elif args.json:
-        for status in js.key_values():
-            print_fields(**_facts(status))
-    else:
-        rows = [
-            (status.bucket, status.values, status.bytes, status.history)
-            for status in js.key_values()
-        ]
-        print_table(("BUCKET", "VALUES", "BYTES", "HISTORY"), rows)
-    return DONE
+@kv.command("edit")
+@_bucket_argument
+@config_options(KeyValueConfig)
+def edit(run: Run, bucket: str, **options: object) -> None:
+    """Change a bucket; settings without an option stay as they are."""
+    config = read_bucket(options, run.js.key_value(bucket).status().config)
+    run.facts(_facts(run.js.update_key_value(config).status()))
 
 
-def info(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Shows a bucket."""
-    return _show(_open(nc, args), args)
+@kv.command("rm")
+@_bucket_argument
+@force_option("deleting a bucket")
+def rm(run: Run, bucket: str) -> None:
+    """Delete a bucket with its contents."""
+    run.js.delete_key_value(bucket)
+    run.done(deleted=bucket)
 
 
-def add(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Creates a bucket."""
-    config = read_bucket_options(args, KeyValueConfig(args.bucket))
-    return _show(jetstream(nc, args).create_key_value(config), args)
+@kv.command("keys")
+@_bucket_argument
+@argument("filter", "Only keys that match: a.*, a.>", checked(check_filter), nargs=-1)
+def keys(run: Run, bucket: str, filter: Sequence[str]) -> None:
+    """List the keys that have a value."""
+    _list_keys(run, run.js.key_value(bucket).keys(*filter))
 
 
-def edit(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Changes a bucket."""
-    js = jetstream(nc, args)
-    config = read_bucket_options(args, js.key_value(args.bucket).status().config)
-    return _show(js.update_key_value(config), args)
-
-
-def rm(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Deletes a bucket."""
-    need_force(args, "deleting a bucket")
-    jetstream(nc, args).delete_key_value(args.bucket)
-    if args.json:
-        print_fields(deleted=args.bucket)
-    return DONE
-
-
-def keys(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Lists keys."""
-    return _list_keys(_open(nc, args).keys(*args.filter), args)
-
-
-def _list_keys(found: Iterable[str], args: argparse.Namespace) -> int:
+def _list_keys(run: Run, found: Iterable[str]) -> None:
     for key in found:
-        if args.json:
-            print_fields(key=key)
-        else:
-            print_line(key)
-    return DONE
+        run.done(key, key=key)
 
 
-def compact(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Removes the markers of deleted keys, and prints the number of these keys."""
-    count = _open(nc, args).purge_deletes(older_than=args.older_than)
-    if args.json:
-        print_fields(bucket=args.bucket, keys=count)
-    else:
-        print_line(f"{count} deleted keys compacted")
-    return DONE
+@kv.command("compact")
+@_bucket_argument
+@option("--older-than TIME", "Spare younger markers (30m).", duration, default="30m")
+def compact(run: Run, bucket: str, older_than: float) -> None:
+    """Remove the markers of deleted keys, and print the number of these keys."""
+    number = run.js.key_value(bucket).purge_deletes(older_than=older_than)
+    run.done(f"{number} deleted keys compacted", bucket=bucket, keys=number)
 
 
-def get(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Prints a value."""
-    _print([_open(nc, args).get(args.key, revision=args.revision)], args.form)
-    return DONE
+@kv.command("get", raw=True)
+@_of_a_key
+@option("--revision N", "Get this revision.", int)
+def get(run: Run, bucket: str, key: str, revision: int | None) -> None:
+    """Print the value of a key."""
+    _print(run, run.js.key_value(bucket).get(key, revision=revision))
 
 
-def history(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Prints the values of a key."""
-    _print(_open(nc, args).history(args.key), args.form)
-    return DONE
+@kv.command("history", raw=True)
+@_of_a_key
+def history(run: Run, bucket: str, key: str) -> None:
+    """Print the values that a key had, deletes included."""
+    for entry in run.js.key_value(bucket).history(key):
+        _print(run, entry)
 
 
-def put(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Sets a value."""
-    return _print_revision(args, _open(nc, args).put(args.key, _value(args)))
+@kv.command("put")
+@_of_a_key
+@_value_argument
+def put(run: Run, bucket: str, key: str, value: str) -> None:
+    """Set the value of a key."""
+    revision = run.js.key_value(bucket).put(key, read_data(value))
+    run.done(bucket=bucket, key=key, revision=revision)
 
 
-def create(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Sets the value of a key that has none."""
-    return _print_revision(args, _open(nc, args).create(args.key, _value(args), ttl=args.ttl))
+@kv.command("create")
+@_of_a_key
+@_value_argument
+@_ttl_option
+def create(run: Run, bucket: str, key: str, value: str, ttl: float | None) -> None:
+    """Set the value of a key that has none."""
+    revision = run.js.key_value(bucket).create(key, read_data(value), ttl=ttl)
+    run.done(bucket=bucket, key=key, revision=revision)
 
 
-def update(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Sets a value, if the last revision of the key is the expected one."""
-    return _print_revision(args, _open(nc, args).update(args.key, _value(args), args.revision))
+@kv.command("update")
+@_of_a_key
+@_value_argument
+@argument("revision", "The expected last revision.", int)
+def update(run: Run, bucket: str, key: str, value: str, revision: int) -> None:
+    """Set the value of a key, if its last revision is REVISION."""
+    revision = run.js.key_value(bucket).update(key, read_data(value), revision)
+    run.done(bucket=bucket, key=key, revision=revision)
 
 
-def delete(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Deletes a value."""
-    _open(nc, args).delete(args.key, revision=args.revision)
-    return _print_deleted(args)
+@kv.command("del")
+@_of_a_key
+@_revision_option
+def delete(run: Run, bucket: str, key: str, revision: int | None) -> None:
+    """Delete the value of a key; its history stays."""
+    run.js.key_value(bucket).delete(key, revision=revision)
+    run.done(bucket=bucket, deleted=key)
 
 
-def purge(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Deletes a value and its history."""
-    _open(nc, args).purge(args.key, revision=args.revision, ttl=args.ttl)
-    return _print_deleted(args)
+@kv.command("purge")
+@_of_a_key
+@_revision_option
+@_ttl_option
+def purge(run: Run, bucket: str, key: str, revision: int | None, ttl: float | None) -> None:
+    """Delete the value of a key, and its history."""
+    run.js.key_value(bucket).purge(key, revision=revision, ttl=ttl)
+    run.done(bucket=bucket, deleted=key)
 
 
-def watch(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Prints entries as they arrive: `--count` of them, or until none arrives for `--timeout` seconds."""
-    if args.meta_only and args.form == "raw":
+@kv.command("watch", timeout=None, raw=True)
+@_bucket_argument
+@argument(
+    "key", "A key, or a filter such as a.*; without any, all keys.", checked(check_filter), nargs=-1
+)
+@option("--include-history", "Begin with all stored values.", one_of="begin")
+@option("--updates-only", "Print only changes from now on.", one_of="begin")
+@option(
+    "--from-revision N",
+    "Begin with this revision.",
+    int,
+    name="resume_from_revision",
+    one_of="begin",
+)
+@option("--ignore-deletes", "Leave out deletes and purges.")
+@option("--meta-only", "Leave out the values.")
+@count_option("Exit after N entries.")
+def watch(
+    run: Run, bucket: str, key: Sequence[str], count: int | None, meta_only: bool, **options: object
+) -> int:
+    """Print values, and each change as it happens."""
+    if meta_only and run.raw:
         raise OptionError("raw", "excludes --meta-only")
-    bucket = nc.jetstream(args.domain, args.api_prefix).key_value(args.bucket)
-    left = args.count
-    with bucket.watch(
-        *args.key,
-        include_history=args.include_history,
-        updates_only=args.updates_only,
-        ignore_deletes=args.ignore_deletes,
-        meta_only=args.meta_only,
-        resume_from_revision=args.from_revision,
+    found = run.js.key_value(bucket)
+    with found.watch(
+        *key, meta_only=meta_only, **options  # type: ignore[arg-type]  # as they are declared
     ) as watcher:
-        for entry in watcher.updates(args.timeout):
-            _print([entry], args.form)
-            left = left and left - 1
-            if left == 0:
-                return DONE
+        for number, entry in enumerate(watcher.updates(run.timeout), 1):
+            _print(run, entry)
+            if number == count:
+                break
     return DONE
 
 
-def _open(nc: Client, args: argparse.Namespace) -> KeyValue:
-    return jetstream(nc, args).key_value(args.bucket)
-
-
-def _value(args: argparse.Namespace) -> bytes:
-    text: str = args.value
-    if text == "-":
-        return sys.stdin.buffer.read() if sys.stdin else b""
-    return text.encode("utf-8", "surrogateescape")
-
-
-def _print_revision(args: argparse.Namespace, revision: int) -> int:
-    if args.json:
-        print_fields(bucket=args.bucket, key=args.key, revision=revision)
-    return DONE
-
-
-def _print_deleted(args: argparse.Namespace) -> int:
-    if args.json:
-        print_fields(bucket=args.bucket, deleted=args.key)
-    return DONE
-
-
-def _print(entries: Iterable[Entry], form: str) -> None:
-    """Prints entries: as text with key, revision, and value or operation; as JSON with all fields; or only
-    the values."""
-    for entry in entries:
-        if form == "raw":
-            if entry.operation is Operation.PUT:
-                print_raw(entry.value)
-        elif form == "json":
-            print_json(_fields(entry))
-        elif entry.operation is Operation.PUT:
-            print_payload(f"{entry.key} {entry.revision}", entry.value)
-        else:
-            print_line(f"[{entry.key} {entry.revision} {entry.operation.value}]")
-        flush()
+def _print(run: Run, entry: Entry) -> None:
+    """Prints an entry: as text with key, revision, and value or operation; as JSON with all fields; or only
+    the value."""
+    put = entry.operation is Operation.PUT
+    if run.json:
+        print_json(_fields(entry))
+    elif run.raw:
+        if put:
+            print_raw(entry.value)
+    elif put:
+        print_payload(f"{entry.key} {entry.revision}", entry.value)
+    else:
+        print_line(f"[{entry.key} {entry.revision} {entry.operation.value}]")
+    flush()
 
 
 def _fields(entry: Entry) -> dict[str, str | int]:
@@ -312,7 +236,7 @@ def _fields(entry: Entry) -> dict[str, str | int]:
     return fields
 
 
-def _facts(status: KeyValueStatus) -> dict[str, str | int]:
+def _facts(status: KeyValueStatus) -> dict[str, object]:
     return {
         "bucket": status.bucket,
         "values": status.values,
@@ -325,13 +249,3 @@ def _facts(status: KeyValueStatus) -> dict[str, str | int]:
         "replicas": status.info.config.num_replicas,
         "description": status.info.config.description,
     }
-
-
-def _show(bucket: KeyValue, args: argparse.Namespace) -> int:
-    facts = _facts(bucket.status())
-    if args.json:
-        print_fields(**facts)
-        return DONE
-    for name, fact in facts.items():
-        print_line(f"{name + ':':18}{fact}".rstrip())
-    return DONE

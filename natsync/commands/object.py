@@ -3,246 +3,204 @@ objects."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 
 from .._json import format_time
-from ..client import Client
 from ..errors import OptionError
-from ..object_store import (
-    ObjectInfo,
-    ObjectMeta,
-    ObjectStore,
-    ObjectStoreConfig,
-    ObjectStoreStatus,
-)
+from ..object_store import ObjectInfo, ObjectMeta, ObjectStoreConfig, ObjectStoreStatus
 from ..object_store.naming import check_object_name, check_store_name
-from .arguments import Commands, add_headers, add_json, chunk_size, with_count
-from .bucket_options import add_bucket_options, checked, read_bucket_options
-from .jetstream_options import DONE, add_force, add_jetstream, jetstream, need_force
-from .jetstream_output import print_fields
-from .output import flush, print_json, print_line, print_raw, print_table
-from .reporting import Reporter
+from .command import Group, Run
+from .config_options import config_options, read_bucket
+from .options import JETSTREAM, argument, count_option, force_option, header_option, option
+from .output import flush, print_raw
+from .pubsub import grouped
+from .values import checked, chunk_size
 
-__all__ = ["add_commands"]
+__all__ = ["objects"]
 
 _STORE, _NAME = checked(check_store_name), checked(check_object_name)
+_store_argument = argument("store", type=_STORE)
+_name_argument = argument("name", type=_NAME)
+
+objects = Group("object", shared=JETSTREAM)
 
 
-def add_commands(command: Commands) -> None:
-    """Adds the commands of the group."""
-    listing = add_jetstream(command("ls", ls, "list stores, or the objects of a store"))
-    listing.add_argument(
-        "store", nargs="?", type=_STORE, help="list its objects; without it, all stores"
-    )
-    listing.add_argument("--names", action="store_true", help="print only names")
-    for name, run, text in (
-        ("info", info, "show a store, or an object"),
-        ("add", add, "create a store"),
-        ("edit", edit, "change a store; settings without an option stay as they are"),
-        ("rm", rm, "delete a store with its contents"),
-        ("seal", seal, "make a store read-only, for ever"),
-        ("put", put, "store a file, or standard input, as an object"),
-        ("get", get, "write an object to a file, or to standard output"),
-        ("del", delete, "delete an object"),
-        ("link", link, "create a link to an object, or to a whole store"),
-    ):
-        added = add_jetstream(command(name, run, text))
-        added.add_argument("store", type=_STORE)
-        if name in ("add", "edit"):
-            add_bucket_options(added, ObjectStoreConfig)
-        elif name in ("rm", "seal"):
-            add_force(added)
-        elif name == "put":
-            _add_put(added)
-        elif name == "info":
-            added.add_argument(
-                "name", nargs="?", type=_NAME, help="an object; without it, the store"
-            )
-        else:
-            added.add_argument("name", type=_NAME)
-        if name == "get":
-            add_json(added)
-            added.add_argument(
-                "-o",
-                "--output",
-                metavar="FILE",
-                help="the file to write (the name of the object); - writes standard output",
-            )
-        elif name == "link":
-            added.add_argument(
-                "target",
-                nargs="?",
-                type=_NAME,
-                help="the object that the link names; without it, the whole store",
-            )
-            added.add_argument(
-                "--to",
-                type=_STORE,
-                metavar="STORE",
-                help="the store of the target, if it is another one",
-            )
-    watcher = add_jetstream(command("watch", watch, "print objects as they change", None, True))
-    watcher.add_argument("store", type=_STORE)
-    watcher.add_argument(
-        "--updates-only", action="store_true", help="print only changes from now on"
-    )
-    watcher.add_argument("--ignore-deletes", action="store_true", help="leave out deleted objects")
-    with_count(watcher, "exit after N objects")
-
-
-def _add_put(added: argparse.ArgumentParser) -> None:
-    added.add_argument("file", help="the file; - reads standard input")
-    added.add_argument(
-        "--name", type=_NAME, help="the name of the object; by default, the name of the file"
-    )
-    added.add_argument("--description", default="", metavar="TEXT", help="information for people")
-    add_headers(added)
-    added.add_argument(
-        "--chunk-size", type=chunk_size, metavar="BYTES", help="the size of a chunk (131072)"
+@objects.command("ls")
+@argument("store", "List its objects; without it, all stores.", _STORE, required=False)
+@option("--names", "Print only names.")
+def ls(run: Run, store: str | None, names: bool) -> None:
+    """List stores, or the objects of a store."""
+    if store is None:
+        if names:
+            return run.names(run.js.object_store_names())
+        return run.table(
+            ("STORE", "BYTES", "SEALED"),
+            run.js.object_stores(),
+            lambda status: (status.bucket, status.size, status.sealed),
+            _facts,
+        )
+    found = run.js.object_store(store).list()
+    if names:
+        return run.names(info.name for info in found)
+    run.table(
+        ("NAME", "BYTES", "STORED"),
+        found,
+        lambda info: (info.name, info.size, info.mtime and format_time(info.mtime)),
+        _fields,
     )
 
 
-def ls(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Lists stores or objects."""
-    js = jetstream(nc, args)
-    if args.store is None:
-        if args.names:
-            for name in js.object_store_names():
-                print_line(name)
-        elif args.json:
-            for status in js.object_stores():
-                print_fields(**_facts(status))
-        else:
-            stores = [(status.bucket, status.size, status.sealed) for status in js.object_stores()]
-            print_table(("STORE", "BYTES", "SEALED"), stores)
-        return DONE
-    objects = js.object_store(args.store).list()
-    if args.names or args.json:
-        for info in objects:
-            print_line(info.name) if args.names else print_json(_fields(info))
-        return DONE
-    rows = [(info.name, info.size, info.mtime and format_time(info.mtime)) for info in objects]
-    print_table(("NAME", "BYTES", "STORED"), rows)
-    return DONE
+@objects.command("info")
+@_store_argument
+@argument("name", "An object; without it, the store.", _NAME, required=False)
+def info(run: Run, store: str, name: str | None) -> None:
+    """Show a store, or an object."""
+    found = run.js.object_store(store)
+    run.facts(_facts(found.status()) if name is None else _fields(found.info(name)))
 
 
-def info(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Shows a store or an object."""
-    store = _open(nc, args)
-    return _show_store(store, args) if args.name is None else _show(store.info(args.name), args)
+@objects.command("add")
+@_store_argument
+@config_options(ObjectStoreConfig)
+def add(run: Run, store: str, **options: object) -> None:
+    """Create a store."""
+    config = read_bucket(options, ObjectStoreConfig(store))
+    run.facts(_facts(run.js.create_object_store(config).status()))
 
 
-def add(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Creates a store."""
-    config = read_bucket_options(args, ObjectStoreConfig(args.store))
-    return _show_store(jetstream(nc, args).create_object_store(config), args)
+@objects.command("edit")
+@_store_argument
+@config_options(ObjectStoreConfig)
+def edit(run: Run, store: str, **options: object) -> None:
+    """Change a store; settings without an option stay as they are."""
+    config = read_bucket(options, run.js.object_store(store).status().config)
+    run.facts(_facts(run.js.update_object_store(config).status()))
 
 
-def edit(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Changes a store."""
-    config = read_bucket_options(args, _open(nc, args).status().config)
-    return _show_store(jetstream(nc, args).update_object_store(config), args)
+@objects.command("rm")
+@_store_argument
+@force_option("deleting an object store")
+def rm(run: Run, store: str) -> None:
+    """Delete a store with its contents."""
+    run.js.delete_object_store(store)
+    run.done(deleted=store)
 
 
-def rm(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Deletes a store."""
-    need_force(args, "deleting an object store")
-    jetstream(nc, args).delete_object_store(args.store)
-    if args.json:
-        print_fields(deleted=args.store)
-    return DONE
+@objects.command("seal")
+@_store_argument
+@force_option("sealing an object store")
+def seal(run: Run, store: str) -> None:
+    """Make a store read-only, for ever."""
+    found = run.js.object_store(store)
+    found.seal()
+    run.facts(_facts(found.status()))
 
 
-def seal(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Makes a store read-only."""
-    need_force(args, "sealing an object store")
-    store = _open(nc, args)
-    store.seal()
-    return _show_store(store, args)
-
-
-def put(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Stores an object."""
-    from_stdin = args.file == "-"
-    if from_stdin and not args.name:
+@objects.command("put")
+@_store_argument
+@argument("file", "The file; - reads standard input.")
+@option("--name NAME", "The name of the object; by default, the name of the file.", _NAME)
+@option("--description TEXT", "Information for people.", default="")
+@header_option
+@option("--chunk-size BYTES", "The size of a chunk (131072).", chunk_size)
+def put(
+    run: Run,
+    store: str,
+    file: str,
+    name: str | None,
+    description: str,
+    headers: Iterable[tuple[str, str]],
+    chunk_size: int | None,
+) -> None:
+    """Store a file, or standard input, as an object."""
+    from_stdin = file == "-"
+    if from_stdin and not name:
         raise OptionError("name", "is needed for standard input")
-    headers: dict[str, list[str]] = {}
-    for name, value in args.header or []:
-        headers.setdefault(name, []).append(value)
-    meta = ObjectMeta(
-        args.name or os.path.basename(args.file), description=args.description, headers=headers
-    )
-    if args.chunk_size:
-        meta = replace(meta, max_chunk_size=args.chunk_size)
-    store = _open(nc, args)
+    fields = grouped(headers) or {}
+    meta = ObjectMeta(name or os.path.basename(file), description=description, headers=fields)
+    if chunk_size:
+        meta = replace(meta, max_chunk_size=chunk_size)
+    found = run.js.object_store(store)
     if from_stdin:
-        return _show(store.put(meta, sys.stdin.buffer if sys.stdin else b""), args)
-    return _show(store.put_file(args.file, meta), args)
+        stored = found.put(meta, sys.stdin.buffer if sys.stdin else b"")
+    else:
+        stored = found.put_file(file, meta)
+    run.facts(_fields(stored))
 
 
-def get(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Writes an object to a file. Writes none if the digest is wrong or a chunk is missing."""
-    store = _open(nc, args)
-    path = args.output or os.path.basename(args.name)
+@objects.command("get")
+@_store_argument
+@_name_argument
+@option("-o --output FILE", "The file to write (the name of the object); - writes standard output.")
+def get(run: Run, store: str, name: str, output: str | None) -> None:
+    """Write an object to a file, or to standard output.
+
+    Without a right digest and every chunk, no file is written.
+    """
+    found = run.js.object_store(store)
+    path = output or os.path.basename(name)
     if path == "-":
-        if args.json:
+        if run.json:
             raise OptionError("json", "excludes --output -")
-        with store.get(args.name) as reader:
+        with found.get(name) as reader:
             for chunk in reader.chunks():
                 print_raw(chunk, b"")
-        return DONE
+        return
     if not path:
-        raise OptionError("output", f"is needed: {args.name!r} ends with no file name")
-    info = store.get_file(args.name, path)
-    if args.json:
-        print_json(_fields(info))
-    else:
-        print_line(f"{info.size} bytes to {path}")
-    return DONE
+        raise OptionError("output", f"is needed: {name!r} ends with no file name")
+    info = found.get_file(name, path)
+    run.done(f"{info.size} bytes to {path}", **_fields(info))
 
 
-def delete(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Deletes an object."""
-    gone = _open(nc, args).delete(args.name)
-    if args.json:
-        print_fields(store=args.store, deleted=gone.name)
-    return DONE
+@objects.command("del")
+@_store_argument
+@_name_argument
+def delete(run: Run, store: str, name: str) -> None:
+    """Delete an object."""
+    gone = run.js.object_store(store).delete(name)
+    run.done(store=store, deleted=gone.name)
 
 
-def link(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Creates a link."""
-    store = _open(nc, args)
-    if args.target is None and args.to is None:
+@objects.command("link")
+@_store_argument
+@_name_argument
+@argument(
+    "target", "The object that the link names; without it, the whole store.", _NAME, required=False
+)
+@option("--to STORE", "The store of the target, if it is another one.", _STORE)
+def link(run: Run, store: str, name: str, target: str | None, to: str | None) -> None:
+    """Create a link to an object, or to a whole store."""
+    if target is None and to is None:
         raise OptionError("to", "name a target, or --to STORE")
-    target = jetstream(nc, args).object_store(args.to) if args.to else store
-    if args.target is None:
-        return _show(store.add_bucket_link(args.name, target), args)
-    return _show(store.add_link(args.name, target.info(args.target)), args)
+    found = run.js.object_store(store)
+    other = run.js.object_store(to) if to else found
+    if target is None:
+        made = found.add_bucket_link(name, other)
+    else:
+        made = found.add_link(name, other.info(target))
+    run.facts(_fields(made))
 
 
-def watch(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Prints objects as they arrive: `--count` of them, or until none arrives for `--timeout` seconds."""
-    store = nc.jetstream(args.domain, args.api_prefix).object_store(args.store)
-    left = args.count
-    with store.watch(updates_only=args.updates_only, ignore_deletes=args.ignore_deletes) as watcher:
-        for info in watcher.updates(args.timeout):
-            if args.json:
-                print_json(_fields(info))
-            else:
-                size = "deleted" if info.deleted else f"{info.size} bytes"
-                print_line(f"[{info.name}] {size}")
+@objects.command("watch", timeout=None)
+@_store_argument
+@option("--updates-only", "Print only changes from now on.")
+@option("--ignore-deletes", "Leave out deleted objects.")
+@count_option("Exit after N objects.")
+def watch(
+    run: Run, store: str, updates_only: bool, ignore_deletes: bool, count: int | None
+) -> None:
+    """Print objects as they change."""
+    found = run.js.object_store(store)
+    with found.watch(updates_only=updates_only, ignore_deletes=ignore_deletes) as watcher:
+        for number, info in enumerate(watcher.updates(run.timeout), 1):
+            size = "deleted" if info.deleted else f"{info.size} bytes"
+            run.done(f"[{info.name}] {size}", **_fields(info))
             flush()
-            left = left and left - 1
-            if left == 0:
-                return DONE
-    return DONE
-
-
-def _open(nc: Client, args: argparse.Namespace) -> ObjectStore:
-    return jetstream(nc, args).object_store(args.store)
+            if number == count:
+                break
 
 
 def _fields(info: ObjectInfo) -> dict[str, object]:
@@ -253,33 +211,7 @@ def _fields(info: ObjectInfo) -> dict[str, object]:
     return fields
 
 
-def _show(info: ObjectInfo, args: argparse.Namespace) -> int:
-    return _print(_fields(info), args)
-
-
-def _show_store(store: ObjectStore, args: argparse.Namespace) -> int:
-    return _print({**_facts(store.status())}, args)
-
-
-def _print(facts: dict[str, object], args: argparse.Namespace) -> int:
-    if args.json:
-        print_json(facts)
-        return DONE
-    _print_text(facts, "")
-    return DONE
-
-
-def _print_text(facts: dict[str, object], indent: str) -> None:
-    for name, fact in facts.items():
-        if isinstance(fact, dict):
-            print_line(f"{indent}{name}:")
-            _print_text(fact, f"{indent}  ")
-        else:
-            shown = ", ".join(map(str, fact)) if isinstance(fact, list) else fact
-            print_line(f"{indent}{name + ':':12} {shown}".rstrip())
-
-
-def _facts(status: ObjectStoreStatus) -> dict[str, str | int]:
+def _facts(status: ObjectStoreStatus) -> dict[str, object]:
     config = status.config
     return {
         "store": status.bucket,

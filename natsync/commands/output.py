@@ -19,6 +19,7 @@ from ..message import Msg
 __all__ = [
     "Shown",
     "flush",
+    "print_facts",
     "print_json",
     "print_line",
     "print_payload",
@@ -68,6 +69,20 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None
             for cell, width, to_right in zip(row, wide, right)
         ]
         print("  ".join(cells).rstrip())
+
+
+def print_facts(facts: Mapping[str, object], indent: str = "") -> None:
+    """Prints a line for each fact, and a block for one that consists of facts itself."""
+    wide = max(map(len, facts), default=0) + 2
+    for name, fact in facts.items():
+        parts = fact if isinstance(fact, list) else [fact]
+        texts = ", ".join(str(part) for part in parts if not isinstance(part, dict))
+        if texts or not parts:
+            print_line(f"{indent}{name + ':':{wide}}{texts}".rstrip())
+        for part in parts:
+            if isinstance(part, dict):
+                print_line(f"{indent}{name}:")
+                print_facts(part, f"{indent}  ")
 
 
 def print_payload(place: str, data: bytes) -> None:

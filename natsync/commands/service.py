@@ -2,106 +2,110 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from ..client import Client
-from ..micro import ServiceClient, ServiceInfo, ServicePing, ServiceStats
+from ..micro import ServiceClient, ServiceInfo
 from ..micro.naming import check_name
-from ..micro.responses import to_json
-from .arguments import Commands, add_json, seconds
-from .bucket_options import checked
-from .jetstream_output import print_fields
+from ..micro.responses import Response, to_json
+from .command import DONE, FAILED, Group, Run
+from .options import Function, argument, option
 from .output import print_json, print_line, print_table
-from .reporting import Reporter
+from .values import checked, seconds
 
-__all__ = ["add_commands"]
+__all__ = ["service"]
 
-DONE, FAILED = 0, 1
+_name_argument = argument("name", "Only this service.", checked(check_name), required=False)
+_id_argument = argument("id", "Only this instance.", default="")
+_stall_option = option(
+    "--stall SECONDS", "Stop when no answer arrives for SECONDS (0.5).", seconds, default=0.5
+)
+_prefix_option = option(
+    "--prefix SUBJECT", "The subject prefix of services ($SRV).", default="$SRV"
+)
 
-
-def add_commands(command: Commands) -> None:
-    """Adds the commands of the group."""
-    for name, run, text in (
-        ("ls", ls, "list services with the number of their instances"),
-        ("ping", ping, "list instances with their round trips"),
-        ("info", info, "show instances and their endpoints"),
-        ("stats", stats, "show the statistics of endpoints"),
-    ):
-        added = command(name, run, text, 2.0)
-        if name != "ls":
-            added.add_argument(
-                "name", nargs="?", type=checked(check_name), help="only this service"
-            )
-            added.add_argument("id", nargs="?", default="", help="only this instance")
-        added.add_argument(
-            "--stall",
-            type=seconds,
-            default=0.5,
-            metavar="SECONDS",
-            help="stop when no answer arrives for SECONDS (0.5)",
-        )
-        added.add_argument(
-            "--prefix",
-            default="$SRV",
-            metavar="SUBJECT",
-            help="the subject prefix of services ($SRV)",
-        )
-        add_json(added)
+service = Group("service")
 
 
-def ls(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Lists services."""
+def _of_services(function: Function) -> Function:
+    return _name_argument(_id_argument(_stall_option(_prefix_option(function))))
+
+
+def _client(run: Run, stall: float, prefix: str) -> ServiceClient:
+    return ServiceClient(run.nc, timeout=run.timeout, stall=stall, prefix=prefix)
+
+
+def _fields(response: Response) -> object:
+    return json.loads(to_json(response))
+
+
+@service.command("ls", timeout=2.0)
+@_stall_option
+@_prefix_option
+def ls(run: Run, stall: float, prefix: str) -> None:
+    """List services with the number of their instances."""
     versions: dict[str, list[str]] = {}
-    for found in _client(nc, args).ping():
+    for found in _client(run, stall, prefix).ping():
         versions.setdefault(found.name, []).append(found.version)
-    if args.json:
-        for name, of in sorted(versions.items()):
-            print_json({"name": name, "instances": len(of), "versions": sorted({*of})})
-        return DONE
-    rows = [(name, len(of), ", ".join(sorted({*of}))) for name, of in sorted(versions.items())]
-    print_table(("SERVICE", "INSTANCES", "VERSIONS"), rows)
-    return DONE
+    run.table(
+        ("SERVICE", "INSTANCES", "VERSIONS"),
+        [(name, len(of), sorted({*of})) for name, of in sorted(versions.items())],
+        lambda found: (*found[:2], ", ".join(found[2])),
+        lambda found: dict(zip(("name", "instances", "versions"), found)),
+    )
 
 
-def ping(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Lists instances."""
-    found: list[ServicePing] = _client(nc, args).ping(args.name or "", args.id)
-    if args.json:
-        for one in found:
-            print_fields(
-                name=one.name, id=one.id, version=one.version, rtt_ns=int((one.rtt or 0) * 1e9)
-            )
-    else:
-        rows = [(one.name, one.id, one.version, f"{(one.rtt or 0) * 1e3:.3f} ms") for one in found]
-        print_table(("SERVICE", "ID", "VERSION", "RTT"), rows)
-    return _missing_service_status(args, reporter, len(found))
+@service.command("ping", timeout=2.0)
+@_of_services
+def ping(run: Run, name: str | None, id: str, stall: float, prefix: str) -> int:
+    """List instances with their round trips."""
+    found = _client(run, stall, prefix).ping(name or "", id)
+    run.table(
+        ("SERVICE", "ID", "VERSION", "RTT"),
+        found,
+        lambda one: (one.name, one.id, one.version, f"{(one.rtt or 0) * 1e3:.3f} ms"),
+        lambda one: {
+            "name": one.name,
+            "id": one.id,
+            "version": one.version,
+            "rtt_ns": int((one.rtt or 0) * 1e9),
+        },
+    )
+    return _status(run, name, id, found)
 
 
-def info(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Shows instances."""
-    found: list[ServiceInfo] = _client(nc, args).info(args.name or "", args.id)
+@service.command("info", timeout=2.0)
+@_of_services
+def info(run: Run, name: str | None, id: str, stall: float, prefix: str) -> int:
+    """Show instances and their endpoints."""
+    found = _client(run, stall, prefix).info(name or "", id)
     for one in found:
-        if args.json:
-            print_json(json.loads(to_json(one)))
-            continue
-        print_line(f"{one.name} {one.version} {one.id} {one.description}".rstrip())
-        _print_metadata("  ", one.metadata)
-        for endpoint in one.endpoints:
-            queue = f" queue {endpoint.queue_group}" if endpoint.queue_group else ""
-            print_line(f"  {endpoint.name}: {endpoint.subject}{queue}")
-            _print_metadata("    ", endpoint.metadata)
-    return _missing_service_status(args, reporter, len(found))
+        if run.json:
+            print_json(_fields(one))
+        else:
+            _print_info(one)
+    return _status(run, name, id, found)
 
 
-def stats(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Shows the statistics of endpoints."""
-    found: list[ServiceStats] = _client(nc, args).stats(args.name or "", args.id)
-    if args.json:
+def _print_info(one: ServiceInfo) -> None:
+    print_line(f"{one.name} {one.version} {one.id} {one.description}".rstrip())
+    _print_metadata("  ", one.metadata)
+    for endpoint in one.endpoints:
+        queue = f" queue {endpoint.queue_group}" if endpoint.queue_group else ""
+        print_line(f"  {endpoint.name}: {endpoint.subject}{queue}")
+        _print_metadata("    ", endpoint.metadata)
+
+
+@service.command("stats", timeout=2.0)
+@_of_services
+def stats(run: Run, name: str | None, id: str, stall: float, prefix: str) -> int:
+    """Show the statistics of endpoints."""
+    found = _client(run, stall, prefix).stats(name or "", id)
+    if run.json:
         for one in found:
-            print_json(json.loads(to_json(one)))
-        return _missing_service_status(args, reporter, len(found))
+            print_json(_fields(one))
+        return _status(run, name, id, found)
+    titles = ("REQUESTS", "ERRORS", "AVERAGE", "SERVICE", "ID", "ENDPOINT", "LAST ERROR")
     rows = [
         (
             endpoint.num_requests,
@@ -115,20 +119,15 @@ def stats(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
         for one in found
         for endpoint in one.endpoints
     ]
-    titles = ("REQUESTS", "ERRORS", "AVERAGE", "SERVICE", "ID", "ENDPOINT", "LAST ERROR")
     print_table(titles, rows)
-    return _missing_service_status(args, reporter, len(found))
+    return _status(run, name, id, found)
 
 
-def _client(nc: Client, args: argparse.Namespace) -> ServiceClient:
-    return ServiceClient(nc, timeout=args.timeout, stall=args.stall, prefix=args.prefix)
-
-
-def _missing_service_status(args: argparse.Namespace, reporter: Reporter, number: int) -> int:
+def _status(run: Run, name: str | None, id: str, found: Sequence[object]) -> int:
     """Returns the exit status. If a service was asked for by name and none answered, that is a failure."""
-    if number or not args.name:
+    if found or not name:
         return DONE
-    reporter.tell(f"no service {args.name} {args.id}".rstrip())
+    run.reporter.tell(f"no service {name} {id}".rstrip())
     return FAILED
 
 

@@ -1,213 +1,222 @@
-"""`natsync stream`: lists, shows, creates, changes, purges, reads, copies and deletes JetStream streams."""
+"""`natsync stream`: lists, shows, creates, changes, purges, reads, copies and deletes JetStream streams; and
+prints JetStream's objects."""
 
 from __future__ import annotations
 
-import argparse
-from dataclasses import replace
+from dataclasses import fields, replace
+from datetime import datetime
+from pathlib import Path
 
-from ..client import Client
+from .._json import JSONObject, format_time
 from ..errors import OptionError
-from ..jetstream import Stream, StreamConfig
-from . import stream_backup
-from .arguments import Commands, add_form, sequence, whole
-from .config_options import add_config_options, read_config, stream_name
-from .jetstream_options import DONE, add_force, add_jetstream, jetstream, need_force
-from .jetstream_output import print_fields, print_info, print_object, show_stored
-from .output import print_line, print_table
-from .reporting import Reporter
+from ..jetstream import StreamConfig, StreamInfo
+from ..jetstream.names import check_stream_name
+from ..message import Msg
+from .command import Group, Run
+from .config_options import config_options, read_config
+from .options import JETSTREAM, argument, force_option, option
+from .output import Shown, show
+from .stream_backup import opened_archive, read_backup, write_backup
+from .values import checked, sequence, whole
 
-__all__ = ["add_commands"]
+__all__ = ["names_option", "preferred_option", "show_object", "stream", "stream_argument"]
+
+stream_argument = argument("stream", type=checked(check_stream_name))
+names_option = option("--names", "Print only names.")
+preferred_option = option("--preferred SERVER", "The server that should lead.", default="")
+
+_EMPTY: tuple[object, ...] = (None, "", (), {}, -1)
+
+stream = Group("stream", shared=JETSTREAM)
 
 
-def add_commands(command: Commands) -> None:
-    """Adds the commands of the group."""
-    listing = add_jetstream(command("ls", ls, "list streams"))
-    listing.add_argument(
-        "--subject", default="", help="only streams with a subject that overlaps this one"
+def show_object(run: Run, value: JSONObject, *, zeros: bool = True) -> None:
+    """Prints the whole object with the server's names and units with `--json`, else its facts as text."""
+    run.facts(value.to_json(complete=True) if run.json else _facts(value, zeros))
+
+
+def _facts(value: JSONObject, zeros: bool) -> dict[str, object]:
+    """Returns the fields that are not empty, false or -1 (no limit); and, unless `zeros` is true, not 0."""
+    shown = {item.name: getattr(value, item.name) for item in fields(value)}
+    shown |= shown.pop("extra")
+    del shown["_exact"]
+    facts: dict[str, object] = {}
+    for name, field in shown.items():
+        empty = field.to_json() == {} if isinstance(field, JSONObject) else field in _EMPTY
+        if empty or field is False or not (field or zeros):
+            continue
+        if isinstance(field, JSONObject):
+            facts[name] = _facts(field, zeros and name != "config")
+        elif isinstance(field, tuple) and isinstance(field[0], JSONObject):
+            facts[name] = [_facts(part, zeros) for part in field]
+        else:
+            facts[name] = _text(field)
+    return facts
+
+
+def _text(value: object) -> str:
+    if isinstance(value, datetime):
+        return format_time(value)
+    if isinstance(value, tuple):
+        return ", ".join(map(_text, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={_text(item)}" for name, item in value.items())
+    return f"{value:g} s" if isinstance(value, float) else str(value)
+
+
+@stream.command("ls")
+@option("--subject SUBJECT", "Only streams with a subject that overlaps this one.", default="")
+@names_option
+def ls(run: Run, subject: str, names: bool) -> None:
+    """List streams."""
+    if names:
+        return run.names(run.js.stream_names(subject))
+    run.table(
+        ("NAME", "MESSAGES", "BYTES", "CONSUMERS", "SUBJECTS"),
+        run.js.streams(subject),
+        lambda info: (info.config.name, info.state.messages, info.state.bytes)
+        + (info.state.consumer_count, ", ".join(info.config.subjects)),
+        lambda info: info.to_json(complete=True),
     )
-    listing.add_argument("--names", action="store_true", help="print only names")
-    for name, run, text in (
-        ("info", info, "show the configuration and state of a stream"),
-        ("add", add, "create a stream"),
-        ("edit", edit, "change a stream; settings without an option stay as they are"),
-        ("copy", copy, "create a stream with the configuration of another one"),
-        ("rm", rm, "delete a stream with its messages and consumers"),
-        ("purge", purge, "delete messages of a stream"),
-        ("get", get, "print a message of a stream"),
-        ("rm-msg", rm_msg, "delete a message of a stream"),
-        ("step-down", step_down, "make the leader of a stream hand over"),
-        ("remove-peer", remove_peer, "remove the copy of a stream from a server"),
-    ):
-        added = add_jetstream(command(name, run, text))
-        added.add_argument("stream", type=stream_name)
-        if name in ("add", "edit", "copy"):
-            if name == "copy":
-                added.add_argument("new", type=stream_name, help="the name of the copy")
-            add_config_options(added, StreamConfig)
-        elif name == "info":
-            added.add_argument("--deleted", action="store_true", help="list the deleted sequences")
-            added.add_argument(
-                "--count",
-                metavar="SUBJECT",
-                default="",
-                help="count the messages of each subject that matches",
-            )
-        elif name == "get":
-            _add_get(added)
-        elif name == "rm-msg":
-            added.add_argument("seq", type=sequence, help="the sequence of the message")
-            added.add_argument("--erase", action="store_true", help="overwrite its bytes on disk")
-            add_force(added)
-        elif name == "purge":
-            _add_purge(added)
-        elif name == "step-down":
-            added.add_argument(
-                "--preferred", metavar="SERVER", default="", help="the server that should lead"
-            )
-        elif name == "remove-peer":
-            added.add_argument("peer", help="the name of the server")
-            add_force(added)
-        elif name == "rm":
-            add_force(added)
-    stream_backup.add_commands(command)
 
 
-def _add_purge(added: argparse.ArgumentParser) -> None:
-    added.add_argument("--subject", default="", help="only messages on subjects that match")
-    some = added.add_mutually_exclusive_group()
-    some.add_argument(
-        "--seq", type=sequence, default=0, metavar="N", help="only messages before this sequence"
-    )
-    some.add_argument(
-        "--keep", type=whole, default=0, metavar="N", help="all but the last N messages"
-    )
-    add_force(added)
+@stream.command("info")
+@stream_argument
+@option("--deleted", "List the deleted sequences.")
+@option("--count SUBJECT", "Count the messages of each subject that matches.", default="")
+def info(run: Run, stream: str, deleted: bool, count: str) -> None:
+    """Show the configuration and state of a stream."""
+    found = run.js.stream(stream)
+    if deleted or count:
+        found.info(deleted_details=deleted, subjects_filter=count)
+    show_object(run, found.cached_info)
 
 
-def _add_get(added: argparse.ArgumentParser) -> None:
-    added.add_argument("seq", nargs="?", type=sequence, help="the sequence of the message")
-    added.add_argument(
-        "--last",
-        metavar="SUBJECT",
-        default="",
-        help="the last message on this subject, instead of a sequence",
-    )
-    added.add_argument(
-        "--direct", action="store_true", help="ask any server that has a copy, not the leader"
-    )
-    add_form(added)
+@stream.command("add")
+@stream_argument
+@config_options(StreamConfig)
+def add(run: Run, stream: str, **options: object) -> None:
+    """Create a stream."""
+    config = read_config(options, StreamConfig(stream))
+    show_object(run, run.js.create_stream(config).cached_info)
 
 
-def ls(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Lists streams."""
-    js = jetstream(nc, args)
-    if args.names:
-        for name in js.stream_names(args.subject):
-            print_line(name)
-    elif args.json:
-        for info in js.streams(args.subject):
-            print_info(info)
-    else:
-        rows = [
-            (info.config.name, info.state.messages, info.state.bytes, info.state.consumer_count)
-            + (", ".join(info.config.subjects),)
-            for info in js.streams(args.subject)
-        ]
-        print_table(("NAME", "MESSAGES", "BYTES", "CONSUMERS", "SUBJECTS"), rows)
-    return DONE
+@stream.command("edit")
+@stream_argument
+@config_options(StreamConfig)
+def edit(run: Run, stream: str, **options: object) -> None:
+    """Change a stream; settings without an option stay as they are."""
+    config = read_config(options, run.js.stream(stream).cached_info.config)
+    show_object(run, run.js.update_stream(config).cached_info)
 
 
-def info(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Shows a stream."""
-    stream = jetstream(nc, args).stream(args.stream)
-    if args.deleted or args.count:
-        stream.info(deleted_details=args.deleted, subjects_filter=args.count)
-    return _show(stream, args)
+@stream.command("copy")
+@stream_argument
+@argument("new", "The name of the copy.", checked(check_stream_name))
+@config_options(StreamConfig)
+def copy(run: Run, stream: str, new: str, **options: object) -> None:
+    """Create a stream with the configuration of another one.
+
+    Its subjects, which two streams cannot share, are left out.
+    """
+    config = replace(run.js.stream(stream).cached_info.config, name=new, subjects=())
+    show_object(run, run.js.create_stream(read_config(options, config)).cached_info)
 
 
-def add(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Creates a stream."""
-    config = read_config(args, StreamConfig(args.stream))
-    return _show(jetstream(nc, args).create_stream(config), args)
+@stream.command("rm")
+@stream_argument
+@force_option("deleting a stream")
+def rm(run: Run, stream: str) -> None:
+    """Delete a stream with its messages and consumers."""
+    run.js.delete_stream(stream)
+    run.done(deleted=stream)
 
 
-def edit(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Changes a stream."""
-    js = jetstream(nc, args)
-    config = read_config(args, js.stream(args.stream).cached_info.config)
-    return _show(js.update_stream(config), args)
+@stream.command("purge")
+@stream_argument
+@option("--subject SUBJECT", "Only messages on subjects that match.", default="")
+@option("--seq N", "Only messages before this sequence.", sequence, one_of="purge")
+@option("--keep N", "All but the last N messages.", whole, one_of="purge")
+@force_option("purging a stream")
+def purge(run: Run, stream: str, subject: str, seq: int | None, keep: int | None) -> None:
+    """Delete messages of a stream, and print how many."""
+    purged = run.js.stream(stream).purge(subject=subject, seq=seq or 0, keep=keep or 0)
+    run.done(f"{purged} messages purged", stream=stream, purged=purged)
 
 
-def copy(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Creates a stream with the configuration of another one, except its subjects, which cannot be shared."""
-    js = jetstream(nc, args)
-    config = replace(js.stream(args.stream).cached_info.config, name=args.new, subjects=())
-    return _show(js.create_stream(read_config(args, config)), args)
-
-
-def rm(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Deletes a stream."""
-    need_force(args, "deleting a stream")
-    jetstream(nc, args).delete_stream(args.stream)
-    if args.json:
-        print_fields(deleted=args.stream)
-    return DONE
-
-
-def purge(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Deletes messages, and prints how many."""
-    need_force(args, "purging a stream")
-    stream = jetstream(nc, args).stream(args.stream)
-    purged = stream.purge(subject=args.subject, seq=args.seq, keep=args.keep)
-    if args.json:
-        print_fields(stream=args.stream, purged=purged)
-    else:
-        print_line(f"{purged} messages purged")
-    return DONE
-
-
-def get(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Prints a message."""
-    if (args.seq is None) == (not args.last):
+@stream.command("get", raw=True)
+@stream_argument
+@argument("seq", "The sequence of the message.", sequence, required=False)
+@option("--last SUBJECT", "The last message on this subject, instead of a sequence.", default="")
+@option("--direct", "Ask any server that has a copy, not the leader.")
+def get(run: Run, stream: str, seq: int | None, last: str, direct: bool) -> None:
+    """Print a message of a stream."""
+    if (seq is None) == (not last):
         raise OptionError("seq", "name a sequence or --last SUBJECT")
-    stream = jetstream(nc, args).stream(args.stream)
-    if args.last:
-        msg = stream.get_last_msg(args.last, direct=args.direct)
+    found = run.js.stream(stream)
+    if seq is None:
+        msg = found.get_last_msg(last, direct=direct)
     else:
-        msg = stream.get_msg(args.seq, direct=args.direct)
-    show_stored(msg, args.form)
-    return DONE
+        msg = found.get_msg(seq, direct=direct)
+    place: dict[str, Shown] = {"stream": msg.stream, "seq": msg.seq, "time": format_time(msg.time)}
+    show(Msg(msg.subject, msg.data, headers=msg.headers), run.form, more=place)
 
 
-def rm_msg(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Deletes a message."""
-    need_force(args, "deleting a message")
-    jetstream(nc, args).stream(args.stream).delete_msg(args.seq, erase=args.erase)
-    if args.json:
-        print_fields(stream=args.stream, deleted=args.seq)
-    return DONE
+@stream.command("rm-msg")
+@stream_argument
+@argument("seq", "The sequence of the message.", sequence)
+@option("--erase", "Overwrite its bytes on disk.")
+@force_option("deleting a message")
+def rm_msg(run: Run, stream: str, seq: int, erase: bool) -> None:
+    """Delete a message of a stream."""
+    run.js.stream(stream).delete_msg(seq, erase=erase)
+    run.done(stream=stream, deleted=seq)
 
 
-def step_down(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Makes the leader of a stream hand over."""
-    jetstream(nc, args).stream(args.stream).step_down(args.preferred)
-    if args.json:
-        print_fields(stream=args.stream)
-    return DONE
+@stream.command("step-down")
+@stream_argument
+@preferred_option
+def step_down(run: Run, stream: str, preferred: str) -> None:
+    """Make the leader of a stream hand over."""
+    run.js.stream(stream).step_down(preferred)
+    run.done(stream=stream)
 
 
-def remove_peer(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Removes the copy of a stream from a server."""
-    need_force(args, "removing a copy")
-    jetstream(nc, args).stream(args.stream).remove_peer(args.peer)
-    if args.json:
-        print_fields(stream=args.stream, removed=args.peer)
-    return DONE
+@stream.command("remove-peer")
+@stream_argument
+@argument("peer", "The name of the server.")
+@force_option("removing a copy")
+def remove_peer(run: Run, stream: str, peer: str) -> None:
+    """Remove the copy of a stream from a server."""
+    run.js.stream(stream).remove_peer(peer)
+    run.done(stream=stream, removed=peer)
 
 
-def _show(stream: Stream, args: argparse.Namespace) -> int:
-    if args.json:
-        print_info(stream.cached_info)
-    else:
-        print_object(stream.cached_info, zeros=True)
-    return DONE
+@stream.command("backup")
+@stream_argument
+@argument("folder", "A new folder.", Path)
+@option("--no-consumers", "Leave out the consumers.")
+@option("--check", "Let the server verify every message first.")
+def backup(run: Run, stream: str, folder: Path, no_consumers: bool, check: bool) -> None:
+    """Write a stream to a new folder."""
+    found = run.js.stream(stream)
+    _show_backup(run, *write_backup(found, folder, consumers=not no_consumers, check=check))
+
+
+@stream.command("restore")
+@argument("folder", "A folder that backup wrote.", Path)
+@option("--replicas N", "How many copies; by default, as many as before.", int)
+def restore(run: Run, folder: Path, replicas: int | None) -> None:
+    """Create a stream from a folder that backup wrote."""
+    info, archive = read_backup(folder)
+    if replicas is not None:
+        info = replace(info, config=replace(info.config, num_replicas=replicas))
+    with opened_archive(archive) as file:
+        restored = run.js.restore_stream(info, file)
+    _show_backup(run, restored.cached_info, archive)
+
+
+def _show_backup(run: Run, info: StreamInfo, archive: Path) -> None:
+    name, messages, size = info.config.name, info.state.messages, archive.stat().st_size
+    text = f"{name}: {messages} messages, {size} bytes in {archive}"
+    run.done(text, stream=name, messages=messages, bytes=size)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import os
-from datetime import datetime
 
-from .. import streaming
-from ..client import Client
+from click import Choice
+
 from ..errors import NextMsgTimeoutError, OptionError
 from ..message import Msg
-from ..streaming import StartPosition, StreamingConnection, Subscription
+from ..streaming import StartPosition, StreamingConnection, Subscription, connect
 from ..streaming.session import check_channel
-from .arguments import Commands, add_form, add_json, age, count, seconds, sequence, with_count
-from .output import Shown, print_json, show
-from .pubsub import DONE, FAILED, read_data
-from .reporting import Reporter
+from .command import DONE, FAILED, Group, Run
+from .options import Function, argument, count_option, option
+from .output import Shown, show
+from .pubsub import read_data
+from .values import age, checked, count, seconds, sequence, time
 
-__all__ = ["add_commands"]
+__all__ = ["streaming"]
 
 CLUSTER = "test-cluster"
 _STARTS = {
@@ -26,151 +25,135 @@ _STARTS = {
     "first": StartPosition.FIRST,
 }
 
-
-def add_commands(command: Commands) -> None:
-    """Adds the commands of the group."""
-    publisher = command("pub", pub, "publish a message and wait until the server has stored it")
-    subscriber = command("sub", sub, "print messages as they arrive", None, True)
-    for added in (publisher, subscriber):
-        added.add_argument("channel", type=_channel)
-        added.add_argument(
-            "--cluster", metavar="ID", default=CLUSTER, help=f"the id of the cluster ({CLUSTER})"
-        )
-        added.add_argument(
-            "--client",
-            metavar="ID",
-            help="the client's id, which only one client may use at a time",
-        )
-    publisher.add_argument(
-        "data", nargs="?", default="", help="the payload; - reads standard input"
-    )
-    with_count(publisher, "publish it N times (1)")
-    add_json(publisher)
-    _add_subscription(subscriber)
+streaming = Group("streaming")
 
 
-def _add_subscription(added: argparse.ArgumentParser) -> None:
-    added.add_argument(
-        "--queue",
-        default="",
-        metavar="GROUP",
-        help="share the messages among the members of this group",
-    )
-    added.add_argument(
-        "--durable",
-        default="",
-        metavar="NAME",
-        help="continue where this durable subscription ended; needs --client",
-    )
-    added.add_argument(
-        "--unsubscribe",
-        action="store_true",
-        help="at the end, let the server forget the durable subscription",
-    )
-    start = added.add_mutually_exclusive_group()
-    start.add_argument("--start", choices=_STARTS, help="where to begin (new)")
-    start.add_argument(
-        "--start-sequence", type=sequence, metavar="N", help="begin with this sequence"
-    )
-    start.add_argument(
-        "--start-time", type=_time, metavar="TIME", help="begin at this time (ISO 8601)"
-    )
-    start.add_argument(
-        "--since",
-        type=age,
-        metavar="SECONDS",
-        help="begin with what was stored in the last SECONDS",
-    )
-    added.add_argument(
-        "--max-in-flight",
-        type=count,
-        default=1024,
-        metavar="N",
-        help="messages without an ack that the server may send (1024)",
-    )
-    added.add_argument(
-        "--ack-wait",
-        type=seconds,
-        default=30.0,
-        metavar="SECONDS",
-        help="when the server sends a message without an ack again (30)",
-    )
-    with_count(added, "exit after N messages")
-    add_form(added)
+def _checked(text: str) -> str:
+    check_channel(text)
+    return text
 
 
-def pub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Publishes `--count` messages, many of them in flight at once."""
-    data, number = read_data(args.data), args.count or 1
-    with _connect(nc, args) as sc:
-        sent = [sc.publish_async(args.channel, data) for _ in range(number)]
+def _to_a_channel(function: Function) -> Function:
+    for decorate in (
+        option(
+            "--client ID",
+            "The client's id, which only one client may use at a time.",
+            name="client_id",
+        ),
+        option(
+            "--cluster ID",
+            f"The id of the cluster ({CLUSTER}).",
+            name="cluster_id",
+            default=CLUSTER,
+        ),
+        argument("channel", type=checked(_checked)),
+    ):
+        function = decorate(function)
+    return function
+
+
+@streaming.command("pub")
+@_to_a_channel
+@argument("data", "The payload; - reads standard input.", default="")
+@count_option("Publish it N times (1).", 1)
+def pub(
+    run: Run, channel: str, cluster_id: str, client_id: str | None, data: str, count: int
+) -> None:
+    """Publish a message and wait until the server has stored it.
+
+    Many are in flight at once.
+    """
+    payload = read_data(data)
+    with _connected(run, cluster_id, client_id) as sc:
+        sent = [sc.publish_async(channel, payload) for _ in range(count)]
         for each in sent:
             each.result()
-    if args.json:
-        print_json({"channel": args.channel, "published": number, "data_bytes": len(data)})
-    return DONE
+    run.done(channel=channel, published=count, data_bytes=len(payload))
 
 
-def sub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Prints `--count` messages, or all until none arrives for `--timeout` seconds. Acknowledges each after
-    it is printed."""
-    if args.durable and args.client is None and not args.queue:
+@streaming.command("sub", timeout=None, raw=True)
+@_to_a_channel
+@option("--queue GROUP", "Share the messages among the members of this group.", default="")
+@option(
+    "--durable NAME", "Continue where this durable subscription ended; needs --client.", default=""
+)
+@option("--unsubscribe", "At the end, let the server forget the durable subscription.")
+@option("--start", "Where to begin (new).", Choice([*_STARTS]), one_of="start")
+@option("--start-sequence N", "Begin with this sequence.", sequence, one_of="start")
+@option("--start-time TIME", "Begin at this time (ISO 8601).", time, one_of="start")
+@option(
+    "--since SECONDS",
+    "Begin with what was stored in the last SECONDS.",
+    age,
+    name="start_time_delta",
+    one_of="start",
+)
+@option(
+    "--max-in-flight N",
+    "Messages without an ack that the server may send (1024).",
+    count,
+    default=1024,
+)
+@option(
+    "--ack-wait SECONDS",
+    "When the server sends a message without an ack again (30).",
+    seconds,
+    default=30.0,
+)
+@count_option("Exit after N messages.")
+def sub(
+    run: Run,
+    channel: str,
+    cluster_id: str,
+    client_id: str | None,
+    count: int | None,
+    durable: str,
+    queue: str,
+    start: str | None,
+    unsubscribe: bool,
+    **options: object,
+) -> int:
+    """Print messages as they arrive.
+
+    Each is acknowledged after it is printed.
+    """
+    if durable and client_id is None and not queue:
         raise OptionError("client_id", "is needed: a durable belongs to a client")
-    with _connect(nc, args) as sc:
+    with _connected(run, cluster_id, client_id) as sc:
         subscription = sc.subscribe(
-            args.channel,
-            queue=args.queue,
-            durable=args.durable,
-            start=_STARTS.get(args.start),
-            start_sequence=args.start_sequence,
-            start_time=args.start_time,
-            start_time_delta=args.since,
-            max_in_flight=args.max_in_flight,
-            ack_wait=args.ack_wait,
+            channel,
+            queue=queue,
+            durable=durable,
+            start=_STARTS.get(start or ""),
             manual_acks=True,
+            **options,  # type: ignore[arg-type]  # as they are declared
         )
-        status = _listen(subscription, args, reporter)
-        if args.unsubscribe:
+        status = _listen(run, subscription, count)
+        if unsubscribe:
             subscription.unsubscribe()
     return status
 
 
-def _listen(subscription: Subscription, args: argparse.Namespace, reporter: Reporter) -> int:
+def _listen(run: Run, subscription: Subscription, count: int | None) -> int:
     printed = 0
-    while args.count is None or printed < args.count:
+    while count is None or printed < count:
         try:
-            msg = subscription.next_msg(args.timeout)
+            msg = subscription.next_msg(run.timeout)
         except NextMsgTimeoutError as error:
-            if args.count is None:
+            if count is None:
                 return DONE
-            reporter.error(error)
+            run.reporter.error(error)
             return FAILED
         printed += 1
         place: dict[str, Shown] = {"sequence": msg.sequence, "time": msg.time.isoformat()}
         if msg.redelivered:
             place["redelivery_count"] = msg.redelivery_count
         core = Msg(msg.channel, msg.data, reply=msg.reply)
-        show(core, args.form, not subscription.pending_msgs, place)
+        show(core, run.form, not subscription.pending_msgs, place)
         msg.ack()
     return DONE
 
 
-def _connect(nc: Client, args: argparse.Namespace) -> StreamingConnection:
-    client_id = f"natsync-{os.getpid()}" if args.client is None else args.client
-    return streaming.connect(args.cluster, client_id, nc=nc)
-
-
-def _channel(text: str) -> str:
-    try:
-        check_channel(text)
-    except streaming.InvalidChannelError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return text
-
-
-def _time(text: str) -> datetime:
-    """A time; local time if it has no zone."""
-    try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"not a time as in 2024-05-01T12:00: {text}") from None
+def _connected(run: Run, cluster_id: str, client_id: str | None) -> StreamingConnection:
+    client_id = f"natsync-{os.getpid()}" if client_id is None else client_id
+    return connect(cluster_id, client_id, nc=run.nc)

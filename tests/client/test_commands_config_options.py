@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 from datetime import datetime, timezone
 from pathlib import Path
 
+import click
 import pytest
 
 from natsync import OptionError
-from natsync.commands.config_options import (
-    add_config_options,
-    consumer_name,
-    duration,
-    read_config,
-    stream_name,
-    time,
-)
+from natsync.commands.config_options import config_options, read_bucket, read_config
 from natsync.jetstream import ConsumerConfig, StreamConfig, StreamSource
+from natsync.kv import KeyValueConfig
+from natsync.object_store import ObjectStoreConfig
 
 
 def parsed(config: StreamConfig | ConsumerConfig, *arguments: str) -> object:
-    parser = argparse.ArgumentParser()
-    add_config_options(parser, type(config))
-    return read_config(parser.parse_args(arguments), config)
+    return read_config(given(type(config), *arguments), config)
+
+
+def given(cls: type, *arguments: str) -> dict[str, object]:
+    """What click makes of the words."""
+    function = config_options(cls)(lambda **options: options)
+    command = click.command()(function)
+    found: dict[str, object] = command.main(arguments, standalone_mode=False)
+    return found
 
 
 def test_options_become_fields() -> None:
@@ -78,26 +79,47 @@ def test_a_file_that_is_none_is_named(tmp_path: Path, text: str) -> None:
         parsed(StreamConfig("s"), "--config", str(tmp_path / "missing"))
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [("5", 5), ("90s", 90), ("1h30m", 5400), ("1.5ms", 0.0015), ("7d", 604800)]
-)
-def test_durations(text: str, value: float) -> None:
-    assert duration(text) == pytest.approx(value)
+def test_every_field_of_a_bucket_that_fits_is_an_option() -> None:
+    line = (
+        "--description d --history 5 --ttl 1h --limit-marker-ttl 5s --max-bytes 100 --storage memory "
+        "--max-value-size 10 --replicas 3 --compression --metadata a=b --metadata c=d=e --sources x,y"
+    )
+    options = given(KeyValueConfig, *line.split())
+    assert read_bucket(options, KeyValueConfig("b")) == KeyValueConfig(
+        "b",
+        description="d",
+        history=5,
+        ttl=3600,
+        limit_marker_ttl=5,
+        max_bytes=100,
+        max_value_size=10,
+        storage="memory",
+        replicas=3,
+        compression=True,
+        metadata={"a": "b", "c": "d=e"},
+        sources=[StreamSource("x"), StreamSource("y")],
+    )
+    options = given(KeyValueConfig, "--mirror", "m", "--no-compression")
+    changed = read_bucket(options, KeyValueConfig("b", compression=True))
+    assert changed.mirror == StreamSource("m") and not changed.compression
+    options = given(ObjectStoreConfig, "--ttl", "60")
+    assert read_bucket(options, ObjectStoreConfig("s")).ttl == 60
 
 
-def test_bad_values_are_refused() -> None:
-    for read, text in (
-        (duration, "soon"),
-        (duration, "5 m"),
-        (duration, "400000d"),
-        (duration, "9" * 400),
-        (time, "noon"),
-        (time, "0001-01-01T00:00:00+10:00"),
-        (stream_name, "a.b"),
-        (consumer_name, "a b"),
-    ):
-        with pytest.raises(argparse.ArgumentTypeError):
-            read(text)
-    for line in ("--max-msgs many", "--metadata k", "--storage disk", "--backoff 1s,"):
-        with pytest.raises(SystemExit):
-            parsed(ConsumerConfig() if "backoff" in line else StreamConfig("s"), *line.split())
+def test_what_makes_no_sense_is_wrong_usage() -> None:
+    with pytest.raises(OptionError, match="history"):
+        read_bucket(given(KeyValueConfig, "--history", "100"), KeyValueConfig("b"))
+    for line in ("--metadata x", "--ttl soon", "--storage paper"):
+        with pytest.raises(click.BadParameter) as caught:
+            given(KeyValueConfig, *line.split())
+        assert "metadata" not in line or "must be NAME=VALUE: x" in str(caught.value)
+    for line in ("--max-msgs many", "--metadata k", "--storage disk"):
+        with pytest.raises(click.BadParameter):
+            given(StreamConfig, *line.split())
+    with pytest.raises(click.BadParameter):
+        given(ConsumerConfig, "--backoff", "1s,")
+
+
+def test_a_list_may_be_emptied() -> None:
+    config = StreamConfig("s", subjects=["a"])
+    assert parsed(config, "--subjects", "") == StreamConfig("s", subjects=[])

@@ -84,7 +84,5 @@ def test_failures_are_one_line(command: Command) -> None:
     assert "--client: is needed" in command("sub a --durable d", 2)
     assert "no message on empty" in command("sub empty --count 1 --timeout 0.1", 1)
     assert "--start-time: is more than 292" in command("sub a --start-time 0002-01-01", 2)
-    with pytest.raises(SystemExit, match="2"):
-        main(["streaming", "sub", "a", "--start-time", "yesterday"])
-    with pytest.raises(SystemExit, match="2"):
-        main(["streaming", "pub", "a.*"])
+    assert main(["streaming", "sub", "a", "--start-time", "yesterday"]) == 2
+    assert main(["streaming", "pub", "a.*"]) == 2

@@ -15,7 +15,7 @@ import pytest
 
 import natsync
 from natsync.cli import main
-from natsync.commands.reporting import ENVIRONMENT
+from natsync.commands.connection import ENVIRONMENT
 
 from tests.support.http_proxy import ConnectProxy
 from tests.support.secured import make_certificates

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from click import BadParameter
 
 from natsync.cli import main
-from natsync.commands.stream_sub import start
+from natsync.commands.pubsub import start
 from natsync.jetstream import JetStream
 
 from tests.jetstream.streams import filled
@@ -90,5 +90,5 @@ def test_where_to_begin_is_checked() -> None:
     noon = start("2026-11-22T12:00:00Z")
     assert noon == datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
     for wrong in ("0", "-1", "yesterday", "9" * 20, "9" * 30, ""):
-        with pytest.raises(argparse.ArgumentTypeError, match="last-per-subject"):
+        with pytest.raises(BadParameter, match="last-per-subject"):
             start(wrong)
