@@ -24,7 +24,7 @@ from .infos import AccountInfo, ConsumerInfo, StreamInfo
 from .names import check_consumer_name, check_stream_name
 from .ordered_consumer import OrderedConsumer
 from .publish_window import PublishWindow
-from .publishing import PubAck, PublishOptions, publish
+from .publishing import RETRIES, RETRY_WAIT, PubAck, PublishOptions, check_retries, publish
 from .push import PushConsumer
 from .snapshots import restore_stream
 from .stream import (
@@ -147,23 +147,30 @@ class JetStream:
         *,
         headers: HeadersLike | None = None,
         timeout: Timeout = TIMEOUT,
+        retry_attempts: int = RETRIES,
+        retry_wait: float = RETRY_WAIT,
         **options: Unpack[PublishOptions],
     ) -> PubAck:
         """Publishes a message, and returns when its stream has stored it. For `options` see
         PublishOptions.
 
         Raises APIError, or a subclass for its err_code, if the stream refuses the message, which is
-        then not stored; NoStreamResponseError if no stream has the subject, after two more
-        attempts; InvalidPubAckError if something other than JetStream answers; and the errors of
-        `Client.request`. After RequestTimeoutError and ConnectionReconnectingError the message may
-        or may not be stored: publish it again with the same `msg_id`.
+        then not stored; NoStreamResponseError if no stream has the subject, after `retry_attempts`
+        more attempts, `retry_wait` seconds apart; InvalidPubAckError if something other than
+        JetStream answers; and the errors of `Client.request`. After RequestTimeoutError and
+        ConnectionReconnectingError the message may or may not be stored: publish it again with the
+        same `msg_id`.
 
         A message with a `msg_id` is published again until the timeout while there is no connection,
         or while the server lists a stream for its subject but that stream has no leader. If the
         stream then refuses it because an expectation does not hold, an earlier attempt may be the
         cause, as it may have been stored: the error of that attempt is raised.
         """
-        return publish(self._api, subject, data, headers, timeout, options)
+        if retry_attempts is not RETRIES or retry_wait is not RETRY_WAIT:
+            check_retries(retry_attempts, retry_wait)
+        return publish(
+            self._api, subject, data, headers, timeout, options, retry_attempts, retry_wait
+        )
 
     def publish_async(
         self,
@@ -172,6 +179,8 @@ class JetStream:
         *,
         headers: HeadersLike | None = None,
         timeout: Timeout = TIMEOUT,
+        retry_attempts: int | None = None,
+        retry_wait: float = RETRY_WAIT,
         **options: Unpack[PublishOptions],
     ) -> Future[PubAck]:
         """Publishes a message, and returns the future of its acknowledgement. For `options` see
@@ -180,10 +189,18 @@ class JetStream:
         While `publish_window` messages are unacknowledged, it waits up to `publish_stall` seconds,
         then raises TooManyStalledMsgsError. The future fails with the errors of `publish`. If the
         connection is lost, all unacknowledged messages without a `msg_id` fail; those with a
-        `msg_id` are published again until their timeout. Functions passed to `add_done_callback`
+        `msg_id` are published again until their timeout. Where no stream has the subject, a message
+        is published again up to `retry_attempts` times, `retry_wait` seconds apart: unless given
+        twice with a `msg_id`, and never without. Such a message comes after those that were published
+        meanwhile. Functions passed to `add_done_callback`
         run on the callback thread.
         """
-        return self._window.publish(subject, data, headers, timeout, options)
+        if retry_attempts is None and retry_wait is RETRY_WAIT:
+            return self._window.publish(subject, data, headers, timeout, options)
+        check_retries(RETRIES if retry_attempts is None else retry_attempts, retry_wait)
+        return self._window.publish(
+            subject, data, headers, timeout, options, retry_attempts, retry_wait
+        )
 
     @property
     def publish_async_pending(self) -> int:

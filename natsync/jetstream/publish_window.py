@@ -74,7 +74,8 @@ class PublishWindow:
     def inherit(self) -> None:
         """Begins with an empty window; also called in a forked child."""
         self._plain: RequestWindow[PubAck] | None = None
-        self._identified: RequestWindow[PubAck] | None = None
+        self._kept: RequestWindow[PubAck] | None = None
+        self._attempts: RequestWindow[PubAck] | None = None
         self._early: dict[Future[PubAck], Exception] = {}
         """The errors of futures that failed before `publish` attached their messages. Accessed in
         single operations, which are atomic."""
@@ -89,6 +90,8 @@ class PublishWindow:
         headers: HeadersLike | None,
         timeout: Timeout,
         options: PublishOptions,
+        attempts: int | None = None,
+        wait: float = RETRY_WAIT,
     ) -> Future[PubAck]:
         """Publishes, and returns the future of the acknowledgement: see `JetStream.publish_async`."""
         if not same_process[0]:
@@ -97,24 +100,26 @@ class PublishWindow:
         seconds = api.timeout if timeout is TIMEOUT else api.seconds(timeout)
         if options:
             headers = message_headers("publish_async", api, headers, options)
-            if "msg_id" in options:
-                return self._publish_identified(subject, data, headers, seconds)
+        if attempts or "msg_id" in options:
+            message = _Kept(subject, data, headers, seconds, "msg_id" in options, attempts, wait)
+            return self._publish_kept(message)
         window = self._plain or self._open_plain()
         if len(window.futures) >= self._most:
             self._wait_for_room(window)
         return window.ask(subject, data, headers, seconds)
 
-    def _publish_identified(
-        self, subject: str, data: Data, headers: HeadersLike | None, seconds: float
-    ) -> Future[PubAck]:
-        window = self._identified or self._open_identified()
+    def _publish_kept(self, message: _Kept) -> Future[PubAck]:
+        window = self._kept or self._open_kept()
         if len(window.futures) >= self._most:
             self._wait_for_room(window)
+        data = message.data
         if data.__class__ is not bytes:
             check_data(data)
-            data = bytes(data)
-        message = _Identified(subject, data, headers, seconds)
-        future = window.ask(subject, data, headers, min(ATTEMPT, seconds))
+            message.data = data = bytes(data)
+        message.begin()
+        future = window.ask(
+            message.subject, data, message.headers, min(message.patience, message.seconds)
+        )
         future.kept = message  # type: ignore[attr-defined]  # it is a WindowFuture
         # In this order: `_rescue` stores the error, then reads `kept`, so one of them sees both.
         error = self._early.pop(future, None)
@@ -126,9 +131,9 @@ class PublishWindow:
         self._plain = self._api.core.open_window(self._most, _read)
         return self._plain
 
-    def _open_identified(self) -> RequestWindow[PubAck]:
-        self._identified = self._api.core.open_window(self._most, _read, self._rescue)
-        return self._identified
+    def _open_kept(self) -> RequestWindow[PubAck]:
+        self._kept = self._api.core.open_window(self._most, _read, self._rescue)
+        return self._kept
 
     def _wait_for_room(self, window: RequestWindow[PubAck]) -> None:
         if not window.wait_for_room(self._stall):
@@ -139,7 +144,7 @@ class PublishWindow:
         """The number of messages that have neither an acknowledgement nor an error."""
         if not same_process[0]:
             notice_fork()
-        in_flight = sum(window.in_flight for window in (self._plain, self._identified) if window)
+        in_flight = sum(window.in_flight for window in (self._plain, self._kept) if window)
         # A future that has just finished may still be here: it is removed only afterwards.
         return in_flight + sum(not future.done() for future in self._rescued.copy())
 
@@ -149,7 +154,7 @@ class PublishWindow:
         if not same_process[0]:
             notice_fork()
         until = monotonic() + timeout
-        for window in (self._plain, self._identified):
+        for window in (self._plain, self._kept):
             if window and not window.wait(max(0.0, until - monotonic())):
                 return False
         return not wait(self._rescued.copy(), max(0.0, until - monotonic())).not_done
@@ -161,16 +166,16 @@ class PublishWindow:
         message = future.kept
         if message is None or self._early.pop(future, None) is None:
             return True  # `publish` handles it
-        assert isinstance(message, _Identified)
+        assert isinstance(message, _Kept)
         return self._keep(future, message, error)
 
-    def _keep(self, future: WindowFuture[PubAck], message: _Identified, error: Exception) -> bool:
+    def _keep(self, future: WindowFuture[PubAck], message: _Kept, error: Exception) -> bool:
         """Schedules another attempt, or finishes the future if no attempt can help. Returns False
         if the caller must let the future fail with `error`."""
         if message.unsure and isinstance(error, EXPECTATIONS):
             self._finish(future, message.unsure)
             return True
-        if not isinstance(error, _RETRIED) or monotonic() + RETRY_WAIT >= message.until:
+        if not message.may_retry(error) or monotonic() + message.wait >= message.until:
             is_late = isinstance(error, RequestTimeoutError)
             if is_late or (message.unsure and isinstance(error, NoRespondersError)):
                 outage = error.outage if isinstance(error, RequestTimeoutError) else ""
@@ -185,31 +190,29 @@ class PublishWindow:
         message.unheard = message.unheard + 1 if isinstance(error, NoRespondersError) else 0
         self._rescued[future] = None
         try:
-            self._again.add(partial(self._try_again, future, message))
+            self._again.add(partial(self._try_again, future, message), message.wait)
         except RuntimeError:  # the system cannot start another thread
             self._rescued.pop(future, None)
             return False
         return True
 
-    def _keep_or_fail(
-        self, future: WindowFuture[PubAck], message: _Identified, error: Exception
-    ) -> None:
+    def _keep_or_fail(self, future: WindowFuture[PubAck], message: _Kept, error: Exception) -> None:
         if not self._keep(future, message, error):
             self._finish(future, error)
 
     def _finish(self, future: WindowFuture[PubAck], outcome: PubAck | Exception) -> None:
-        assert self._identified
-        self._identified.finish(future, outcome)
+        assert self._kept
+        self._kept.finish(future, outcome)
         self._rescued.pop(future, None)
 
-    def _try_again(self, future: WindowFuture[PubAck], message: _Identified) -> None:
-        unheard = message.unheard > RETRIES and not message.unsure
+    def _try_again(self, future: WindowFuture[PubAck], message: _Kept) -> None:
+        unheard = message.unheard > message.attempts and not message.unsure
         if unheard and len(self._asking) < _QUESTIONS:
             self._ask_for_stream(future, message)
         else:
             self._send_again(future, message)
 
-    def _ask_for_stream(self, future: WindowFuture[PubAck], message: _Identified) -> None:
+    def _ask_for_stream(self, future: WindowFuture[PubAck], message: _Kept) -> None:
         """Publishes the message again, unless the server says that no stream has its subject."""
 
         def answered(answer: Future[Msg]) -> None:
@@ -228,7 +231,7 @@ class PublishWindow:
             self._asking.pop(future, None)
             self._finish(future, error)
 
-    def _send_again(self, future: WindowFuture[PubAck], message: _Identified) -> None:
+    def _send_again(self, future: WindowFuture[PubAck], message: _Kept) -> None:
         def ended(attempt: Future[PubAck]) -> None:
             error = attempt.exception()
             if error is None:
@@ -237,11 +240,12 @@ class PublishWindow:
                 assert isinstance(error, Exception)
                 self._keep_or_fail(future, message, error)
 
-        plain = self._plain or self._open_plain()
         message.asked = monotonic()
         left = max(0.0, min(message.patience, message.until - message.asked))
         try:
-            attempt = plain.request(
+            # In a window of its own: `_rescued` counts the message already.
+            self._attempts = self._attempts or self._api.core.open_window(self._most, _read)
+            attempt = self._attempts.request(
                 message.subject, message.data, timeout=left, headers=message.headers
             )
             attempt.add_done_callback(ended)
@@ -255,15 +259,18 @@ def _read(subject: str, payload: bytes | None) -> PubAck:
     return read_ack(payload, subject)
 
 
-class _Identified:
-    """A message with an id, to be published until it is acknowledged or refused, or its timeout is
-    over."""
+class _Kept:
+    """A message to be published until it is acknowledged or refused, or its timeout is over. Without
+    an id, it is published again only if no stream has its subject, and `attempts` times."""
 
     __slots__ = (
         "subject",
         "data",
         "headers",
         "seconds",
+        "has_id",
+        "attempts",
+        "wait",
         "asked",
         "until",
         "patience",
@@ -272,19 +279,38 @@ class _Identified:
     )
 
     def __init__(
-        self, subject: str, data: Data, headers: HeadersLike | None, seconds: float
+        self,
+        subject: str,
+        data: Data,
+        headers: HeadersLike | None,
+        seconds: float,
+        has_id: bool,
+        attempts: int | None,
+        wait: float,
     ) -> None:
         self.subject = subject
         self.data = data
         self.headers = headers
         self.seconds = seconds
-        self.asked = monotonic()
-        self.until = self.asked + seconds
-        self.patience = ATTEMPT
+        self.has_id = has_id
+        self.attempts = RETRIES if attempts is None else attempts
+        self.wait = wait
+        self.patience = ATTEMPT if has_id else seconds
         self.unheard = 0
         self.unsure: Exception | None = (
             None  # the error of an attempt that may have stored the message
         )
+
+    def begin(self) -> None:
+        """Starts the time of the message, now that there is room for it."""
+        self.asked = monotonic()
+        self.until = self.asked + self.seconds
+
+    def may_retry(self, error: Exception) -> bool:
+        """Returns whether the message may be published again after `error`."""
+        if self.has_id:
+            return isinstance(error, _RETRIED)
+        return isinstance(error, NoRespondersError) and self.unheard < self.attempts
 
 
 class _Again:
@@ -293,30 +319,37 @@ class _Again:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._lock = threading.RLock()  # a signal handler may publish, too
-        self._calls: list[Callable[[], None]] = []
+        self._calls: list[tuple[float, Callable[[], None]]] = []  # each with its time
         self._runs = False
 
-    def add(self, call: Callable[[], None]) -> None:
-        """Calls `call` on the thread within RETRY_WAIT seconds. Raises RuntimeError if the system
-        cannot start another thread."""
+    def add(self, call: Callable[[], None], wait: float) -> None:
+        """Calls `call` on the thread after about `wait` seconds. Raises RuntimeError if the system cannot
+        start another thread."""
+        due = monotonic() + wait, call
         with self._lock:
-            self._calls.append(call)
+            self._calls.append(due)
             if not self._runs:
                 self._runs = True
                 try:
                     self._core.start_thread("publish-again", self._run)
                 except RuntimeError:
                     self._runs = False
-                    self._calls.remove(call)
+                    self._calls.remove(due)
                     raise
 
     def _run(self) -> None:
         pause = threading.Event()  # never set
         while True:
-            pause.wait(RETRY_WAIT)
             with self._lock:
-                calls, self._calls = self._calls, []
-            for call in calls:
+                first = min((at for at, _ in self._calls), default=0.0)
+            pause.wait(
+                max(0.0, min(RETRY_WAIT, first - monotonic()))
+            )  # others may come that are due earlier
+            now = monotonic()
+            with self._lock:
+                due = [call for at, call in self._calls if at <= now]
+                self._calls = [one for one in self._calls if one[0] > now]
+            for call in due:
                 call()
             with self._lock:
                 if not self._calls:

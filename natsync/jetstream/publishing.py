@@ -12,7 +12,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Literal, NamedTuple, TypedDict, TypeVar
 
-from .._checks import check_count, check_options, check_text, check_unsigned
+from .._checks import check_count, check_options, check_seconds, check_text, check_unsigned
 from .._json import decode_object
 from ..errors import (
     ConnectionReconnectingError,
@@ -44,6 +44,7 @@ __all__ = [
     "PublishOptions",
     "RETRIES",
     "Rollup",
+    "check_retries",
     "lists_none",
     "message_headers",
     "names_request",
@@ -143,6 +144,8 @@ def publish(
     headers: HeadersLike | None,
     timeout: Timeout,
     options: PublishOptions,
+    retry_attempts: int = RETRIES,
+    retry_wait: float = RETRY_WAIT,
 ) -> PubAck:
     """Publishes, and returns the acknowledgement: see `JetStream.publish`."""
     sent = message_headers("publish", api, headers, options) if options else headers
@@ -176,18 +179,28 @@ def publish(
             attempts += nobody
             if not (nobody or has_id):
                 raise
-            if until < monotonic() + RETRY_WAIT:
+            if until < monotonic() + retry_wait:
                 if not nobody:
                     raise
                 if unsure:
                     raise RequestTimeoutError(subject, seconds) from error
                 raise NoStreamResponseError(subject) from error
-            if nobody and attempts > RETRIES and not unsure:
+            if nobody and attempts > retry_attempts and not unsure:
                 if not (has_id and _may_have_stream(api, subject, names_time(asked))):
                     raise NoStreamResponseError(subject) from error
-        api.pause(RETRY_WAIT)
+        api.pause(retry_wait)
         asked = monotonic()
         left = max(0.0, min(patience, until - asked))
+
+
+def check_retries(retry_attempts: object, retry_wait: object) -> None:
+    """Checks how often, and after how many seconds, a publish without responders is tried again."""
+    check_count(retry_attempts=retry_attempts)
+    check_seconds(retry_wait=retry_wait)
+    for name, value in (("retry_attempts", retry_attempts), ("retry_wait", retry_wait)):
+        assert isinstance(value, (int, float))
+        if value < 0:
+            raise OptionError(name, "must not be negative")
 
 
 def _may_have_stream(api: API, subject: str, timeout: float) -> bool:

@@ -55,6 +55,30 @@ def test_ids_and_callbacks(js: JetStream, stream_name: str) -> None:
     assert came.get(timeout=5).seq == 1 and came.empty()
 
 
+@pytest.mark.parametrize("options", EITHER)
+def test_it_is_tried_again_until_a_stream_has_the_subject(
+    js: JetStream, stream_name: str, options: PublishOptions
+) -> None:
+    """As nats.go: TestPublishAsyncRetry."""
+    future = js.publish_async(
+        stream_name, b"1", timeout=30, retry_attempts=10_000, retry_wait=0.01, **options
+    )
+    assert not wait([future], 0.1).done and js.publish_async_pending == 1
+    js.create_stream(StreamConfig(stream_name))
+    assert future.result(20).seq == 1 and js.publish_async_pending == 0
+
+
+def test_the_attempts_are_counted(js: JetStream, stream_name: str) -> None:
+    with pytest.raises(NoStreamResponseError):
+        js.publish_async(stream_name, retry_attempts=2, retry_wait=0.01).result(20)
+    with pytest.raises(NoStreamResponseError):
+        js.publish_async(stream_name, retry_attempts=0, retry_wait=30, timeout=60).result(20)
+    with pytest.raises(NoStreamResponseError):
+        js.publish_async(stream_name, msg_id="1", retry_attempts=0, retry_wait=0.01).result(20)
+    with pytest.raises(natsync.OptionError, match="retry_attempts"):
+        js.publish_async(stream_name, retry_attempts=-1)
+
+
 def test_a_refusal_is_the_futures_exception(js: JetStream, stream_name: str) -> None:
     js.create_stream(StreamConfig(stream_name))
     refused: list[PublishOptions] = [

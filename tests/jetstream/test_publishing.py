@@ -4,13 +4,14 @@ PubAck."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 import pytest
 
 import natsync
-from natsync import ConnectionReconnectingError
+from natsync import ConnectionReconnectingError, OptionError
 from natsync.jetstream import (
     APIError,
     InvalidPubAckError,
@@ -120,6 +121,25 @@ def test_a_publish_is_tried_again_while_there_is_no_leader(
         js.publish(stream_name)
     assert pauses == [0.25, 0.25]
     assert js.publish(stream_name, msg_id="1").seq == 1
+
+
+def test_a_publish_is_tried_as_often_as_asked(js: JetStream, stream_name: str) -> None:
+    """As nats.go: TestPublish, with RetryAttempts and RetryWait."""
+    with ThreadPoolExecutor(1) as pool:
+        stored = pool.submit(
+            js.publish, stream_name, timeout=30, retry_attempts=10_000, retry_wait=0.01
+        )
+        assert not wait([stored], 0.1).done
+        js.create_stream(StreamConfig(stream_name))
+        assert stored.result(20).seq == 1
+    js.delete_stream(stream_name)
+    with pytest.raises(NoStreamResponseError):
+        js.publish(stream_name, retry_attempts=0, retry_wait=30, timeout=59)
+    for wrong in ({"retry_attempts": -1}, {"retry_wait": -1.0}, {"retry_wait": float("nan")}):
+        with pytest.raises(OptionError, match=next(iter(wrong))):
+            js.publish(stream_name, **wrong)  # type: ignore[arg-type]  # wrong calls
+    with pytest.raises(TypeError, match="retry_attempts must be int"):
+        js.publish(stream_name, retry_attempts="1")  # type: ignore[arg-type]  # a wrong call
 
 
 def test_with_an_id_it_is_tried_until_the_server_says_that_there_is_no_stream(
