@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import sys
 import weakref
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from ._engine.connection import Connection
+from ._engine.connection import EXIT_TIMEOUT, Connection
 from ._engine.forks import watch
 from ._late import late_import
 from .client import Client
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["connect"]
 
-EXIT_TIMEOUT = 2.0
 _open: weakref.WeakSet[Connection] = weakref.WeakSet()
+_is_leaving = False  # whether the program ends
 
 
 def _own_connections() -> list[Connection]:
@@ -48,14 +49,31 @@ def _own_connections() -> list[Connection]:
 
 
 @atexit.register
-def _close_at_exit() -> None:
-    """Closes all open connections: a program that ends without `close` still sends what it published."""
+def _leave_at_exit() -> None:
+    """Ends the subscriptions of all open connections: a program that ends without `close` still sends what it
+    published. Functions that were registered earlier, such as `logging.shutdown`, run later, and can still
+    publish."""
+    global _is_leaving
+    _is_leaving = True
     until = monotonic() + EXIT_TIMEOUT
     for connection in _own_connections():
         connection.leave(max(0.0, until - monotonic()))
+    gc.callbacks.append(_part)
+
+
+def _part(phase: str, _: object) -> None:
+    """Parts from the servers at the very end: called by the collection of garbage that Python makes after the
+    last function of `atexit`, unless the program has switched that off."""
+    if phase == "start" and sys.is_finalizing():
+        gc.callbacks.remove(_part)
+        until = monotonic() + EXIT_TIMEOUT
+        for connection in _own_connections():
+            connection.part(max(0.0, until - monotonic()))
 
 
 def _send_at_exit() -> None:
+    global _is_leaving
+    _is_leaving = True
     until = monotonic() + EXIT_TIMEOUT
     for connection in _own_connections():
         connection.send_all(max(0.0, until - monotonic()))
@@ -192,9 +210,15 @@ def _connection(options: Options) -> Connection:
         raise
     except (OSError, RuntimeError) as error:  # the system is out of descriptors or threads
         reason = getattr(error, "strerror", None) or str(error)
+        if (
+            "interpreter" in reason and "shutdown" not in reason
+        ):  # it forbids threads, or daemon threads
+            reason = f"connect in the main interpreter, not in an isolated subinterpreter: {reason}"
         raise ConnectError(str(options.servers[0]), "tcp", reason) from error
     _open.add(connection)
     _watch_exit()
+    if _is_leaving:
+        connection.send_all(EXIT_TIMEOUT)
     return connection
 
 

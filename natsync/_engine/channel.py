@@ -185,6 +185,12 @@ class Channel:
         return bool(self._unsent)
 
     @property
+    def is_written(self) -> bool:
+        """Whether the network has everything. For any thread: it looks at the places in the order in which an
+        item passes through them."""
+        return not (self._outbound.items or self._taken or self._unsent)
+
+    @property
     def is_torn(self) -> bool:
         """Whether an exception has left the connection in an unknown state."""
         return self.busy or self.engine.is_changing

@@ -32,6 +32,7 @@ assignments, which are atomic.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from contextlib import suppress
 from time import monotonic
@@ -63,9 +64,14 @@ from .supervisor import Status, Supervisor
 from .transport import Transport
 from .waiter import set_free
 
-__all__ = ["Connection", "Stats", "Status"]
+__all__ = ["EXIT_TIMEOUT", "Connection", "Stats", "Status"]
+
+EXIT_TIMEOUT = 2.0
+"""The most seconds that connections take at the end of the program, before and after other functions of
+`atexit`."""
 
 _GRACE = 1.0  # seconds for the I/O thread to notice the same deadline
+is_finalizing = sys.is_finalizing  # modules are cleared in the end
 
 
 class Stats(NamedTuple):
@@ -132,8 +138,11 @@ class Connection:
 
         If another thread is closing, waits until the connection has ended, but joins no threads. If a call
         was interrupted, or could not wait because its signal handler had interrupted this thread while it
-        was driving, the next call does the rest.
+        was driving, the next call does the rest. While the interpreter shuts down, it does nothing: other
+        threads are frozen.
         """
+        if is_finalizing():
+            return
         until = monotonic() + min(timeout, MAX_WAIT)
         mine = False
         try:
@@ -161,17 +170,47 @@ class Connection:
         self._say_goodbye()
 
     def leave(self, timeout: float) -> None:
-        """Like `close`, at the end of the program; first waits for a drain that a signal handler began."""
-        self._supervisor.ended.wait(self._drainer.until - monotonic())
-        self.close(timeout)
-
-    def send_all(self, timeout: float) -> None:
-        """Sends what was published, if the server takes it in time. Called at the end of a process whose
-        threads may still use the connection. Does nothing for a connection of the parent process.
+        """At the end of the program: ends subscriptions, and sends what was published. The connection stays
+        open for what runs later, such as functions of `atexit` that were registered earlier: what they
+        publish is written before the call returns. If there is no connection, or the server does not answer,
+        it is closed instead. First waits for a drain that a signal handler began.
         """
-        if not self._supervisor.seat.closing:
-            with suppress(Error):
-                self.flush(timeout)
+        until = monotonic() + timeout
+        self._supervisor.ended.wait(self._drainer.until - monotonic())
+        if self.status is Status.CONNECTED:
+            ended = ConnectionClosedError(closer="the end of the program")
+            for sub in self.table.subscriptions():
+                sub.end(ended, discard=True)
+                self.table.remove(sub.sid)
+                with suppress(Error):
+                    self.outbound.put_control(unsubscribe(sub.sid))
+            self.dispatcher.join_handlers(until)
+        if not self.send_all(until - monotonic()):
+            self.close(max(0.0, until - monotonic()), "the end of the program")
+
+    def part(self, timeout: float) -> None:
+        """At the very end of the process, when all other threads are frozen: waits until the server has read
+        everything. Takes no lock."""
+        transport = self._supervisor.loop.transport
+        if self.status is Status.CONNECTED and transport:
+            transport.part(timeout)
+
+    def send_all(self, timeout: float) -> bool:
+        """Sends what was published, if the server takes it in time, and writes what is published later before
+        the call returns. Called at the end of a process whose threads may still use the connection. Does
+        nothing for a connection of the parent process. Returns whether the server has answered.
+        """
+        if self.status is not Status.CONNECTED or self._supervisor.seat.closing:
+            return False
+        io = self._supervisor.io
+        self.outbound.write_through(
+            lambda: io.channel is not None and io.channel.is_written, EXIT_TIMEOUT
+        )
+        try:
+            self.flush(max(0.0, timeout))
+        except Error:
+            return False
+        return True
 
     def _end(self, until: float, join: bool) -> None:
         supervisor = self._supervisor

@@ -177,6 +177,14 @@ class Dispatcher:
                     return False
         return True
 
+    def join_handlers(self, until: float) -> None:
+        """Waits for the threads of handlers until the time `until`, once every subscription has ended; and
+        makes the callbacks for which no thread could be started."""
+        for thread in self._handling.copy():
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, until - monotonic()))
+        self._callback_thread.make_kept()
+
     def _others(self) -> set[threading.Thread]:
         with self._lock:
             return {thread for thread in self._threads.copy() if thread.is_alive()} - {

@@ -4,11 +4,13 @@ sent.
 Any thread puts items in; the driver, the thread that moves the connection's bytes, takes them out. The
 buffer has three states: `open`, in which a full buffer makes publishers wait (back-pressure); `away`,
 without a connection, in which it keeps published messages up to a separate limit and refuses the rest at
-once; and closed. This module knows neither NATS nor the network.
+once; and closed. At the end of a program it writes through: `put` returns when the network has the item.
+This module knows neither NATS nor the network.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
@@ -16,6 +18,7 @@ from time import monotonic
 from typing import Protocol
 
 from ..errors import (
+    ConnectionClosedError,
     ConnectionReconnectingError,
     Error,
     OutboundBufferLimitError,
@@ -39,6 +42,8 @@ __all__ = [
 ]
 
 _CLOSED = -1  # no size is below it
+_LOOK = 0.001  # seconds between looks at what another thread is writing
+_is_finalizing = sys.is_finalizing  # modules are cleared in the end
 MUCH = 256 << 10
 """This many bytes are worth a separate system call. With 64 KiB or 1 MiB the CPU time is the same."""
 
@@ -149,6 +154,9 @@ class OutboundBuffer:
         )
         self._much = min(MUCH, limit)
         self._refusal: Callable[[], Error] | None = None
+        self._is_written: Callable[[], bool] | None = None  # set if it writes through
+        self._patience = 0.0  # seconds to wait until it is written
+        self._is_stuck = False  # whether the last item was not written in time
         self.outage = ""
         """Why there is no connection; empty if there is one."""
 
@@ -164,7 +172,8 @@ class OutboundBuffer:
 
         Raises OutboundBufferLimitError if it waits too long, or at once if the buffer is full while there
         is no connection; ConnectionReconnectingError if the buffer keeps nothing without a connection;
-        after `close`, the error of its `refusal`.
+        after `close`, the error of its `refusal`; while it writes through, OutboundBufferLimitError if the
+        network does not take the item in time.
         """
         self.items.append(item)
         self._size = total = self._size + size
@@ -247,6 +256,14 @@ class OutboundBuffer:
             self._set_limits()
             self._wake_all()
 
+    def write_through(self, is_written: Callable[[], bool], patience: float) -> None:
+        """From now on `put` returns only when `is_written()`: nothing is left here or on the way to the
+        network. It waits at most `patience` seconds; not at all after an item that was not written in time,
+        until one is."""
+        with self._lock:
+            self._is_written, self._patience = is_written, patience
+            self._set_limits()
+
     def remove(self, items: Sequence[Item]) -> None:
         """Removes `items`, which have to be kept ones: there is no connection."""
         unwanted = set(map(id, items))
@@ -277,16 +294,19 @@ class OutboundBuffer:
     def _set_limits(self) -> None:
         if self._refusal:
             self._full_at = self._look_at = _CLOSED
-        elif self._away:
-            self._full_at, self._look_at = self._away_limit, _CLOSED
         else:
-            self._full_at, self._look_at = self._limit, self._much
+            looks = self._away or self._is_written
+            self._full_at = self._away_limit if self._away else self._limit
+            self._look_at = _CLOSED if looks else self._much
 
     def _look_again(self, item: Item, size: int, wake: bool, timeout: float) -> float:
-        """Called by `put` if there are many bytes or no connection, after it has appended `item`. If there
-        was no room for it, takes it back, waits for room and appends it again. Returns how long it waited.
+        """Called by `put` if there are many bytes or no connection, or while it writes through, after it has
+        appended `item`. If there was no room for it, takes it back, waits for room and appends it again.
+        Returns how long it waited for room.
         """
         waited = 0.0
+        if self._is_written and _is_finalizing():  # a thread that is frozen now may hold the lock
+            raise ConnectionClosedError("the interpreter is shutting down")
         with self._lock:
             withdrawn = self._size - size >= self._full_at and self._withdraw(item, size)
         if withdrawn:
@@ -302,9 +322,36 @@ class OutboundBuffer:
                 error = self._refusal()
         if error:
             raise error
-        if gathered and wake:
+        if self._is_written:
+            self._write(item, size, self._is_written)
+        elif gathered and wake:
             self._drive(None, 0.0)
         return waited
+
+    def _write(self, item: Item, size: int, is_written: Callable[[], bool]) -> None:
+        """Waits until the network has `item`."""
+        patience = 0.0 if self._is_stuck else self._patience
+        until = monotonic() + patience
+        try:
+            while not is_written():
+                self._drive(is_written, until)
+                if is_written():
+                    break
+                if monotonic() >= until:
+                    self._is_stuck = True
+                    with self._lock:
+                        withdrawn = self._withdraw(item, size)
+                    if withdrawn and self._away:
+                        raise ConnectionReconnectingError(self.outage)
+                    if withdrawn:
+                        raise OutboundBufferLimitError(self._limit, self._patience)
+                    return
+                turn = threading.Lock()  # another thread drives, or there is no connection
+                turn.acquire()
+                turn.acquire(timeout=_LOOK)
+            self._is_stuck = False
+        except ReentrantCallError:
+            pass  # the thread that this one interrupted goes on
 
     def _withdraw(self, item: Item, size: int) -> bool:
         """Removes `item` again; returns False if it was taken already: then it is sent, or counted as not

@@ -21,13 +21,14 @@ whether guests still come. Without epoll there are no guests.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
-from ..errors import Error, ForkedError, ReentrantCallError, fresh
+from ..errors import ConnectionClosedError, Error, ForkedError, ReentrantCallError, fresh
 from ..options import MAX_WAIT
 from .forks import notice_fork, same_process
 from .loop import LONGEST, Loop
@@ -38,6 +39,7 @@ from .waiter import Guest, StateLock
 __all__ = ["Seat", "Waiter"]
 
 _NEVER = float("inf")
+_is_finalizing = sys.is_finalizing  # modules are cleared in the end
 _SPIN, _LONGEST_SPIN = 0.05, 1.0  # seconds for a guest to notice the same deadline
 _BURST, _WHILE = 4, 0.004
 """After 4 guests within 4 ms the I/O thread goes on standby. With 16 requests in flight from one thread, a
@@ -110,6 +112,8 @@ class Seat:
         me = threading.get_ident()
         if me == self.io_thread or self._owns_lock():
             raise ReentrantCallError
+        if _is_finalizing():  # other threads are frozen: perhaps the driver, too
+            raise ConnectionClosedError("the interpreter is shutting down")
         holder = self._seat.get("holder")
         if holder is not None and holder.thread == me:
             if not holder.idle:

@@ -11,6 +11,7 @@ import os
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import OptionError
@@ -259,6 +260,20 @@ class Transport:
         """Tells the server that no more data will come."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
+
+    def part(self, timeout: float) -> None:
+        """Tells the server that no more data will come, and waits until it closes the connection, at most
+        `timeout` seconds. For the end of the process: where data arrives that nobody reads, the system drops
+        what it has not sent yet (RFC 1122, 4.2.2.13). It reads the socket itself, past TLS, whose state
+        belongs to threads that are frozen then.
+        """
+        until = monotonic() + timeout
+        with suppress(OSError):
+            with socket.fromfd(self.fileno(), self._socket.family, socket.SOCK_STREAM) as plain:
+                plain.shutdown(socket.SHUT_WR)
+                plain.settimeout(max(0.01, timeout))
+                while plain.recv(65536) and monotonic() < until:
+                    pass
 
     def close(self) -> None:
         """Closes the connection. With TLS it sends the closing alert first, and does not wait for the

@@ -106,6 +106,10 @@ class WebSocketTransport(Transport):
         """Tells the server that nothing more comes."""
         self._inner.finish_writing()
 
+    def part(self, timeout: float) -> None:
+        """As `Transport.part`."""
+        self._inner.part(timeout)
+
     def close(self) -> None:
         """Sends a close frame (status 1000), if the socket takes it at once, and closes the connection.
 

@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 
@@ -15,7 +16,7 @@ import pytest
 
 import natsync
 from natsync import errors
-from natsync.protocol import Msg, Pub
+from natsync.protocol import Msg, Ping, Pub
 
 from tests.support.fake_server import FakeServer
 from tests.support.paths import ROOT
@@ -35,10 +36,45 @@ def test_a_program_that_ends_without_close_gets_out_what_it_published() -> None:
             peer.greet()
             assert peer.until(Pub).payload == b"last"
             peer.expect_end()
+            peer.close()
             assert program.wait(10) == 0
         finally:
             program.kill()
             program.wait()
+
+
+LEAVES_MUCH = """
+import atexit, sys
+
+def last():
+    nc.publish("a", bytes(300_000))
+    print("written", flush=True)
+
+atexit.register(last)
+import natsync
+nc = natsync.connect(sys.argv[1])
+"""
+
+
+def test_a_server_that_reads_slowly_gets_what_is_published_last() -> None:
+    """Although it sends a PING that nobody reads any more: the system would drop what it has not sent yet."""
+    with FakeServer() as server:
+        command = [sys.executable, "-c", LEAVES_MUCH, server.url]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as program:
+            try:
+                peer = server.accept()
+                peer.greet()
+                peer.answer()
+                assert program.stdout and program.stdout.readline() == b"written\n"
+                with suppress(subprocess.TimeoutExpired):  # it waits, and would end otherwise
+                    program.wait(0.5)
+                peer.send(Ping())
+                assert len(peer.until(Pub).payload) == 300_000
+                peer.expect_end()
+                peer.close()
+                assert program.wait(10) == 0
+            finally:
+                program.kill()
 
 
 WORKS = """
@@ -97,6 +133,43 @@ def test_a_system_without_threads_is_noticed_at_once(monkeypatch: pytest.MonkeyP
     with pytest.raises(errors.ConnectError, match="can't start new thread"):
         natsync.connect("nats://127.0.0.1:1")
     assert monotonic() - begun < 0.9
+
+
+SUBINTERPRETER = """
+import sys
+code = '''
+import sys
+sys.path[:] = %r
+import natsync
+try:
+    natsync.connect("nats://127.0.0.1:1")
+except natsync.ConnectError as error:
+    print(error.step, error.reason, flush=True)
+''' % sys.path
+if sys.version_info >= (3, 14):
+    from concurrent import interpreters
+    interpreters.create().exec(code)
+elif sys.version_info >= (3, 13):
+    import _interpreters
+    _interpreters.exec(_interpreters.create(), code)
+else:
+    import _xxsubinterpreters
+    _xxsubinterpreters.run_string(_xxsubinterpreters.create(isolated=True), code)
+"""
+
+
+def test_an_isolated_subinterpreter_is_named() -> None:
+    """It may start no threads, or no daemon threads."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SUBINTERPRETER],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    why = "connect in the main interpreter, not in an isolated subinterpreter: "
+    assert done.stdout.startswith(f"tcp {why}") and "thread" in done.stdout
 
 
 def test_a_client_cannot_be_copied() -> None:

@@ -96,7 +96,7 @@ def test_the_child_connects_to_a_server_that_the_parent_knows_now() -> None:
     [
         'nc.publish("child", b"hello"); nc.close()',
         'nc.subscribe("b"); nc.publish("child", b"hello"); nc.close()',
-        'nc.publish_confirmed("child", b"hello"); natsync._connect._close_at_exit()',
+        'nc.publish_confirmed("child", b"hello"); natsync._connect._leave_at_exit()',
     ],
 )
 def test_the_child_gets_a_connection_of_its_own(child: str, fork: str) -> None:
