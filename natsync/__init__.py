@@ -32,6 +32,7 @@ from .client import Client
 from .errors import (
     AuthorizationError,
     BadSubscriptionError,
+    CallbacksSkippedError,
     ConnectError,
     ConnectionClosedError,
     ConnectionDrainingError,
@@ -77,6 +78,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AuthorizationError",
     "BadSubscriptionError",
+    "CallbacksSkippedError",
     "Client",
     "ConnectError",
     "ConnectTimeoutError",

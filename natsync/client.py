@@ -19,6 +19,7 @@ from ._checks import check_call, check_count, check_text
 from ._engine.connection import Connection, Stats, Status
 from ._engine.encoding import SIZE_LINES
 from ._engine.forks import notice_fork, same_process
+from ._engine.handlers import Runner
 from ._engine.inherited import Inherited
 from ._engine.outbound_buffer import Chunks
 from ._engine.pending_queue import Overflow, read_overflow
@@ -37,6 +38,7 @@ from .options import (
     PENDING_BYTES_LIMIT,
     PENDING_MSGS_LIMIT,
     REQUEST_TIMEOUT,
+    HandlerContext,
     check_max_msgs,
     parse_servers,
     wait_time,
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Client"]
 
+_M = TypeVar("_M", bound=Msg)
 _Self = TypeVar("_Self", bound="Client")
 
 
@@ -80,7 +83,7 @@ class Client(Requests):
         )
         return connection
 
-    def rebind(self) -> None:
+    def _rebind(self) -> None:
         """Called after methods of this client were replaced: messages and subscriptions use the new ones."""
         self._adopt(self._connection)
 
@@ -238,7 +241,8 @@ class Client(Requests):
         connection.subscribe(sink)
         if handler:
             try:
-                connection.dispatcher.handle(sink, handler, workers, executor)
+                runner = self.runner(subject, handler, queue=queue)
+                runner.subscribe(sink, workers, executor)
             except RuntimeError as error:  # the system is out of threads
                 sub.unsubscribe()
                 raise HandlerError(subject) from error
@@ -315,15 +319,33 @@ class Client(Requests):
         self.flush(timeout)
         return monotonic() - start
 
-    def start_thread(self, name: str, body: Callable[[], None], *, drained: bool = False) -> Thread:
+    def start_thread(self, name: str, body: Callable[[], None]) -> Thread:
         """Runs `body` on a new daemon thread of this client, and returns the thread. `close` joins it, as it
         joins the threads of handlers; a `drain` that `body` calls does not wait for it. `body` must end when
         calls of this client raise that it is closed. Raises RuntimeError if the system is out of threads.
-
-        With `drained`, `body` takes messages of subscriptions and ends after the last one: `drain` waits
-        for its end before it closes the connection.
         """
-        return self._connection.dispatcher.start(name, body, drained)
+        return self._connection.dispatcher.start(name, body)
+
+    def runner(
+        self,
+        subject: str,
+        handler: Callable[[_M], object],
+        *,
+        queue: str = "",
+        on_error: Callable[[Error], object] | None = None,
+    ) -> Runner[_M]:
+        """Returns a runner of `handler`, within `handler_context` and the instrumentation, which is told this
+        `subject` and `queue`. For packages that have readers of their own."""
+        handler = self._observe_handler(handler, subject, queue)
+        if context := self._connection.options.handler_context:
+            handler = _inside(context, handler)
+        return Runner(self._connection.dispatcher, handler, on_error)
+
+    def _observe_handler(
+        self, handler: Callable[[_M], object], subject: str, queue: str
+    ) -> Callable[[_M], object]:
+        """Returns `handler`. Instrumentation replaces this method with one that wraps `handler`."""
+        return handler
 
     def report_error(self, error: Error) -> None:
         """Passes `error` to the callback `on_error`, on the callback thread; without one, logs it as a
@@ -444,3 +466,11 @@ class Client(Requests):
     def __repr__(self) -> str:
         name = self._connection.options.name
         return f"Client({f'{name!r}, ' if name else ''}{self.server}, {self.status.value})"
+
+
+def _inside(context: HandlerContext, handler: Callable[[_M], object]) -> Callable[[_M], object]:
+    def handle(msg: _M) -> object:
+        with context(msg):
+            return handler(msg)
+
+    return handle

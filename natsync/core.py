@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from threading import Thread
 
     from ._engine.futures import WindowFuture
+    from ._engine.handlers import Runner
     from ._engine.reply_stream import ReplyStream
     from ._engine.request_window import RequestWindow
     from ._engine.supervisor import Status
 
 __all__ = ["Core", "DrainStage"]
 
+_M = TypeVar("_M", bound=Msg)
 _T = TypeVar("_T")
 
 
@@ -110,9 +112,16 @@ class Core(Protocol):
         rescue: Callable[[WindowFuture[_T], Exception], bool] | None = ...,
     ) -> RequestWindow[_T]: ...
 
-    def start_thread(
-        self, name: str, body: Callable[[], None], *, drained: bool = ...
-    ) -> Thread: ...
+    def start_thread(self, name: str, body: Callable[[], None]) -> Thread: ...
+
+    def runner(
+        self,
+        subject: str,
+        handler: Callable[[_M], object],
+        *,
+        queue: str = ...,
+        on_error: Callable[[Error], object] | None = ...,
+    ) -> Runner[_M]: ...
 
     def report_error(self, error: Error) -> None: ...
 

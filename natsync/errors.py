@@ -25,6 +25,7 @@ __all__ = [
     "Facts",
     "FlushTimeoutError",
     "ForkedError",
+    "CallbacksSkippedError",
     "HandlerError",
     "HeadersNotSupportedError",
     "InvalidResponseError",
@@ -365,13 +366,29 @@ class SubscriptionFullError(Facts):
 
 
 class HandlerError(Facts):
-    """A handler raised an exception, which is the cause of this error. The connection goes on."""
+    """A handler raised an exception, which is the cause of this error. The connection goes on.
+
+    `failures` counts the failures that this error stands for: 1, or more if the handler failed faster than
+    its failures could be reported.
+    """
 
     subject: str
+    failures: int = 1
 
     def __str__(self) -> str:
         raised = f": {type(self.__cause__).__name__}" if self.__cause__ else ""
-        return f"handler of {self.subject} failed{raised}"
+        more = f" (and {self.failures - 1} times before)" if self.failures > 1 else ""
+        return f"handler of {self.subject} failed{raised}{more}"
+
+
+class CallbacksSkippedError(Facts):
+    """So many errors, log lines and events of the connection were not passed to callbacks and the log, since
+    a thousand of them were waiting: a callback or a log handler is slow, or does not return."""
+
+    skipped: int
+
+    def __str__(self) -> str:
+        return f"{self.skipped} errors, log lines and events were skipped: callbacks are too slow"
 
 
 for _root in (Error, ProtocolError):  # as `Facts` does for the others

@@ -7,21 +7,27 @@ instrumentation are wrapped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager, nullcontext
-from functools import wraps
-from typing import TYPE_CHECKING, Protocol
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from ._checks import check_call
 from .headers import HeadersLike, to_text
-from .message import Data, Handler, Msg, message_parts, wire_reply
+from .message import Data, Msg, message_parts, wire_reply
 from .subscription import Replies
 
 if TYPE_CHECKING:
     from .client import Client
 
 __all__ = ["Instrumentation", "instrument"]
+
+_M = TypeVar("_M", bound=Msg)
+
+_PROTOCOL = re.compile(r"(^|\.)(\$JS\.(ACK|FC)|CONSUMER\.MSG\.NEXT)\.")
+"""Finds subjects on which the client talks with the server, maybe below the prefix of an import: of
+acknowledgements, flow control (ADR-15) and pull requests (ADR-13)."""
 
 
 class Instrumentation:
@@ -36,6 +42,7 @@ class Instrumentation:
     ) -> tuple[object, HeadersLike | None]:
         """Called before a message is sent. Returns a token for `end`, and the headers to send.
 
+        Acknowledgements and pull requests of JetStream are no messages of the program, and not passed on.
         `operation` is `publish`, `publish_confirmed`, `request`, `request_async`, `request_many` or
         `window`. The arguments have not been checked yet.
         """
@@ -49,7 +56,8 @@ class Instrumentation:
         self, client: Client, msg: Msg, subject: str, queue: str
     ) -> AbstractContextManager[object]:
         """Returns a context manager that the handler runs in, and which also sees what the handler raises.
-        `subject` and `queue` are those of the subscription."""
+        `subject` and `queue` are those of the subscription. For a handler of JetStream, `subject` is the
+        consumer's filter, or else the name of the stream, and `queue` is the durable name."""
         return nullcontext()
 
 
@@ -70,24 +78,21 @@ def instrument(client: Client, hook: Instrumentation) -> None:
         "request_many",
     ):
         calls[operation] = instrumented(client, hook, operation, getattr(client, operation))
-    calls["respond"] = lambda msg, data=b"", *, headers=None: client.publish(
-        to_text(wire_reply(msg)), data, headers=headers
-    )
-    subscribe = client.subscribe
-
-    @wraps(subscribe)
-    def subscribe_observed(
-        subject: str, *, handler: Handler | None = None, queue: str = "", **options: object
-    ) -> object:
-        check_call(handler=handler)  # not possible once it is wrapped
-        if handler is not None:
-            handler = _observed(client, hook, handler, subject, queue)
-        call: Callable[..., object] = subscribe
-        return call(subject, handler=handler, queue=queue, **options)
-
-    calls["subscribe"] = subscribe_observed
-    client.rebind()  # so that `Msg.respond` calls the wrapped method
+    calls["respond"] = _responding(client, client.respond)
+    calls["_observe_handler"] = partial(_observed, client, hook)
+    client._rebind()  # so that `Msg.respond` calls the wrapped method
     calls["_observe"] = lambda ask: _observed_ask(client, hook, ask)
+
+
+def _responding(client: Client, respond: Callable[..., None]) -> Callable[..., None]:
+    def call(msg: Msg, data: Data = b"", *, headers: HeadersLike | None = None) -> None:
+        reply = to_text(wire_reply(msg))
+        if _PROTOCOL.search(reply):
+            respond(msg, data, headers=headers)
+        else:
+            client.publish(reply, data, headers=headers)
+
+    return call
 
 
 def instrumented(
@@ -108,6 +113,8 @@ def instrumented(
             subject, data, options["reply"], headers = message_parts(
                 subject, data, reply if isinstance(reply, str) else None, headers
             )
+        if _PROTOCOL.search(subject):
+            return send(subject, data, headers=headers, **options)
         token, headers = hook.begin(client, operation, subject, data, headers)
         try:
             result = send(subject, data, headers=headers, **options)
@@ -140,9 +147,13 @@ def _observed_ask(
 
 
 def _observed(
-    client: Client, hook: Instrumentation, handler: Handler, subject: str, queue: str
-) -> Handler:
-    def handle(msg: Msg) -> object:
+    client: Client,
+    hook: Instrumentation,
+    handler: Callable[[_M], object],
+    subject: str,
+    queue: str,
+) -> Callable[[_M], object]:
+    def handle(msg: _M) -> object:
         with hook.handling(client, msg, subject, queue):
             return handler(msg)
 

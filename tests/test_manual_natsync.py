@@ -36,7 +36,6 @@ INNER = {
     "refuse",
     "end",
     "abandon",
-    "rebind",
 }
 
 

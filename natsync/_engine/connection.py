@@ -5,7 +5,7 @@
                           not yet written. The I/O thread, or a guest: a thread that waits, or
                           publishes much (seat).
     I/O thread            connecting, reconnecting, ending (supervisor). It runs no user code.
-    thread of a handler   runs one subscription's handler (dispatch)
+    thread of a handler   runs a handler (handlers)
     callback thread       runs the callbacks (dispatch)
     any thread            everything public here
     ====================  ==========================================================================
@@ -98,7 +98,7 @@ class Connection:
         self.process = os.getpid()
         name = f"natsync-{options.name or options.servers[0]}"
         self.lock = threading.RLock()
-        self.dispatcher = Dispatcher(name, options.callbacks, self.lock, options.handler_context)
+        self.dispatcher = Dispatcher(name, options.callbacks, self.lock)
         self.table = SubscriptionTable()
         self._supervisor = Supervisor(options, self.dispatcher, self.table, self.lock)
         self.outbound = self._supervisor.outbound

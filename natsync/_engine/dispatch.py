@@ -1,8 +1,14 @@
 """The threads that run code of the program: one or more for each handler, and one for all callbacks.
 
-An exception of a handler or callback is reported or logged; it ends neither the thread nor the connection.
 Callbacks, and the program's logging handlers, run one after the other in the order of events; `on_close`
-is the last.
+is the last. An exception of a callback is logged. What waits for the callback thread is bounded, since events
+may come faster than callbacks return:
+
+- `_MOST` reports, log lines and events of the connection; more are counted, and a CallbacksSkippedError says
+  how many were not passed on;
+- one report for each subscription that drops messages, with the latest count;
+- the failures of handlers, as `handlers` says;
+- `on_close` of subscriptions and done-callbacks of futures: the program itself has made these objects.
 """
 
 from __future__ import annotations
@@ -11,25 +17,22 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from operator import itemgetter
 from time import monotonic
-from typing import TYPE_CHECKING
 from weakref import ref
 
-from .._checks import is_kill
-from ..errors import Error, HandlerError
-from ..message import Handler, Msg
-from ..options import Callbacks, HandlerContext
+from ..errors import CallbacksSkippedError, Error, HandlerError, SlowConsumerError
+from ..options import Callbacks
 from .log import logger
-from .run_queue import RunQueue
-from .sink import DrainStage, SubscriptionSink
+from .sink import DrainStage, Sink, SubscriptionSink
 
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
-__all__ = ["Dispatcher"]
+__all__ = ["Dispatcher", "log_now"]
 
 Callback = Callable[[], object]
+
+_MOST = 1000
 
 
 class Dispatcher:
@@ -40,121 +43,108 @@ class Dispatcher:
         name: str,
         callbacks: Callbacks,
         lock: threading.RLock,
-        around: HandlerContext | None = None,
     ) -> None:
+        self.lock = lock
+        self.running: dict[int, None] = {}
+        """The ids of the executors' threads that run handlers. Changed by single operations, which are
+        atomic."""
+
         self._name = name
         self._callbacks = callbacks
-        self._around = around
-        self._lock = lock
         self._threads: set[threading.Thread] = set()
         # The threads of handlers, and whether a drain joins them: by the stage in which it does, or NONE.
         self._handling: dict[threading.Thread, DrainStage] = {}
         # The subscriptions that have a handler. Weak: the thread of a handler keeps its own alive.
         self._handled: dict[int, ref[SubscriptionSink]] = {}
-        self._running: dict[int, None] = {}  # ids of executor threads; changed by atomic operations
-        self._callback_thread = _Serial("callbacks", self._start, lock, keeps=True)
-        self._feeder = _Serial("executors", self._start, lock)
+        self._waiting = self._skipped = 0  # reports, log lines and events; guarded by the lock
+        self._slow: dict[Sink, SlowConsumerError] = {}
+        self._callback_thread = _Serial("callbacks", self.start, lock, keeps=True)
+        self._feeder = _Serial("executors", self.start, lock)
+        self.feed = self._feeder.post
+        """Makes a call on a thread that may wait for an executor; returns whether it will be made."""
 
-    def handle(
-        self,
-        sub: SubscriptionSink,
-        handler: Handler,
-        workers: int = 1,
-        executor: Executor | None = None,
-    ) -> None:
-        """Starts `workers` threads that call `handler` with each message of `sub` until `sub` ends. Its
-        `has_handler` must be set. One worker handles the messages in order.
+    def report(self, error: Error, level: str = "warning", text: str = "%s") -> None:
+        """Passes `error` to the error callback, and to the log, as a warning if there is no callback."""
+        if not self._post_event(partial(self.tell, error, level, text)):
+            log_now(level, text, error)
 
-        With an `executor`, its threads call `handler` while there are messages, at most `workers` of them
-        at a time. The only thread started here is then one that submits to all executors.
-        """
-        sub.workers = workers
-        key, forget = id(sub), self._handled.pop
-        self._handled[key] = ref(sub, lambda _: forget(key, None))
-        around = self._around
-        if sub.pending.on_outage:
-            sub.pending.on_outage = self._guarded(sub.subject, sub.pending.on_outage)
-
-        def call(msg: Msg) -> None:
-            try:
-                if around is None:
-                    handler(msg)
-                else:
-                    with around(msg):
-                        handler(msg)
-            except BaseException as error:  # code of the program may raise anything
-                if is_kill(error):
-                    raise
-                self._failed(sub.subject, error)
-
-        if executor:
-            feed = self._feeder.post
-            runs = RunQueue(sub, call, workers, executor, feed, self.report, self._running)
-            sub.arrived = runs.arrived
-            runs.arrived()  # for messages that have arrived before
-            return
-        for _ in range(workers):
-            self._start(f"handler-{sub.subject}", partial(sub.handle, call), DrainStage.NONE)
-
-    def _guarded(
-        self, subject: str, call: Callable[[Error | None], object]
-    ) -> Callable[[Error | None], None]:
-        """Returns a function that calls `call` and reports its exceptions."""
-
-        def guarded(outage: Error | None) -> None:
-            try:
-                call(outage)
-            except BaseException as error:  # as above
-                self._failed(subject, error)
-
-        return guarded
-
-    def _failed(self, subject: str, cause: BaseException) -> None:
-        report = HandlerError(subject)
-        report.__cause__ = cause
-        self.report(report)
-
-    def report(self, error: Error) -> None:
-        """Passes `error` to the error callback; without one, logs it as a warning."""
+    def tell(self, error: Error, level: str = "warning", text: str = "%s") -> None:
+        """Does so at once. For the callback thread."""
         on_error = self._callbacks.on_error
-        passed = on_error is not None and self.post(partial(on_error, error))
-        cause = error if isinstance(error, HandlerError) else None
-        self.log("debug" if passed else "warning", "%s", error, cause=cause)
+        if on_error:
+            try:
+                on_error(error)
+            except BaseException:  # code of the program may raise anything
+                logger().exception("a callback failed")
+        log_now("debug" if on_error and level == "warning" else level, text, error)
+
+    def slow_consumer(self, sub: Sink, dropped: int) -> None:
+        """Reports that `sub` has dropped so many messages in all."""
+        with self.lock:
+            waits = sub in self._slow
+            self._slow[sub] = SlowConsumerError(sub.subject, dropped)
+        if not (waits or self.post(partial(self._tell_slow, sub, self.tell))):
+            self._tell_slow(sub, partial(log_now, "warning", "%s"))
+
+    def _tell_slow(self, sub: Sink, tell: Callable[[Error], None]) -> None:
+        with self.lock:
+            error = self._slow.pop(sub)
+        tell(error)
 
     def log(self, level: str, text: str, *args: object, cause: BaseException | None = None) -> None:
         """Writes to the log on the callback thread. The driver must not write itself: a logging handler of
         the program, or a lock of `logging` whose holder waits for this connection, could block it.
         """
-        write = partial(_log, level, text, args, cause)
-        if not self.post(write):
+        write = partial(log_now, level, text, *args, cause=cause)
+        if not self._post_event(write):
             write()
 
     def attempt_failed(self, error: Error) -> None:
         """Passes the reason of a failed attempt to connect to the error callback and the log."""
-        on_error = self._callbacks.on_error
-        if on_error:
-            self.post(partial(on_error, error))
-        self.log("info", "not connected: %s", error)
+        self.report(error, "info", "not connected: %s")
 
     def disconnected(self, error: Error | None) -> None:
         """Calls `on_disconnect`: the connection was lost."""
         if self._callbacks.on_disconnect:
-            self.post(partial(self._callbacks.on_disconnect, error))
+            self._post_event(partial(self._callbacks.on_disconnect, error))
 
     def reconnected(self) -> None:
         """Calls `on_reconnect`: there is a connection again."""
         if self._callbacks.on_reconnect:
-            self.post(self._callbacks.on_reconnect)
+            self._post_event(self._callbacks.on_reconnect)
 
     def discovered(self, servers: list[str]) -> None:
         """Calls `on_discover` with the servers that were discovered."""
         if self._callbacks.on_discover:
-            self.post(partial(self._callbacks.on_discover, servers))
+            self._post_event(partial(self._callbacks.on_discover, servers))
 
     def lame_duck(self) -> None:
         """Calls `on_lame_duck`: the server is about to shut down."""
         if self._callbacks.on_lame_duck:
-            self.post(self._callbacks.on_lame_duck)
+            self._post_event(self._callbacks.on_lame_duck)
+
+    def _post_event(self, call: Callback) -> bool:
+        """Like `post`, for events that others may cause without limit."""
+        if self._callback_thread.ended:
+            return False
+        with self.lock:
+            full = self._waiting == _MOST
+            tells = full and not self._skipped
+            self._skipped += full
+            self._waiting += not full
+        if full:
+            return not tells or self.post(self._tell_skipped)
+        return self.post(partial(self._make_event, call))
+
+    def _make_event(self, call: Callback) -> None:
+        with self.lock:
+            self._waiting -= 1
+        call()
+
+    def _tell_skipped(self) -> None:
+        with self.lock:
+            skipped, self._skipped = self._skipped, 0
+        self.tell(CallbacksSkippedError(skipped))
 
     def end(self, error: Error | None, *, quiet: bool = False) -> None:
         """Passes `error` to the close callback, unless `quiet`; no callback runs after it."""
@@ -186,41 +176,39 @@ class Dispatcher:
         self._callback_thread.make_kept()
 
     def _others(self) -> set[threading.Thread]:
-        with self._lock:
+        with self.lock:
             return {thread for thread in self._threads.copy() if thread.is_alive()} - {
                 threading.current_thread()
             }
 
-    def post(self, call: Callback) -> bool:
-        """Runs `call` on the callback thread, after all earlier calls; returns False if that thread has
-        ended."""
-        return self._callback_thread.post(call)
+    def post(self, call: Callback, after: float = 0.0) -> bool:
+        """Runs `call` on the callback thread, after all earlier calls, and not before the time `after` unless
+        the thread ends; returns False if that thread has ended."""
+        return self._callback_thread.post(call, after)
 
     def runs_here(self) -> bool:
         """Returns whether the calling thread is one of these, or an executor's that runs a handler."""
         here = threading.current_thread()
-        return here in self._threads or here.ident in self._running
+        return here in self._threads or here.ident in self.running
 
     def drain_stage(self) -> DrainStage:
         """Returns the stage in which a drain ends what the program subscribes to on the calling thread."""
         here = threading.current_thread()
-        handles = here in self._handling or here.ident in self._running
+        handles = here in self._handling or here.ident in self.running
         return DrainStage.HANDLER if handles else DrainStage.PROGRAM
+
+    def handles(self, sub: SubscriptionSink) -> None:
+        """Notes that `sub` has a handler."""
+        key, forget = id(sub), self._handled.pop
+        self._handled[key] = ref(sub, lambda _: forget(key, None))
 
     def handled(self) -> list[SubscriptionSink]:
         """Returns the subscriptions that have a handler, and perhaps some that have ended."""
         return [sub for found in self._handled.copy().values() if (sub := found())]
 
-    def start(self, what: str, body: Callable[[], None], drained: bool = False) -> threading.Thread:
-        """Starts a thread that runs `body`, and returns it. A `drained` thread handles messages, and ends by
-        itself after the last message of its subscriptions, once these have ended; `join_drained` waits for
-        it."""
-        return self._start(what, body, self.drain_stage() if drained else None)
-
     def join_drained(self, stage: DrainStage, until: float) -> list[str]:
-        """Waits for the `drained` threads, on which packages such as `jetstream` handle messages, whose
-        messages end up to `stage`; not for the calling thread. Returns the names of those that still run at
-        the time `until`."""
+        """Waits for the threads that handle messages which end up to `stage`; not for the calling thread.
+        Returns the names of those that still run at the time `until`."""
         here = threading.current_thread()
         threads = [
             thread
@@ -231,9 +219,13 @@ class Dispatcher:
             thread.join(max(0.0, until - monotonic()))
         return [thread.name for thread in threads if thread.is_alive()]
 
-    def _start(
+    def start(
         self, what: str, body: Callable[[], None], handling: DrainStage | None = None
     ) -> threading.Thread:
+        """Starts a thread that runs `body`, and returns it. A thread that handles messages says in which
+        stage of a drain these end: it ends by itself then, and `join_drained` waits for it. With NONE, the
+        drain waits for the subscription instead."""
+
         def run() -> None:
             try:
                 body()
@@ -256,7 +248,10 @@ class Dispatcher:
         return thread
 
 
-def _log(level: str, text: str, args: tuple[object, ...], cause: BaseException | None) -> None:
+def log_now(level: str, text: str, *args: object, cause: BaseException | None = None) -> None:
+    """Writes to the log, the failure of a handler with its traceback."""
+    if args and isinstance(args[0], HandlerError):
+        cause = args[0]
     getattr(logger(), level)(text, *args, exc_info=cause)
 
 
@@ -272,19 +267,22 @@ class _Serial:
         *,
         keeps: bool = False,
     ) -> None:
+        self.ended = False
         self._name = name
         self._start = start
         self._lock = lock
         self._calls: queue.SimpleQueue[Callback | None] | None = None
         self._keeps = keeps
         self._kept: deque[Callback] = deque()
-        self._ended = False
+        self._later: list[tuple[float, Callback]] = []  # calls that wait for their time
 
-    def post(self, call: Callback) -> bool:
-        """Makes `call` after all earlier ones. Returns False if it will not be made, because the thread has
-        ended or cannot start."""
+    def post(self, call: Callback, after: float = 0.0) -> bool:
+        """Makes `call` after all earlier ones, and not before the time `after`. Returns False if it will not
+        be made, because the thread has ended or cannot start."""
+        if after > monotonic():
+            call = partial(self._later.append, (after, call))
         with self._lock:
-            if self._ended:
+            if self.ended:
                 return False
             calls, first = self._calls, False
             if calls is None:
@@ -313,20 +311,35 @@ class _Serial:
     def end(self) -> None:
         """Ends the thread after all calls so far."""
         with self._lock:
-            self._ended = True
+            self.ended = True
             if self._calls:
                 self._calls.put(None)
 
     def make_kept(self) -> None:
-        """Makes the calls that were kept."""
+        """Makes the calls that were kept, and those that wait for their time."""
         while self._kept:
             self._make(self._kept.popleft())
+        while self._later:
+            self._make(self._later.pop(0)[1])
 
     def _run(self) -> None:
-        assert self._calls
         self.make_kept()
-        while call := self._calls.get():
+        while call := self._next():
             self._make(call)
+        self.make_kept()
+
+    def _next(self) -> Callback | None:
+        """Waits for the next call; returns None at the end."""
+        assert self._calls
+        if not self._later:
+            return self._calls.get()
+        due = min(self._later, key=itemgetter(0))
+        wait = due[0] - monotonic()
+        if wait > 0.0:
+            with suppress(queue.Empty):
+                return self._calls.get(timeout=wait)
+        self._later.remove(due)
+        return due[1]
 
     def _make(self, call: Callback) -> None:
         try:

@@ -10,7 +10,6 @@ from ..errors import (
     MaxMessagesError,
     OptionError,
     PermissionsViolationError,
-    SlowConsumerError,
     SubscriptionFullError,
 )
 from ..options import Server, parse_servers
@@ -71,7 +70,7 @@ class Router:
         if sub is None:
             return  # unsubscribed meanwhile
         if dropped := sub.deliver(frames):
-            self._dispatcher.report(SlowConsumerError(sub.subject, dropped))
+            self._dispatcher.slow_consumer(sub, dropped)
         if sub.max_msgs is not None and sub.received >= sub.max_msgs:
             self.limit_reached(sid)
         if sub.is_full:  # false for one that has ended

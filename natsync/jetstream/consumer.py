@@ -23,7 +23,7 @@ from .api import API, TIMEOUT, Timeout
 from .configs import ConsumerConfig
 from .consume_errors import ConsumerDeletedError, NotPullConsumerError
 from .consumers import consumer_info
-from .consuming import ConsumeContext, JetStreamHandler, check_handler, guarded
+from .consuming import ConsumeContext, JetStreamHandler, check_handler, guarded, source_of
 from .errors import (
     APIError,
     ConsumerNotFoundError,
@@ -206,10 +206,10 @@ class Consumer:
         delivered again after `ack_wait`. For the other arguments see `messages`.
         """
         check_handler(handler, workers)
-        on_error = guarded(on_error) or self._api.core.report_error
+        on_error = guarded(on_error)
         messages = self._messages("consume", on_error, options, shared=workers > 1)
-        name = f"{self.stream_name}.{self.name}"
-        return ConsumeContext(self._api.core, messages, handler, workers, on_error, name)
+        source = source_of(self._info)
+        return ConsumeContext(self._api.core, messages, handler, source, workers, on_error)
 
     def _messages(
         self, call: str, on_error: OnError | None, options: PullOptions, shared: bool = True

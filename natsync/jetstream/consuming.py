@@ -11,24 +11,32 @@ import logging
 import threading
 from collections.abc import Callable
 from time import monotonic
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from .._checks import check_call, check_count, is_kill
+from .._checks import check_call, check_count
 from ..core import Core
 from ..errors import (
     ConnectionClosedError,
     DrainTimeoutError,
     Error,
-    HandlerError,
     OptionError,
     fresh,
 )
 from ..options import DRAIN_TIMEOUT, wait_time
 from .consume_errors import MessagesClosedError
+from .infos import ConsumerInfo
 from .message import JetStreamMsg
-from .messages import OnError, report
+from .messages import OnError
 
-__all__ = ["ConsumeContext", "JetStreamHandler", "Reader", "check_handler", "guarded"]
+__all__ = [
+    "ConsumeContext",
+    "JetStreamHandler",
+    "Reader",
+    "Source",
+    "check_handler",
+    "guarded",
+    "source_of",
+]
 
 JetStreamHandler = Callable[[JetStreamMsg], object]
 """Called with each message; its result is ignored."""
@@ -42,6 +50,22 @@ class Reader(Protocol):
     def drain(self, timeout: float | None = ...) -> int: ...
     @property
     def expired(self) -> int: ...
+
+
+class Source(NamedTuple):
+    """What a handler gets messages of: `name` is for threads and errors, `subject` and `durable` are for
+    instrumentation."""
+
+    name: str
+    subject: str
+    durable: str = ""
+
+
+def source_of(info: ConsumerInfo) -> Source:
+    """Returns the source of a consumer's messages. `subject` is one of few, unlike those of the messages: its
+    filter, or else the stream."""
+    stream, config = info.stream_name, info.config
+    return Source(f"{stream}.{info.name}", config.filter_subject or stream, config.durable_name)
 
 
 def check_handler(handler: object, workers: int = 1) -> None:
@@ -82,49 +106,28 @@ class ConsumeContext:
         core: Core,
         reader: Reader,
         handler: JetStreamHandler,
+        source: Source,
         workers: int = 1,
         on_error: OnError | None = None,
-        name: str = "",
     ) -> None:
         self._reader = reader
-        self._handler = handler
-        self._on_error = on_error
-        self._name = name
+        self._on_error = on_error or core.report_error
+        self._name = source.name
         self._error: Error | None = None
-        # The threads that are handling a message; accessed in single operations, which are atomic.
-        self._busy: dict[int, None] = {}
-        self._threads: list[threading.Thread] = []
+        self._runner = core.runner(source.subject, handler, queue=source.durable, on_error=on_error)
         try:
-            for _ in range(workers):
-                self._threads.append(core.start_thread(f"consume-{name}", self._run, drained=True))
+            self._runner.run(f"consume-{self._name}", reader.next, self._ended, workers)
         except BaseException:  # the system cannot start another thread, or an interrupt
             reader.stop()
             raise
 
-    def _run(self) -> None:
-        me = threading.get_ident()
-        try:
-            while True:
-                msg = self._reader.next()
-                self._busy[me] = None
-                try:
-                    self._handler(msg)
-                except BaseException as error:
-                    if is_kill(error):
-                        raise
-                    # The boundary to user code: every exception is reported.
-                    failure = HandlerError(msg.subject)
-                    failure.__cause__ = error
-                    report(failure, self._on_error)
-                finally:
-                    self._busy.pop(me, None)
-        except MessagesClosedError:
-            pass
-        except Error as error:
-            if self._error is None:
-                self._error = error
-                if not (isinstance(error, ConnectionClosedError) and not error.reason):
-                    report(error, self._on_error)
+    def _ended(self, error: Error) -> None:
+        """Notes why a thread ends, and reports it, once."""
+        if isinstance(error, MessagesClosedError) or self._error:
+            return
+        self._error = error
+        if not (isinstance(error, ConnectionClosedError) and not error.reason):
+            self._on_error(error)
 
     @property
     def error(self) -> Error | None:
@@ -140,7 +143,7 @@ class ConsumeContext:
     @property
     def running(self) -> bool:
         """Whether any of the threads is alive."""
-        return any(thread.is_alive() for thread in self._threads)
+        return any(thread.is_alive() for thread in self._runner.threads)
 
     def stop(self, timeout: float | None = DRAIN_TIMEOUT) -> int:
         """Ends the threads after the messages that are being handled now. Returns the number of
@@ -178,7 +181,7 @@ class ConsumeContext:
     def _wait(self, until: float) -> bool:
         """Waits for all threads but the calling one; returns whether they ended by the time
         `until`."""
-        for thread in self._threads:
+        for thread in self._runner.threads:
             if thread is not threading.current_thread():
                 thread.join(max(0.0, until - monotonic()))
                 if thread.is_alive():
@@ -190,7 +193,7 @@ class ConsumeContext:
         not enough."""
         if not self._wait(monotonic() + patience):
             me = threading.get_ident()
-            busy = sum(ident != me for ident in self._busy.copy())
+            busy = sum(ident != me for ident in self._runner.busy.copy())
             raise DrainTimeoutError(timeout, {self._name: left + busy})
 
     def __enter__(self) -> ConsumeContext:

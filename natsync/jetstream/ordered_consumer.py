@@ -28,7 +28,7 @@ from .api import API, TIMEOUT, Timeout
 from .configs import ConsumerConfig, DeliverPolicy
 from .consumer import pull_source
 from .consumers import create_consumer
-from .consuming import ConsumeContext, JetStreamHandler, check_handler, guarded
+from .consuming import ConsumeContext, JetStreamHandler, Source, check_handler, guarded
 from .errors import JetStreamNotEnabledError
 from .fetch import MessageBatch
 from .infos import StreamInfo
@@ -98,9 +98,9 @@ class OrderedConsumer:
             inactive_threshold=config.inactive_threshold or _INACTIVE,
         )
         self._maker = _Maker(api, self.stream_name, config)
-        self._stage = (
-            stage  # in which a drain of the connection ends the readers, if a package says
-        )
+        # In which a drain of the connection ends the readers, if a package says.
+        self._stage = stage
+        self._handled = Source(self.stream_name, config.filter_subject or self.stream_name)
         self._reader: OrderedMessages | None = None
 
     def messages(
@@ -151,9 +151,10 @@ class OrderedConsumer:
         """
         check_handler(handler)
         check_options("consume", options, OrderedOptions.__optional_keys__)
-        on_error = guarded(on_error) or self._api.core.report_error
+        on_error = guarded(on_error)
         messages = self.messages(on_error=on_error, **options)
-        return ConsumeContext(self._api.core, messages, handler, 1, on_error, self.stream_name)
+        core = self._api.core
+        return ConsumeContext(core, messages, handler, self._handled, on_error=on_error)
 
     def fetch(self, batch: int = 1, *, timeout: Timeout = TIMEOUT) -> MessageBatch:
         """Returns up to `batch` messages: at once when it has them, else those that arrive within

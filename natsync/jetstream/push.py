@@ -39,7 +39,7 @@ from .consume_errors import (
     SequenceGapError,
 )
 from .consumer import pull_source
-from .consuming import ConsumeContext, JetStreamHandler, check_handler, guarded
+from .consuming import ConsumeContext, JetStreamHandler, check_handler, guarded, source_of
 from .infos import ConsumerInfo
 from .message import NO_ORIGIN, AckNoneMsg, JetStreamMsg, origin_of, parse_sequences
 from .messages import ALARM, LOOK, OnError, report
@@ -318,10 +318,10 @@ class PushConsumer:
         """Calls `handler` with each message, on `workers` threads, as `Consumer.consume` does."""
         check_handler(handler, workers)
         check_keep_alive(keep_alive, self._source.ack_times)
-        name = f"{self._info.stream_name}.{self._info.name}"
-        on_error = guarded(on_error) or self._source.core.report_error
-        messages = PushMessages(self._source, self._info, on_error, workers == 1, keep_alive)
-        return ConsumeContext(self._source.core, messages, handler, workers, on_error, name)
+        on_error, core = guarded(on_error), self._source.core
+        trouble = on_error or core.report_error
+        messages = PushMessages(self._source, self._info, trouble, workers == 1, keep_alive)
+        return ConsumeContext(core, messages, handler, source_of(self._info), workers, on_error)
 
     def __repr__(self) -> str:
         return f"PushConsumer({self._info.stream_name!r}, {self._info.name!r})"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import gc
 import subprocess
 import sys
 import threading
+import weakref
 from array import array
 from collections.abc import Iterator
 from functools import partial
@@ -29,7 +31,9 @@ from natsync.protocol import (
 )
 
 from tests.support.fake_server import INFO, Background, FakeServer, Peer
+from tests.support.waiting import eventually
 
+TIMEOUT = 10.0
 Connected = tuple[natsync.Client, Peer]
 
 
@@ -322,6 +326,44 @@ def test_closing_from_a_handler_and_from_a_callback() -> None:
         with server.client(partial(natsync.connect, on_error=close_and_tell)) as (nc, peer):
             peer.send(b"-ERR 'Invalid Subject'\r\n")
             assert done.wait(10)
+
+
+class Held(Exception):
+    """Its traceback holds the message of the handler that raises it."""
+
+
+def test_a_handler_that_always_fails_keeps_little_while_a_callback_is_slow() -> None:
+    began, go = threading.Event(), threading.Event()
+    failures: list[int] = []
+    raised: weakref.WeakSet[Held] = weakref.WeakSet()
+
+    def on_error(error: errors.Error) -> None:
+        failures.append(getattr(error, "failures", 1))
+        began.set()
+        assert go.wait(TIMEOUT)
+
+    def handler(msg: natsync.Msg) -> None:
+        error = Held(msg.data)
+        raised.add(error)
+        raise error
+
+    with FakeServer() as server, server.client(partial(natsync.connect, on_error=on_error)) as pair:
+        nc, peer = pair
+        sub = nc.subscribe("a", handler=handler)
+        sid = peer.subscribed()
+        peer.send(Msg(b"a", sid))
+        assert began.wait(TIMEOUT)
+        peer.send(*[Msg(b"a", sid)] * 2000)
+        eventually(lambda: sub.delivered == 2001)
+        call = Background(lambda: sub.drain(TIMEOUT))  # although the callback does not return
+        peer.until(Unsub)
+        peer.answer()
+        call.result()
+        gc.collect()
+        assert len(raised) < 40
+        go.set()
+        nc.close(TIMEOUT)
+        assert sum(failures) == 2001
 
 
 def test_closing_from_many_threads_at_once(connected: Connected) -> None:

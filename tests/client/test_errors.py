@@ -47,6 +47,8 @@ SAMPLES: list[Error] = [
     errors.SyncSubRequiredError("a"),
     errors.SlowConsumerError("a", 3),
     errors.HandlerError("a"),
+    errors.HandlerError("a", 7),
+    errors.CallbacksSkippedError(4),
 ]
 
 each = pytest.mark.parametrize("error", SAMPLES, ids=lambda error: type(error).__name__)

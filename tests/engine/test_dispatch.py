@@ -1,116 +1,30 @@
-"""User code on its own threads: order, errors reported, callbacks one by one and `on_close` last."""
+"""Callbacks: one by one in order, bounded while they wait, errors reported, and `on_close` last."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from asyncio import CancelledError
 from time import monotonic
 
 import pytest
 
 from natsync._engine.dispatch import Dispatcher
+from natsync._engine.handlers import Runner
 from natsync._engine.sink import SubscriptionSink
 from natsync.errors import (
     ConnectionClosedError,
     Error,
-    HandlerError,
-    MaxMessagesError,
     NoRespondersError,
     ServerError,
 )
 from natsync.message import Msg
 from natsync.options import Callbacks
 
-from tests.client.test_subscription import frames
 from tests.support.driving import host
 
 
 def until() -> float:
     return monotonic() + 10
-
-
-def handled_sub(*payloads: bytes) -> SubscriptionSink:
-    """A subscription that has ended with these messages pending."""
-    sub = SubscriptionSink("a", "", host(), (100, 1000))
-    sub.deliver(frames(*payloads))
-    sub.end(MaxMessagesError("a"))
-    return sub
-
-
-def test_a_handler_gets_messages_in_order_on_its_own_thread() -> None:
-    dispatcher = Dispatcher("test", Callbacks(), threading.RLock())
-    got: list[tuple[str, bytes]] = []
-    dispatcher.handle(
-        handled_sub(b"1", b"2"),
-        lambda msg: got.append((threading.current_thread().name, msg.data)),
-    )
-    assert dispatcher.join(until())
-    assert got == [("test-handler-a", b"1"), ("test-handler-a", b"2")]
-
-
-def test_a_handler_that_ends_its_subscription_gets_no_more_messages() -> None:
-    dispatcher = Dispatcher("test", Callbacks(), threading.RLock())
-    got: list[bytes] = []
-    sub = handled_sub(b"1", b"2", b"3", b"4")
-
-    def handler(msg: Msg) -> None:
-        got.append(msg.data)
-        if msg.data == b"2":
-            sub.end(MaxMessagesError("a"), discard=True)
-
-    dispatcher.handle(sub, handler)
-    assert dispatcher.join(until())
-    assert got == [b"1", b"2"] and (sub.pending.delivered, sub.pending.dropped) == (2, 2)
-
-
-@pytest.mark.parametrize("kind", [KeyError, SystemExit, CancelledError, KeyboardInterrupt])
-def test_what_a_handler_raises_is_reported_and_delivery_goes_on(
-    caplog: pytest.LogCaptureFixture, kind: type[BaseException]
-) -> None:
-    errors: list[Error] = []
-    got: list[bytes] = []
-    reported = threading.Semaphore(0)
-
-    def handler(msg: Msg) -> None:
-        got.append(msg.data)
-        raise kind(msg.data)
-
-    def on_error(error: Error) -> None:
-        errors.append(error)
-        reported.release()
-
-    caplog.set_level(logging.DEBUG, "natsync")
-    dispatcher = Dispatcher("test", Callbacks(on_error=on_error), threading.RLock())
-    dispatcher.handle(handled_sub(b"1", b"2"), handler)
-    assert reported.acquire(timeout=10) and reported.acquire(timeout=10)
-    dispatcher.end(None)
-    assert dispatcher.join(until())
-    assert got == [b"1", b"2"]
-    assert [type(error) for error in errors] == [HandlerError] * 2
-    assert repr(errors[1].__cause__) == f"{kind.__name__}(b'2')"
-    assert kind.__name__ in caplog.text and caplog.records[0].name == "natsync"
-    assert {record.levelname for record in caplog.records} == {"DEBUG"}, "it was handled"
-
-
-def test_a_greenlet_that_is_killed_ends() -> None:
-    got: list[bytes] = []
-
-    class GreenletExit(BaseException):
-        """As gevent's `kill` raises it."""
-
-    def handler(msg: Msg) -> None:
-        got.append(msg.data)
-        raise GreenletExit
-
-    dispatcher = Dispatcher("test", Callbacks(), threading.RLock())
-    thrown: list[object] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(threading, "excepthook", lambda args: thrown.append(args.exc_type))
-        dispatcher.handle(handled_sub(b"1", b"2"), handler)
-        assert dispatcher.join(until())
-    assert (got, thrown) == ([b"1"], [GreenletExit])
-    dispatcher.end(None)
 
 
 def test_what_no_callback_gets_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -208,7 +122,8 @@ def test_no_lock_is_held_while_a_thread_starts(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(threading.Thread, "start", looked)
     dispatcher = Dispatcher("test", Callbacks(on_error=lambda error: None), lock)
     sub = SubscriptionSink("a", "", host(), (100, 1000))
-    dispatcher.handle(sub, lambda msg: None)
+    runner: Runner[Msg] = Runner(dispatcher, lambda msg: None)
+    runner.subscribe(sub)
     dispatcher.report(NoRespondersError("a"))
     sub.end(NoRespondersError("a"), discard=True)
     dispatcher.end(None)
@@ -236,20 +151,81 @@ def test_callbacks_wait_while_the_system_has_no_thread_for_them(
     assert got == ["no responders on first", "no responders on second"]
 
 
-def test_joining_gives_up_at_its_deadline_and_spares_the_caller() -> None:
-    release, joined = threading.Event(), threading.Event()
-    results: list[bool] = []
+def test_events_that_wait_for_a_slow_callback_are_bounded_and_counted() -> None:
+    began, go = threading.Event(), threading.Event()
+    got: list[Error] = []
+    reconnects = 0
+
+    def on_error(error: Error) -> None:
+        got.append(error)
+        began.set()
+        assert go.wait(10)
+
+    def on_reconnect() -> None:
+        nonlocal reconnects
+        reconnects += 1
+
+    callbacks = Callbacks(on_error=on_error, on_reconnect=on_reconnect)
+    dispatcher = Dispatcher("test", callbacks, threading.RLock())
+    dispatcher.report(ServerError("0"))
+    assert began.wait(10)
+    for _ in range(700):
+        dispatcher.reconnected()
+        dispatcher.report(ServerError("1"))
+    assert dispatcher._callback_thread._calls
+    assert dispatcher._callback_thread._calls.qsize() == 1001
+    go.set()
+    dispatcher.end(None)
+    assert dispatcher.join(until())
+    assert (len(got), reconnects) == (502, 500)
+    assert repr(got[-1]) == "CallbacksSkippedError(skipped=400)"
+
+
+def test_events_are_bounded_where_no_thread_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    got: list[Error] = []
+    dispatcher = Dispatcher("test", Callbacks(on_error=got.append), threading.RLock())
+
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    for _ in range(1500):
+        dispatcher.report(ServerError("1"))
+    dispatcher.end(None)
+    assert dispatcher.join(until())
+    assert len(got) == 1001 and repr(got[-1]) == "CallbacksSkippedError(skipped=500)"
+
+
+def test_a_subscription_has_one_report_of_dropped_messages_waiting() -> None:
+    began, go = threading.Event(), threading.Event()
+    got: list[str] = []
+
+    def on_error(error: Error) -> None:
+        got.append(str(error))
+        began.set()
+        assert go.wait(10)
+
+    dispatcher = Dispatcher("test", Callbacks(on_error=on_error), threading.RLock())
+    sub = SubscriptionSink("a", "", host(), (100, 1000))
+    for dropped in range(1, 6):
+        dispatcher.slow_consumer(sub, dropped)
+        assert began.wait(10)
+    go.set()
+    dispatcher.end(None)
+    assert dispatcher.join(until())
+    assert got == [f"slow consumer on a: {count} messages dropped" for count in (1, 5)]
+
+
+def test_a_call_waits_for_its_time_while_others_are_made() -> None:
+    got: list[str] = []
+    done = threading.Event()
     dispatcher = Dispatcher("test", Callbacks(), threading.RLock())
-
-    def joins(msg: Msg) -> None:
-        results.append(dispatcher.join(until()))
-        joined.set()
-
-    dispatcher.handle(handled_sub(b"1"), joins)
-    assert joined.wait(10)
+    begun = monotonic()
+    dispatcher.post(done.set, begun + 0.1)
+    dispatcher.post(lambda: got.append("at once"))
+    dispatcher.post(lambda: got.append("at the end"), begun + 3600)
+    assert done.wait(10) and monotonic() - begun >= 0.1
+    assert got == ["at once"]
+    dispatcher.end(None)
     assert dispatcher.join(until())
-    dispatcher.handle(handled_sub(b"1"), lambda msg: release.wait(10))
-    assert not dispatcher.join(monotonic() + 0.01)
-    release.set()
-    assert dispatcher.join(until())
-    assert results == [True]
+    assert got == ["at once", "at the end"]

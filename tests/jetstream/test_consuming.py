@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -15,6 +17,8 @@ from natsync.errors import (
     HandlerError,
     OptionError,
 )
+from natsync.headers import HeadersLike
+from natsync.instrumentation import Instrumentation
 from natsync.jetstream import (
     Consumer,
     ConsumerConfig,
@@ -25,6 +29,7 @@ from natsync.jetstream import (
     OrderedConsumer,
     PushConsumer,
 )
+from natsync.message import Data
 
 from tests.jetstream.streams import (
     TIMEOUT,
@@ -325,6 +330,65 @@ def test_the_callback_of_the_connection_hears_of_troubles_and_failures(
         errors.wait_for(ConsumerDeletedError)
         with pytest.raises(ConsumerDeletedError):
             consuming.wait(TIMEOUT)
+
+
+class Notes(Instrumentation):
+    """Notes what the program sends, and the handlers that run."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.handled: list[tuple[str, str, str]] = []
+
+    def begin(
+        self, client: Client, operation: str, subject: str, data: Data, headers: HeadersLike | None
+    ) -> tuple[object, HeadersLike | None]:
+        if not subject.startswith("$JS.API."):
+            self.sent.append(f"{operation} {subject}")
+        return None, headers
+
+    @contextmanager
+    def handling(
+        self, client: Client, msg: natsync.Msg, subject: str, queue: str
+    ) -> Iterator[None]:
+        yield
+        self.handled.append((msg.subject, subject, queue))
+
+
+def test_contexts_and_instrumentation_are_around_every_handler(
+    js_server: NatsServer, stream_name: str
+) -> None:
+    contexts: list[str] = []
+    notes = Notes()
+
+    @contextmanager
+    def context(msg: natsync.Msg) -> Iterator[None]:
+        contexts.append("in")
+        yield
+        contexts.append("out")
+
+    def settle(msg: JetStreamMsg) -> None:
+        assert contexts[-1] == "in"
+        if msg.reply.startswith(f"$JS.ACK.{stream_name}.c"):
+            msg.in_progress()
+            msg.nak() if msg.metadata.num_delivered == 1 else msg.ack()
+        elif msg.reply.startswith(f"$JS.ACK.{stream_name}.p"):
+            msg.ack_sync()
+        settled.release()
+
+    settled = threading.Semaphore(0)
+    with natsync.connect(js_server.url, handler_context=context, instrumentation=notes) as nc:
+        for consumer in _consumers(nc.jetstream(), stream_name):
+            pull = isinstance(consumer, Consumer)
+            with consumer.consume(settle):
+                for _ in range(1 + pull):
+                    assert settled.acquire(timeout=TIMEOUT)
+        assert [
+            msg.data for msg in nc.jetstream().consumer(stream_name, "c").fetch(1, timeout=0.1)
+        ] == []
+    subject = f"{stream_name}.0"
+    handled = [(subject, stream_name, queue) for queue in ("c", "c", "", "p")]
+    assert contexts == ["in", "out"] * 4 and notes.handled == handled
+    assert notes.sent == [f"request {subject}"]
 
 
 def test_arguments_that_make_no_sense(js: JetStream, stream_name: str) -> None:
