@@ -150,7 +150,7 @@ def connect(
     on_discover: Callable[[list[str]], None] | None = None,
     on_lame_duck: Callable[[], None] | None = None,
     on_close: Callable[[Error | None], None] | None = None,
-    instrumentation: Instrumentation | None = None,
+    instrumentation: Instrumentation | Iterable[Instrumentation] | None = None,
     client_class: type[_C] = Client,  # type: ignore[assignment]  # as the default of _C says
 ) -> _C:
     """Connects to the first of `servers` that answers, and returns a client. docs/natsync.md has a table of
@@ -187,17 +187,24 @@ def connect(
     return client
 
 
-def _instrumenter(instrumentation: Instrumentation | None) -> Callable[[Client], None]:
+def _instrumenter(
+    instrumentation: Instrumentation | Iterable[Instrumentation] | None,
+) -> Callable[[Client], None]:
     """Returns a function that makes a client call `instrumentation`. Raises TypeError."""
     if instrumentation is None:
         return lambda client: None
     with late_import:
-        from .instrumentation import Instrumentation, instrument  # imports concurrent.futures
+        # imports concurrent.futures
+        from .instrumentation import Instrumentation, Instrumentations, instrument
 
-    if not isinstance(instrumentation, Instrumentation):
-        kind = type(instrumentation).__name__
-        raise TypeError(f"instrumentation must be an Instrumentation, not {kind}")
-    return lambda client: instrument(client, instrumentation)
+    several = isinstance(instrumentation, Iterable)
+    hooks = [*instrumentation] if isinstance(instrumentation, Iterable) else [instrumentation]
+    for hook in hooks:
+        if not isinstance(hook, Instrumentation):
+            kind = type(hook).__name__
+            raise TypeError(f"instrumentation must be an Instrumentation, not {kind}")
+    whole = Instrumentations(*hooks) if several else hooks[0]
+    return lambda client: instrument(client, whole)
 
 
 def _connection(options: Options) -> Connection:

@@ -83,10 +83,6 @@ class Client(Requests):
         )
         return connection
 
-    def _rebind(self) -> None:
-        """Called after methods of this client were replaced: messages and subscriptions use the new ones."""
-        self._adopt(self._connection)
-
     def inherit(self) -> None:
         """Called in the child after a fork: its next call opens a new connection."""
         before = self._current

@@ -1,19 +1,22 @@
 """Instrumentation: an object of the program, which the client calls for each message it sends or handles.
 
-It serves tracing and metrics: `natsync.otel` has one for OpenTelemetry, samples/prometheus_metrics.py one
-for Prometheus. A client without instrumentation is not slowed down, since only the calls of a client with
+It serves tracing and metrics: `natsync.otel` has one of each for OpenTelemetry, samples/prometheus_metrics.py
+one for Prometheus. A client without instrumentation is not slowed down, since only the calls of a client with
 instrumentation are wrapped.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+from weakref import ref
 
+from ._engine.connection import Connection
+from .errors import Error
 from .headers import HeadersLike, to_text
 from .message import Data, Msg, message_parts, wire_reply
 from .subscription import Replies
@@ -21,7 +24,7 @@ from .subscription import Replies
 if TYPE_CHECKING:
     from .client import Client
 
-__all__ = ["Instrumentation", "instrument"]
+__all__ = ["Instrumentation", "Instrumentations", "instrument"]
 
 _M = TypeVar("_M", bound=Msg)
 
@@ -36,6 +39,9 @@ class Instrumentation:
     The client calls the methods on the threads that make its calls or run its handlers, so any number of
     threads may call them at the same time. Exceptions that they raise reach the program.
     """
+
+    def attached(self, client: Client) -> None:
+        """Called once for each client, after its first attempt to connect."""
 
     def begin(
         self, client: Client, operation: str, subject: str, data: Data, headers: HeadersLike | None
@@ -60,6 +66,50 @@ class Instrumentation:
         consumer's filter, or else the name of the stream, and `queue` is the durable name."""
         return nullcontext()
 
+    def reported(self, client: Client, error: Error) -> None:
+        """Called on the callback thread for each error that `on_error` of the connection receives, and before
+        it; also without `on_error`."""
+
+
+class Instrumentations(Instrumentation):
+    """Several instrumentations as one. Each begins inside those before it."""
+
+    def __init__(self, *each: Instrumentation) -> None:
+        self._each = each
+
+    def attached(self, client: Client) -> None:
+        for hook in self._each:
+            hook.attached(client)
+
+    def begin(
+        self, client: Client, operation: str, subject: str, data: Data, headers: HeadersLike | None
+    ) -> tuple[object, HeadersLike | None]:
+        tokens: list[object] = []
+        try:
+            for hook in self._each:
+                token, headers = hook.begin(client, operation, subject, data, headers)
+                tokens.append(token)
+        except BaseException as error:
+            self.end(tokens, error)
+            raise
+        return tokens, headers
+
+    def end(self, token: object, error: BaseException | None) -> None:
+        tokens = cast("list[object]", token)
+        for hook, own in reversed(list(zip(self._each, tokens))):
+            hook.end(own, error)
+
+    @contextmanager
+    def handling(self, client: Client, msg: Msg, subject: str, queue: str) -> Iterator[None]:
+        with ExitStack() as stack:
+            for hook in self._each:
+                stack.enter_context(hook.handling(client, msg, subject, queue))
+            yield
+
+    def reported(self, client: Client, error: Error) -> None:
+        for hook in self._each:
+            hook.reported(client, error)
+
 
 class _Send(Protocol):
     def __call__(
@@ -80,8 +130,20 @@ def instrument(client: Client, hook: Instrumentation) -> None:
         calls[operation] = instrumented(client, hook, operation, getattr(client, operation))
     calls["respond"] = _responding(client, client.respond)
     calls["_observe_handler"] = partial(_observed, client, hook)
-    client._rebind()  # so that `Msg.respond` calls the wrapped method
     calls["_observe"] = lambda ask: _observed_ask(client, hook, ask)
+    adopt, weak = client._adopt, ref(client)  # a connection must not keep its client
+
+    def reported(error: Error) -> None:
+        if found := weak():
+            hook.reported(found, error)
+
+    def adopt_observed(connection: Connection) -> Connection:
+        connection.dispatcher.observe = reported
+        return adopt(connection)
+
+    calls["_adopt"] = adopt_observed  # for the connection of a forked child, too
+    client._adopt(client._connection)  # so that `Msg.respond` calls the wrapped method
+    hook.attached(client)
 
 
 def _responding(client: Client, respond: Callable[..., None]) -> Callable[..., None]:
@@ -113,7 +175,7 @@ def instrumented(
             subject, data, options["reply"], headers = message_parts(
                 subject, data, reply if isinstance(reply, str) else None, headers
             )
-        if _PROTOCOL.search(subject):
+        if isinstance(subject, str) and _PROTOCOL.search(subject):
             return send(subject, data, headers=headers, **options)
         token, headers = hook.begin(client, operation, subject, data, headers)
         try:

@@ -80,6 +80,7 @@ class Stats(NamedTuple):
 
     `unconfirmed_msgs` is an upper bound of the number of lost messages: those sent on a connection that
     was lost before the server had confirmed them, and those never sent because the client was closed.
+    `pending_msgs` is the number of messages that wait now, in all subscriptions, to be taken or handled.
     """
 
     in_msgs: int
@@ -88,6 +89,7 @@ class Stats(NamedTuple):
     out_bytes: int
     reconnects: int = 0
     unconfirmed_msgs: int = 0
+    pending_msgs: int = 0
 
 
 class Connection:
@@ -410,6 +412,7 @@ class Connection:
             out_bytes,
             supervisor.reconnects,
             supervisor.unconfirmed,
+            sum(len(sub.pending) for sub in self.table.subscriptions()),
         )
 
 

@@ -49,6 +49,9 @@ class Dispatcher:
         """The ids of the executors' threads that run handlers. Changed by single operations, which are
         atomic."""
 
+        self.observe: Callable[[Error], object] | None = None
+        """Called with every error before the error callback, for an instrumentation."""
+
         self._name = name
         self._callbacks = callbacks
         self._threads: set[threading.Thread] = set()
@@ -71,9 +74,9 @@ class Dispatcher:
     def tell(self, error: Error, level: str = "warning", text: str = "%s") -> None:
         """Does so at once. For the callback thread."""
         on_error = self._callbacks.on_error
-        if on_error:
+        for call in filter(None, (self.observe, on_error)):
             try:
-                on_error(error)
+                call(error)
             except BaseException:  # code of the program may raise anything
                 logger().exception("a callback failed")
         log_now("debug" if on_error and level == "warning" else level, text, error)

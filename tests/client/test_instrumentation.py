@@ -110,6 +110,63 @@ def test_an_answer_of_the_client_is_published() -> None:
         assert notes.begun == [("publish", "back")]
 
 
+def test_several_are_told_each_inside_the_one_before() -> None:
+    order: list[str] = []
+
+    class Noted(Notes):
+        def __init__(self, name: str, fails: bool = False) -> None:
+            super().__init__()
+            self.name, self.fails = name, fails
+
+        def begin(
+            self,
+            client: natsync.Client,
+            operation: str,
+            subject: str,
+            data: Data,
+            headers: HeadersLike | None,
+        ) -> tuple[object, HeadersLike | None]:
+            order.append(f"begin {self.name}")
+            if self.fails and subject == "b":
+                raise ValueError
+            return self.name, {**dict(headers or {}), self.name: "1"}
+
+        def end(self, token: object, error: BaseException | None) -> None:
+            assert token == self.name
+            order.append(f"end {self.name} {type(error).__name__}")
+
+        @contextmanager
+        def handling(
+            self, client: natsync.Client, msg: natsync.Msg, subject: str, queue: str
+        ) -> Iterator[None]:
+            order.append(f"in {self.name}")
+            yield
+            order.append(f"out {self.name}")
+
+        def attached(self, client: natsync.Client) -> None:
+            order.append(f"attached {self.name}")
+
+        def reported(self, client: natsync.Client, error: natsync.Error) -> None:
+            order.append(f"reported {self.name} {type(error).__name__}")
+
+    connect = partial(natsync.connect, instrumentation=(Noted("a"), Noted("b", fails=True)))
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        assert order == ["attached a", "attached b"]
+        nc.publish("a", b"1")
+        assert peer.expect(HPub).headers == b"NATS/1.0\r\na: 1\r\nb: 1\r\n\r\n"
+        assert order[2:] == ["begin a", "begin b", "end b NoneType", "end a NoneType"]
+        with pytest.raises(ValueError):
+            nc.publish("b", b"1")
+        assert order[6:] == ["begin a", "begin b", "end a ValueError"]
+        sub = nc.subscribe("a", handler=lambda msg: None)
+        peer.send(Msg(b"a", peer.subscribed()))
+        eventually(lambda: len(order) == 13)
+        assert order[9:] == ["in a", "in b", "out b", "out a"]
+        peer.send(b"-ERR 'no reason'\r\n")
+        eventually(lambda: order[13:] == ["reported a ServerError", "reported b ServerError"])
+        sub.unsubscribe()
+
+
 def test_the_base_class_changes_nothing_and_other_things_are_refused() -> None:
     connect = partial(natsync.connect, instrumentation=Instrumentation())
     with FakeServer() as server, server.client(connect) as (nc, peer):
@@ -124,3 +181,5 @@ def test_the_base_class_changes_nothing_and_other_things_are_refused() -> None:
             nc.subscribe("a", handler=handle)
     with pytest.raises(TypeError, match="instrumentation must be an Instrumentation, not int"):
         natsync.connect("nats://127.0.0.1:1", instrumentation=1)  # type: ignore[arg-type]  # the point
+    with pytest.raises(TypeError, match="instrumentation must be an Instrumentation, not str"):
+        natsync.connect("nats://127.0.0.1:1", instrumentation=["a"])  # type: ignore[list-item]  # as above

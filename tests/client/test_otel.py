@@ -1,9 +1,10 @@
-"""Spans: their names, kinds, attributes and parents, and what is left alone without a tracer."""
+"""Spans: their names, kinds, attributes and parents, and what is left alone without a tracer. Metrics."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from time import monotonic
 
@@ -11,14 +12,19 @@ import pytest
 
 import natsync
 from natsync.errors import NoRespondersError
+from natsync.jetstream import ConsumerConfig, ConsumerDeletedError, JetStreamMsg, StreamConfig
 from natsync.protocol import Err, HMsg, HPub, Msg, Pub
 
 from tests.support.fake_server import INFO, Background, FakeServer, Peer
 from tests.support.paths import ROOT
 from tests.support.requirements import missing
+from tests.support.servers import NatsServer
+from tests.support.waiting import eventually
 
 try:
     from opentelemetry import trace
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -26,11 +32,12 @@ try:
 except ImportError:
     missing("opentelemetry-sdk", "pip install 'natsync[test]'")
 
-from natsync.otel import OpenTelemetry, processing
+from natsync.otel import Metrics, OpenTelemetry, processing
 
 PROVIDER = TracerProvider()
 EXPORTER = InMemorySpanExporter()
 PROVIDER.add_span_processor(SimpleSpanProcessor(EXPORTER))
+TIMEOUT = 10.0
 TRACE, SENDER = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = f"00-{TRACE}-{SENDER}-01"
 Connected = tuple[natsync.Client, Peer]
@@ -229,6 +236,129 @@ def test_without_a_provider_messages_are_as_they_are() -> None:
     with FakeServer() as server, server.client(plain) as (nc, peer):
         nc.publish("a", b"x")
         assert peer.expect(Pub) == Pub(b"a", b"", b"x")
+
+
+class Meters:
+    """Metrics, and what they show."""
+
+    def __init__(self) -> None:
+        self._reader = InMemoryMetricReader()
+        self.provider = MeterProvider([self._reader])
+
+    def values(self, name: str, *attributes: str) -> dict[tuple[object, ...], int]:
+        """The values of a counter or gauge, or the counts of a histogram, by these attributes."""
+        data = self._reader.get_metrics_data()
+        assert data
+        found: dict[tuple[object, ...], int] = {}
+        for metric in data.resource_metrics[0].scope_metrics[0].metrics:
+            for point in metric.data.data_points if metric.name == name else ():
+                key = tuple((point.attributes or {}).get(each) for each in attributes)
+                value = point.count if hasattr(point, "count") else point.value
+                found[key] = found.get(key, 0) + value
+        return found
+
+
+@pytest.mark.server
+def test_metrics_of_what_a_client_sends_and_handles(js_server: NatsServer) -> None:
+    EXPORTER.clear()
+    meters = Meters()
+    hook = Metrics(meters.provider, template=lambda to: None if "INBOX" in to else to)
+    failed = threading.Event()
+
+    def handler(msg: natsync.Msg) -> None:
+        if msg.data == b"fail":
+            raise ValueError
+        msg.respond(b"!")
+
+    with natsync.connect(
+        js_server.url,
+        instrumentation=[OpenTelemetry(PROVIDER), hook],
+        on_error=lambda error: failed.set(),
+    ) as nc:
+        sub = nc.subscribe("metrics.*", queue="q", handler=handler)
+        nc.request("metrics.a", b"?", timeout=TIMEOUT)
+        nc.publish("metrics.b", b"fail")
+        with pytest.raises(NoRespondersError):
+            nc.request("nobody.here", timeout=TIMEOUT)
+        assert failed.wait(TIMEOUT)
+        sub.drain(TIMEOUT)
+
+    error, operation = "error.type", "messaging.operation.name"
+    template, group = "messaging.destination.template", "messaging.consumer.group.name"
+    sent = {
+        ("request", "metrics.a", None): 1,
+        ("request", "nobody.here", "NoRespondersError"): 1,
+        ("publish", "metrics.b", None): 1,
+        ("publish", None, None): 1,  # the answer, which went to an inbox
+    }
+    for name in ("messaging.client.sent.messages", "messaging.client.operation.duration"):
+        assert meters.values(name, operation, template, error) == sent
+    handled = {("metrics.*", "q", None): 1, ("metrics.*", "q", "ValueError"): 1}
+    process = "messaging.process.duration"
+    assert meters.values(process, template, group, error) == handled
+    consumed = meters.values("messaging.client.consumed.messages", template, group)
+    assert consumed == {("metrics.*", "q"): 2}
+    assert meters.values("nats.client.errors", error) == {("HandlerError",): 1}
+    place = meters.values(process, "messaging.system", "server.address", "server.port")
+    assert set(place) == {("nats", js_server.host, js_server.port)}
+    kinds = {SpanKind.PRODUCER, SpanKind.CONSUMER, SpanKind.CLIENT}
+    assert {span.kind for span in spans()} == kinds
+
+
+@pytest.mark.server
+def test_metrics_of_connections(js_server: NatsServer) -> None:
+    meters = Meters()
+    with natsync.connect(js_server.url, instrumentation=Metrics(meters.provider)) as nc:
+        sub = nc.subscribe("a")
+        for _ in range(3):
+            nc.publish("a", b"12345")
+        nc.flush()
+        eventually(lambda: sub.pending_msgs == 3)
+        assert nc.stats.pending_msgs == 3
+        assert meters.values("nats.client.pending.messages") == {(): 3}
+        sub.next_msg(TIMEOUT)
+        assert meters.values("nats.client.pending.messages") == {(): 2}
+        nc.reconnect()
+        eventually(lambda: nc.stats.reconnects == 1)
+        nc.flush(TIMEOUT)
+        assert meters.values("nats.client.reconnects") == {(): 1}
+        seen = meters.values("nats.client.io", "network.io.direction", "messaging.client.id")
+        stats = nc.stats
+        assert seen == {("transmit", "1"): stats.out_bytes, ("receive", "1"): stats.in_bytes}
+        assert min(seen.values()) > 3 * len(b"PUB a 5\r\n12345\r\n") - 1
+        seen = meters.values("nats.client.messages", "network.io.direction")
+        assert seen == {("transmit",): 3, ("receive",): 3}
+
+
+@pytest.mark.server
+def test_metrics_of_consumers_and_of_errors_without_a_callback(js_server: NatsServer) -> None:
+    meters = Meters()
+    with natsync.connect(js_server.url, instrumentation=Metrics(meters.provider)) as nc:
+        js = nc.jetstream()
+        stream = js.create_stream(StreamConfig("otel_metrics", subjects=["otel.metrics.>"]))
+        js.publish("otel.metrics.1", b"x")
+        consumer = stream.create_consumer(
+            ConsumerConfig(durable_name="d", filter_subject="otel.metrics.*")
+        )
+        done = threading.Event()
+
+        def handler(msg: JetStreamMsg) -> None:
+            msg.ack()
+            done.set()
+
+        with consumer.consume(handler) as consuming:
+            assert done.wait(TIMEOUT)
+            stream.delete_consumer("d")
+            with pytest.raises(ConsumerDeletedError):
+                consuming.wait(TIMEOUT)
+        eventually(lambda: bool(meters.values("nats.client.errors")))
+        js.delete_stream("otel_metrics")
+    name = "messaging.client.consumed.messages"
+    template, group = "messaging.destination.template", "messaging.consumer.group.name"
+    assert meters.values(name, template, group) == {("otel.metrics.*", "d"): 1}
+    sent = meters.values("messaging.client.sent.messages", "messaging.operation.name")
+    assert ("publish",) not in sent, "an acknowledgement is no message"
+    assert meters.values("nats.client.errors", "error.type") == {("ConsumerDeletedError",): 1}
 
 
 def test_without_opentelemetry_it_names_the_extra() -> None:
