@@ -13,7 +13,7 @@ import pytest
 
 import natsync
 from natsync import errors
-from natsync._engine.dispatch import Dispatcher
+from natsync._engine.handlers import Runner
 
 from tests.support.fake_server import Background
 from tests.support.servers import NatsServer, StartServer, Which
@@ -96,13 +96,13 @@ def test_a_subscription_that_is_denied_before_its_handler_begins_ends(
     guarded: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reported, ended = SimpleQueue[errors.Error](), SimpleQueue[errors.Error]()
-    begin = Dispatcher.handle
+    begin = Runner.subscribe
 
-    def begin_late(self: Dispatcher, *arguments: Any) -> None:
+    def begin_late(self: Runner[natsync.Msg], *arguments: Any) -> None:
         reported.get(timeout=TIMEOUT)
         begin(self, *arguments)
 
-    monkeypatch.setattr(Dispatcher, "handle", begin_late)
+    monkeypatch.setattr(Runner, "subscribe", begin_late)
     with natsync.connect(url(guarded, "guest"), on_error=reported.put) as nc:
         sub = nc.subscribe("secret.plans", handler=print, on_close=ended.put)
         assert isinstance(ended.get(timeout=TIMEOUT), errors.PermissionsViolationError)

@@ -116,8 +116,12 @@ def test_pings_while_messages_wait(form: Form, tmp_path: Path) -> None:
 
 def test_a_handler_that_always_raises_gets_every_message(nats_servers: NatsServer) -> None:
     seen: list[bytes] = []
-    reported: list[errors.Error] = []
+    failures: list[int] = []
     done = threading.Event()
+
+    def on_error(error: errors.Error) -> None:
+        assert isinstance(error, errors.HandlerError)
+        failures.append(error.failures)
 
     def handler(msg: natsync.Msg) -> None:
         seen.append(msg.data)
@@ -125,13 +129,13 @@ def test_a_handler_that_always_raises_gets_every_message(nats_servers: NatsServe
             done.set()
         raise ValueError(msg.data)
 
-    with natsync.connect(nats_servers.url, on_error=reported.append) as nc:
+    with natsync.connect(nats_servers.url, on_error=on_error) as nc:
         nc.subscribe("bad", handler=handler)
         for number in range(100):
             nc.publish("bad", b"%d" % number)
         assert done.wait(TIMEOUT)
         nc.drain(TIMEOUT)
-    assert seen == [b"%d" % number for number in range(100)] and len(reported) == 100
+    assert seen == [b"%d" % number for number in range(100)] and sum(failures) == 100
 
 
 def test_replies_reach_who_asked(nats_servers: NatsServer) -> None:
