@@ -25,7 +25,7 @@ stream_argument = argument("stream", type=checked(check_stream_name))
 names_option = option("--names", "Print only names.")
 preferred_option = option("--preferred SERVER", "The server that should lead.", default="")
 
-_EMPTY: tuple[object, ...] = (None, "", (), {}, -1)
+_EMPTY: tuple[object, ...] = (None, "", (), {}, -1, -1e-9)  # -1 ns: a mirror that was never active
 
 stream = Group("stream", shared=JETSTREAM)
 
@@ -42,15 +42,16 @@ def _facts(value: JSONObject, zeros: bool) -> dict[str, object]:
     del shown["_exact"]
     facts: dict[str, object] = {}
     for name, field in shown.items():
-        empty = field.to_json() == {} if isinstance(field, JSONObject) else field in _EMPTY
-        if empty or field is False or not (field or zeros):
-            continue
         if isinstance(field, JSONObject):
-            facts[name] = _facts(field, zeros and name != "config")
-        elif isinstance(field, tuple) and isinstance(field[0], JSONObject):
-            facts[name] = [_facts(part, zeros) for part in field]
+            field = _facts(field, zeros and name != "config")
+        elif isinstance(field, tuple) and field and isinstance(field[0], JSONObject):
+            field = [_facts(part, zeros) for part in field]
+        elif field in _EMPTY or field is False or not (field or zeros):
+            continue
         else:
-            facts[name] = _text(field)
+            field = _text(field)
+        if field:
+            facts[name] = field
     return facts
 
 

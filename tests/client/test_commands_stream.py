@@ -68,6 +68,8 @@ def test_a_stream_lives_and_dies(stream: Command, stream_name: str, js: JetStrea
     assert isinstance(edited, dict)
     assert (edited["max_msgs"], edited["max_age"]) == (9, 3600 * 10**9)
     assert stream(f"ls --subject {stream_name}.a --names") == f"{stream_name}\n"
+    state = stream(f"info {stream_name}").partition("\nstate:\n")[2].split()
+    assert state[:4] == ["messages:", "0", "bytes:", "0"]
     assert stream_name in stream("ls") and stream.json(f"ls --subject {stream_name}.a")["config"]
     stream(f"copy {stream_name} {stream_name}-2 --subjects {stream_name}.c")
     assert js.stream(f"{stream_name}-2").cached_info.config.max_age == 3600
@@ -148,9 +150,9 @@ def test_another_domain_is_asked(stream: Command) -> None:
     assert "not enabled" in stream("ls --domain moon", 1)
 
 
-def shown(json: bool, capsys: Output) -> list[str]:
+def shown(json: bool, capsys: Output, info: StreamInfo = INFO) -> list[str]:
     run = Run(Mock(), Mock(), listens=False, timeout=1.0, json=json)
-    show_object(run, INFO)
+    show_object(run, info)
     return capsys.readouterr().out.splitlines()
 
 
@@ -162,6 +164,13 @@ def test_text_has_a_line_a_field(capsys: Output) -> None:
     assert "created: 2026-01-02T12:00:00Z" in lines
     assert "max_bytes: -1" not in lines and "first_seq: 0" in lines
     assert lines[lines.index("sources:") + 1] == "name: o"
+
+
+def test_a_mirror_that_was_never_active(capsys: Output) -> None:
+    mirror = {"name": "a", "lag": 0, "active": -1}
+    info = StreamInfo.from_json({"config": {"name": "m"}, "created": "", "mirror": mirror})
+    lines = [" ".join(line.split()) for line in shown(False, capsys, info)]
+    assert lines[lines.index("mirror:") + 1 :] == ["name: a", "lag: 0"]
 
 
 def test_json_is_complete(capsys: Output) -> None:
