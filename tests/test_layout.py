@@ -37,8 +37,8 @@ FENCES = {
     "threading": {
         f"natsync/_engine/{file}.py"
         for files in (
-            "connection dialer dispatch forks futures handlers inherited io_thread loop",
-            "outbound_buffer pending_queue seat sink",
+            "connection dialer dispatch forks futures handlers inherited loop",
+            "outbound_buffer pending_queue seat sink supervisor",
         )
         for file in (*files.split(), "waiter")
     }

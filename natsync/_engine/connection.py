@@ -1,33 +1,4 @@
-"""The connection of a client: what any thread may call, and which thread owns what.
-
-    ====================  ==========================================================================
-    driver                socket, poller, engine, channel; bytes taken from the outbound buffer and
-                          not yet written. The I/O thread, or a guest: a thread that waits, or
-                          publishes much (seat).
-    I/O thread            connecting, reconnecting, ending (supervisor). It runs no user code.
-    thread of a handler   runs a handler (handlers)
-    callback thread       runs the callbacks (dispatch)
-    any thread            everything public here
-    ====================  ==========================================================================
-
-    lock                  guards
-    ====================  ==========================================================================
-    Connection.lock       closing; the creation of the reply mux; the state of the outbound buffer (a
-                          publish takes no lock), of pending queues, of the wake-up pair and the gate,
-                          and of the dispatcher
-    Inherited's lock      making a forked child's own connection; other threads of the child wait for it
-    ====================  ==========================================================================
-
-Each client has one lock, an RLock: a signal handler or finalizer may interrupt any code that holds it, and
-call natsync on the same thread. The guarded code allows for that: after a call, no step relies on what was
-true before it. A blocking call first checks whether its own thread holds the lock, drives, or is the I/O
-thread, and raises ReentrantCallError if so (`Seat.prepare_to_block`, which evicts a guest that only waits).
-
-Connection.lock is never held while user code runs or while anything waits, and no error leaves a block that
-holds it: in Python 3.10 an interrupt may come between the error and the release, and the lock is never
-released. The table and `status` are read and written without the lock, by single dictionary operations and
-assignments, which are atomic.
-"""
+"""The connection of a client: what any thread may call. For threads and locks see docs/architecture.md."""
 
 from __future__ import annotations
 
@@ -35,6 +6,7 @@ import os
 import sys
 import threading
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import NamedTuple
 
@@ -42,7 +14,9 @@ from ..errors import (
     BadSubscriptionError,
     ConnectionClosedError,
     ConnectionDrainingError,
+    ConnectionReconnectingError,
     ConnectTimeoutError,
+    DrainTimeoutError,
     Error,
     FlushTimeoutError,
     MaxControlLineError,
@@ -53,12 +27,11 @@ from ..errors import (
 from ..options import MAX_CONTROL_LINE, MAX_WAIT, Options, Server
 from ..protocol import ServerInfo
 from .dispatch import Dispatcher
-from .drainer import Drainer
 from .log import logger
 from .outbound_buffer import RequestBytes
 from .reply_mux import ReplyMux
-from .seat import Waiter
-from .sink import Sink, SubscriptionSink
+from .seat import Ending, Waiter
+from .sink import DrainStage, Sink, SubscriptionSink
 from .subscription_table import SubscriptionTable, control_line_bytes, limit, subscribe, unsubscribe
 from .supervisor import Status, Supervisor
 from .transport import Transport
@@ -103,29 +76,24 @@ class Connection:
         self.dispatcher = Dispatcher(name, options.callbacks, self.lock)
         self.table = SubscriptionTable()
         self._supervisor = Supervisor(options, self.dispatcher, self.table, self.lock)
-        self.outbound = self._supervisor.outbound
-        self.drive = self._supervisor.seat.drive
-        self.wake = self._supervisor.loop.wake
+        self._seat = self._supervisor.seat
+        self.outbound = self._seat.outbound
+        self.drive = self._seat.drive
+        self.wake = self._seat.loop.wake
         self.pool = self._supervisor.pool
         self.router = self._supervisor.router
         self._said_goodbye = False
         self._is_half_closed = False
-        self._drainer = Drainer(
-            self._supervisor, self.dispatcher, self.table, self.flush, self.close, self.resume
+        self._drained_aside = (
+            0.0  # the time limit of a drain that a signal handler has left to a thread
         )
-        self.drain = self._drainer.drain
-        self.drain_subscriptions = self._drainer.drain_subscriptions
 
     def open(self) -> None:
         """Connects: returns when a server has completed the handshake or, with `retry_on_failed_connect`,
         when every server has been tried once. Raises otherwise."""
         supervisor = self._supervisor
         try:
-            try:
-                supervisor.io.start()
-            except (RuntimeError, MemoryError):  # there is no thread, so nothing to wait for
-                supervisor.ended.set()
-                raise
+            supervisor.start()
             if not supervisor.settled.wait(self.options.connect_timeout + _GRACE):
                 raise ConnectTimeoutError(str(self.options.servers[0]), "tcp", "no answer in time")
             if self.status is Status.CLOSED and supervisor.failure:
@@ -149,13 +117,9 @@ class Connection:
         mine = False
         try:
             with self.lock:
-                first = not self._supervisor.seat.closing
-                mine = first or self._is_half_closed
+                mine = not self._seat.is_closing or self._is_half_closed
                 self._is_half_closed = False
-                self._supervisor.seat.closing = True
-                if first:
-                    self._supervisor.seat.close_by = until
-                    self._supervisor.closer = _closer(by)
+                self._begin_end(until, by)
             self._end(until, join=mine)
         except BaseException:
             self._is_half_closed |= mine
@@ -164,12 +128,14 @@ class Connection:
     def begin_close(self, timeout: float, by: str) -> None:
         """Like `close`, but does not wait. For finalizers."""
         with self.lock:
-            first = not self._supervisor.seat.closing
-            self._supervisor.seat.closing = True
-            if first:
-                self._supervisor.seat.close_by = monotonic() + timeout
-                self._supervisor.closer = _closer(by)
+            self._begin_end(monotonic() + timeout, by)
         self._say_goodbye()
+
+    def _begin_end(self, until: float, by: str) -> None:
+        """Notes the first call that closes. Called with the lock held."""
+        if not self._seat.is_closing:
+            self._supervisor.closer = f"{by} on thread {threading.current_thread().name}"
+        self._seat.end(Ending.CLOSE, close_by=until)
 
     def leave(self, timeout: float) -> None:
         """At the end of the program: ends subscriptions, and sends what was published. The connection stays
@@ -178,7 +144,7 @@ class Connection:
         it is closed instead. First waits for a drain that a signal handler began.
         """
         until = monotonic() + timeout
-        self._supervisor.ended.wait(self._drainer.until - monotonic())
+        self._supervisor.ended.wait(self._drained_aside - monotonic())
         if self.status is Status.CONNECTED:
             ended = ConnectionClosedError(closer="the end of the program")
             for sub in self.table.subscriptions():
@@ -193,7 +159,7 @@ class Connection:
     def part(self, timeout: float) -> None:
         """At the very end of the process, when all other threads are frozen: waits until the server has read
         everything. Takes no lock."""
-        transport = self._supervisor.loop.transport
+        transport = self._seat.loop.transport
         if self.status is Status.CONNECTED and transport:
             transport.part(timeout)
 
@@ -202,12 +168,9 @@ class Connection:
         the call returns. Called at the end of a process whose threads may still use the connection. Does
         nothing for a connection of the parent process. Returns whether the server has answered.
         """
-        if self.status is not Status.CONNECTED or self._supervisor.seat.closing:
+        if self.status is not Status.CONNECTED or self._seat.is_closing:
             return False
-        io = self._supervisor.io
-        self.outbound.write_through(
-            lambda: io.channel is not None and io.channel.is_written, EXIT_TIMEOUT
-        )
+        self.outbound.write_through(self._supervisor.has_written, EXIT_TIMEOUT)
         try:
             self.flush(max(0.0, timeout))
         except Error:
@@ -218,31 +181,31 @@ class Connection:
         supervisor = self._supervisor
         self._say_goodbye()
         try:
-            supervisor.seat.prepare_to_block()
+            self._seat.prepare_to_block()
         except ReentrantCallError:
             self._is_half_closed |= join
             return
         supervisor.ended.wait(max(0.0, until - monotonic()) + _GRACE)
         if join:
             until = max(until, monotonic() + _GRACE)
-            if not (supervisor.io.join(until) and self.dispatcher.join(until)):
+            if not (supervisor.join(until) and self.dispatcher.join(until)):
                 logger().warning("a handler or callback still runs after close")
 
     def _say_goodbye(self) -> None:
-        supervisor = self._supervisor
         if not self._said_goodbye:  # false if an interrupt has cut an earlier call short
+            supervisor = self._supervisor
             closed = supervisor.closed()
             for _, sub in self.table.all():
                 sub.end(closed, discard=True)
-            self.outbound.close(supervisor.closed, supervisor.router.final_ping)
+            self.outbound.close(supervisor.closed, self.router.final_ping)
             supervisor.status = Status.CLOSED
-            supervisor.loop.wake()
+            self.wake()
             self._said_goodbye = True
 
     def flush(self, timeout: float) -> None:
         """Returns when the server has processed everything that was sent before; raises if it does not
         answer in time."""
-        waiter: Waiter[bool] = self._supervisor.seat.waiter()
+        waiter: Waiter[bool] = self._seat.waiter()
         self.router.check_room()
         self.outbound.flush(waiter)
         if not waiter.wait(timeout):
@@ -252,8 +215,8 @@ class Connection:
     def confirm(self, subject: str, reply: str, data: bytes, timeout: float) -> None:
         """Sends `data`, a message on `subject` with `reply`, and returns when the server has processed it;
         raises if the server refuses it or does not answer in time."""
-        waiter: Waiter[bool] = self._supervisor.seat.waiter()
-        router = self._supervisor.router
+        waiter: Waiter[bool] = self._seat.waiter()
+        router = self.router
         router.check_room()
         router.confirm(subject, reply, waiter)
         try:
@@ -305,7 +268,7 @@ class Connection:
         elif sub.limit(max_msgs):
             wire = limit(sid, sub)
         else:
-            self._supervisor.router.limit_reached(sid)
+            self.router.limit_reached(sid)
             wire = unsubscribe(sid)
         self.resume()
         try:
@@ -323,26 +286,22 @@ class Connection:
 
     def resume(self) -> None:
         """Resumes reading if full subscriptions had stopped it and all of them have room again."""
-        router = self._supervisor.router
+        router = self.router
         if router.full and router.has_room():
-            self._supervisor.loop.wake()
+            self.wake()
 
     def reply_mux(self) -> ReplyMux:
         """Returns the reply mux. The first call makes and subscribes it, also during a drain: handlers of
         the last messages may send requests."""
-        router = self._supervisor.router
+        router = self.router
         mux = router.reply_mux
         if mux is None:
             refusal: Error | None = None
             with self.lock:
                 mux = router.reply_mux
                 if mux is None:
-                    loop, seat = self._supervisor.loop, self._supervisor.seat
                     mux = ReplyMux(
-                        self.options.inbox_prefix,
-                        seat.drive,
-                        seat.waiter,
-                        loop.wake,
+                        self.options.inbox_prefix, self.drive, self._seat.waiter, self.wake
                     )
                     try:
                         self._subscribe(mux)
@@ -354,9 +313,135 @@ class Connection:
                 raise refusal
         return mux
 
+    def drain_subscriptions(self, subs: list[SubscriptionSink], timeout: float) -> None:
+        """Ends `subs`, and waits until their handlers, if any, have handled what has arrived."""
+        self._seat.prepare_to_block()
+        self.router.check_room()
+        awaited = [sub for sub in subs if sub.has_handler]
+        left = self._drain(subs, awaited, monotonic() + min(timeout, MAX_WAIT))
+        if left:
+            raise DrainTimeoutError(timeout, left)
+
+    def drain(self, timeout: float) -> None:
+        """Ends all subscriptions, waits until messages that have arrived are handled and published ones are
+        sent, and closes. Raises if messages are left after `timeout` seconds, or if the server has not
+        confirmed the published ones; raises at once, and ends nothing, if this thread would have to take
+        messages of a full subscription first.
+
+        Without a connection, it first waits for the next one. A second call waits for the first. A call
+        from a signal handler that has interrupted this thread while it was driving cannot wait: another
+        thread drains then.
+        """
+        supervisor = self._supervisor
+        until = monotonic() + min(timeout, MAX_WAIT)
+        try:
+            self._seat.prepare_to_block()
+        except ReentrantCallError:
+            self._drained_aside = until
+            self.dispatcher.start("drain", partial(self._drain_aside, timeout))
+            return
+        self.router.check_room()  # before anything ends
+        closed = first = False
+        unconfirmed = supervisor.unconfirmed
+        left: dict[str, int] = {}
+        try:
+            with self.lock:
+                first = not (self._seat.is_closing or supervisor.draining)
+                closed = not (first or supervisor.draining)
+                if first:
+                    supervisor.draining = DrainStage.PROGRAM
+            if not (first or closed):
+                self._wait_drained(timeout, until)
+            if first:
+                supervisor.connected.wait(max(0.0, until - monotonic()))
+                supervisor.drained()
+                for stage in (DrainStage.PROGRAM, DrainStage.HANDLER, DrainStage.CALL):
+                    supervisor.draining = stage
+                    left = self._drain_stage(stage, until)
+                    if left:  # there is no time for the rest
+                        break
+        finally:
+            if first:
+                self.close(max(_GRACE, until - monotonic()), "drain()")
+        if closed:
+            raise self._supervisor.closed()
+        if left:
+            raise DrainTimeoutError(timeout, left)
+        if first and supervisor.unconfirmed > unconfirmed:
+            if not self.router.final_ping_answered:
+                raise FlushTimeoutError(timeout)
+
+    def _drain_stage(self, stage: DrainStage, until: float) -> dict[str, int]:
+        """Ends the subscriptions of `stage`, and waits for their handlers and for those of subscriptions that
+        had ended before. Returns what is left at the time `until`."""
+        left: dict[str, int] = {}
+        subs = [sub for sub in self.table.subscriptions() if sub.stage <= stage]
+        awaited = {sub: None for sub in subs if sub.is_taken_elsewhere()}
+        awaited |= dict.fromkeys(sub for sub in self.dispatcher.handled() if sub.stage <= stage)
+        if subs or stage is DrainStage.PROGRAM:  # which also flushes what was published
+            left = self._drain(subs, [*awaited], until)
+        return left | dict.fromkeys(self.dispatcher.join_drained(stage, until), 1)
+
+    def _wait_drained(self, timeout: float, until: float) -> None:
+        """Waits until another call of `drain` has closed the connection."""
+        if self._supervisor.ended.is_set:
+            raise self._supervisor.closed()
+        if self.dispatcher.runs_here():  # the other call waits for this handler or callback
+            return
+        if not self._supervisor.ended.wait(max(0.0, until - monotonic())):
+            raise DrainTimeoutError(timeout, self._wait_idle(self.table.subscriptions(), 0.0))
+
+    def _drain_aside(self, timeout: float) -> None:
+        try:
+            self.drain(timeout)
+        except Error as error:
+            self.dispatcher.report(error)
+
+    def _wait_idle(self, subs: list[SubscriptionSink], until: float) -> dict[str, int]:
+        """Returns how many messages of `subs` are not handled at the time `until`, by subject."""
+        left: dict[str, int] = {}
+        for sub in subs:
+            count = sub.wait_idle(until)
+            if count:
+                left[sub.subject] = left.get(sub.subject, 0) + count
+        return left
+
+    def _drain(
+        self, subs: list[SubscriptionSink], awaited: list[SubscriptionSink], until: float
+    ) -> dict[str, int]:
+        """Ends `subs` after the messages that the server has sent. Returns how many messages of `awaited` are
+        not handled at the time `until`, by subject.
+
+        Pending messages that the calling thread itself would have to take stay pending.
+        """
+        channel = self._supervisor.channel
+        is_sent = self._unsubscribe_all(subs)
+        try:
+            self.flush(max(0.0, until - monotonic()))
+        except (FlushTimeoutError, ConnectionReconnectingError):
+            pass  # no more messages come, or they will be dropped
+        for sub in subs:
+            sub.end(BadSubscriptionError(sub.subject))
+            self.table.remove(sub.sid)
+        # This server may have got their SUBs since.
+        if not is_sent or self._supervisor.channel is not channel:
+            with suppress(ConnectionClosedError):
+                self._unsubscribe_all(subs)
+        self.wake()  # a thread that drives while it reads `subs` must see their end
+        left = self._wait_idle(awaited, until)
+        for sub in awaited:
+            if sub.subject in left:
+                sub.end(BadSubscriptionError(sub.subject), discard=True)
+        self.resume()
+        return left
+
+    def _unsubscribe_all(self, subs: list[SubscriptionSink]) -> bool:
+        """Returns whether there was a connection for it."""
+        return all([self.outbound.put_control(unsubscribe(sub.sid)) for sub in subs])
+
     def wait_connected(self, timeout: float) -> bool:
         """Returns whether there is a connection within `timeout` seconds; raises if there will be none."""
-        self._supervisor.seat.prepare_to_block()
+        self._seat.prepare_to_block()
         if not self._supervisor.connected.wait(timeout):
             return False
         if self.status is Status.CLOSED:
@@ -367,12 +452,11 @@ class Connection:
         """In a forked child: closes descriptors and ends subscriptions, and leaves everything else as
         it is. Calls that wait raise ForkedError."""
         set_free(self.lock)  # a thread of the parent may have held it
-        self._supervisor.seat.closing = True
         self._supervisor.ended.set()
-        self._supervisor.seat.abandon()
+        self._seat.abandon()
         for sub in self.table.subscriptions():
             sub.abandon()
-        if mux := self._supervisor.router.reply_mux:
+        if mux := self.router.reply_mux:
             mux.abandon(self.lock)
 
     def reconnect(self) -> None:
@@ -399,22 +483,17 @@ class Connection:
 
     @property
     def info(self) -> ServerInfo:
-        return self._supervisor.router.info
+        return self.router.info
 
     @property
     def stats(self) -> Stats:
-        supervisor = self._supervisor
-        out_msgs, in_bytes, out_bytes = supervisor.counts()
+        out_msgs, in_bytes, out_bytes = self._supervisor.counts()
         return Stats(
-            supervisor.router.in_msgs,
+            self.router.in_msgs,
             out_msgs,
             in_bytes,
             out_bytes,
-            supervisor.reconnects,
-            supervisor.unconfirmed,
+            self._supervisor.reconnects,
+            self._supervisor.unconfirmed,
             sum(len(sub.pending) for sub in self.table.subscriptions()),
         )
-
-
-def _closer(call: str) -> str:
-    return f"{call} on thread {threading.current_thread().name}"

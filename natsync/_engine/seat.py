@@ -24,6 +24,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from enum import IntEnum
 from functools import partial
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
@@ -36,7 +37,7 @@ from .outbound_buffer import OutboundBuffer
 from .poller import READABLE, Poller
 from .waiter import Guest, StateLock
 
-__all__ = ["Seat", "Waiter"]
+__all__ = ["Ending", "Seat", "Waiter"]
 
 _NEVER = float("inf")
 _is_finalizing = sys.is_finalizing  # modules are cleared in the end
@@ -67,19 +68,27 @@ class Driven(Protocol):
     def leaves_work(self, until: float) -> bool: ...
 
 
+class Ending(IntEnum):
+    """Why the open connection has to end; the highest value counts. CLOSE ends the client, too."""
+
+    NOT = 0
+    REPLACE = 1
+    BROKEN = 2
+    CLOSE = 3
+
+
 class Seat:
     """Decides which thread drives; a client has one seat for all its connections. `channel` is the open
-    connection, `limits` are those of the outbound buffer. `closing` ends everything by the time `close_by`;
-    `forced` gives up the connection; `broken` is the reason why the connection has to end."""
+    connection, `limits` are those of the outbound buffer. `ending` says whether the connection has to end:
+    broken for the reason `cause`, or closed by the time `close_by`."""
 
     def __init__(self, name: str, lock: StateLock, limits: tuple[int, float, int]) -> None:
         self.loop = Loop(name, lock, partial(self.drive, None, 0.0))
         self.outbound = OutboundBuffer(self.loop, self.drive, lock, *limits)
         self.channel: Driven | None = None
-        self.closing = False
+        self.ending = Ending.NOT
+        self.cause: Error | None = None
         self.close_by = _NEVER
-        self.forced = False
-        self.broken: Exception | None = None
         self.io_thread: int | None = None  # the thread's id, once it runs
         # As `threading.Condition` does.
         self._owns_lock: Callable[[], bool] = lock._is_owned  # type: ignore[attr-defined]  # no stub
@@ -93,6 +102,20 @@ class Seat:
         self._burst_took = LONGEST  # and how long that group took
 
     # For any thread.
+
+    def end(self, ending: Ending, cause: Error | None = None, close_by: float = _NEVER) -> None:
+        """Notes that the connection has to end, unless it has to for a higher reason. The driver ends it."""
+        with self.loop.lock:
+            self.cause = self.cause or cause
+            if ending > self.ending:
+                # No call, so that no interrupt can come in between.
+                self.ending = ending
+                self.close_by = close_by
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the client is being closed, or is closed."""
+        return self.ending is Ending.CLOSE
 
     def waiter(self, subject: str = "") -> Waiter[_T]:
         """Calls `prepare_to_block`, and returns a waiter for this thread."""
@@ -144,7 +167,7 @@ class Seat:
             elif self.outbound.items:
                 loop.wake()
         except Error as error:
-            self.broken = error
+            self.end(Ending.BROKEN, error)
             loop.wake_anew()
         except BaseException:  # an interrupt, or another exception of a signal handler
             loop.wake_anew()  # the I/O thread sees that the turn was cut short
@@ -159,7 +182,7 @@ class Seat:
 
     def _turns(self, guest: Guest, done: Callable[[], object] | None, until: float) -> None:
         loop, channel = self.loop, self.channel
-        if channel is None or self.closing or self.forced or self.broken:
+        if channel is None or self.ending:
             loop.wake()
             return
         if loop.awake:
@@ -174,7 +197,7 @@ class Seat:
                 self._set_gate(0)  # only now: it takes longer than sending usually does
             while True:
                 loop.awake = False  # before it looks
-                if done() or self.closing or self.forced or self.broken or monotonic() >= until:
+                if done() or self.ending or monotonic() >= until:
                     break
                 if self.outbound.items:
                     channel.push()
@@ -184,7 +207,7 @@ class Seat:
         elif loop.standby:
             channel.turn(0.0)  # reads, too, because no other thread does
         loop.awake = False
-        if channel.leaves_work(self._until) or self.closing or self.forced or self.broken:
+        if channel.leaves_work(self._until) or self.ending:
             loop.wake()  # the byte that announced it may have been read already
 
     def take(self, guest: Guest) -> bool:
@@ -232,6 +255,13 @@ class Seat:
                 self._gate.modify(self._gated, events)
 
     # For the I/O thread.
+
+    def begin(self) -> None:
+        """Prepares for another connection, unless the client is being closed."""
+        with self.loop.lock:
+            self.cause = None
+            if self.ending is not Ending.CLOSE:
+                self.ending = Ending.NOT
 
     def wait_idle(self, until: float, writing: bool, reading: bool, much: bool = False) -> float:
         """Lets guests drive until there is something to do or the time is `until`. Returns the time until
@@ -287,6 +317,7 @@ class Seat:
 
     def abandon(self) -> None:
         """Closes the descriptors of a forked child. Later calls that wait raise ForkedError."""
+        self.ending = Ending.CLOSE
         self._owns_lock = _forked
         self.io_thread = None
         self._seat["holder"] = _OWN

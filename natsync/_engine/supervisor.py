@@ -1,12 +1,13 @@
 """The supervisor keeps a connection: it connects, serves, reconnects after a loss, and ends.
 
-`run` is the body of the I/O thread, which alone opens and ends connections. While one is open, a
-waiting thread may move its bytes as a guest (see `seat`). Messages and events of the server go to the
-router.
+It runs on the I/O thread, which alone opens and ends connections. While one is open, the thread drives it,
+and parks while nothing happens, so that guests may drive (see `seat`). Messages and events of the server go
+to the router.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
@@ -28,12 +29,11 @@ from .channel import Channel
 from .dialer import Dialer
 from .dispatch import Dispatcher
 from .engine import Engine, EngineEvent, InfoChanged, Opened, Phase, Secure
-from .io_thread import IOThread
-from .outbound_buffer import length
+from .outbound_buffer import MUCH, length
 from .reconnect_policy import ReconnectPolicy
 from .refusals import Refusals
 from .router import Router
-from .seat import Seat, Waiter
+from .seat import Ending, Seat, Waiter
 from .servers import ServerPool
 from .sink import DrainStage
 from .subscription_table import SubscriptionTable
@@ -41,6 +41,7 @@ from .waiter import Event, StateLock
 
 __all__ = ["Supervisor", "Status"]
 
+_RETIRING = 1.0  # seconds for a server to read what was sent, before the connection is replaced
 _T = TypeVar("_T")
 
 
@@ -56,7 +57,7 @@ class Status(Enum):
 
 
 class Supervisor:
-    """The work of one I/O thread, from its start to `_finish`."""
+    """The I/O thread of a client and its work. `channel` is the open connection."""
 
     def __init__(
         self,
@@ -89,11 +90,12 @@ class Supervisor:
         self.outbound = self.seat.outbound
         self._refusals = Refusals(table, dispatcher, self.outbound, lock)
         self.router = Router(table, dispatcher, self.pool, options.discover, self._refusals)
-        self.io = IOThread(self._run, self.seat, self.router)
         self.loop = self.seat.loop
+        self.channel: Channel | None = None
+        self._thread = threading.Thread(target=self._run, name=self.loop.name, daemon=True)
         self._dialer = Dialer(self.loop)
         self._policy = ReconnectPolicy(
-            options, self.pool, self._dialer, self.io.check_closing, dispatcher.report
+            options, self.pool, self._dialer, self._check_closing, dispatcher.report
         )
         self._greeting: ServerInfo | None = None  # the INFO that TLS follows
         self._past = [0, 0, 0]  # of past channels: messages out, bytes in, bytes out
@@ -103,11 +105,33 @@ class Supervisor:
         self._connected = False  # whether there has ever been a connection
         self._step = ""
 
+    def start(self) -> None:
+        """Starts the I/O thread, once."""
+        try:
+            self._thread.start()
+        except (
+            RuntimeError,
+            MemoryError,
+        ):  # the system has no more threads, so nothing to wait for
+            self.seat.close()
+            self.ended.set()
+            raise
+
+    def join(self, until: float) -> bool:
+        """Waits for the end of the I/O thread and returns whether it has ended."""
+        if self._thread.ident is not None:
+            self._thread.join(max(0.0, until - monotonic()))
+        return not self._thread.is_alive()
+
+    def has_written(self) -> bool:
+        """Returns whether there is a connection whose network has taken everything."""
+        return self.channel is not None and self.channel.is_written
+
     def counts(self) -> list[int]:
         """Returns messages out, bytes in and bytes out, over all connections. They never fall, although the
         driver may be in the middle of a step, in which some of them are not yet where they are counted.
         """
-        now, channel = self._past[:], self.io.channel
+        now, channel = self._past[:], self.channel
         if channel and not channel.is_counted:
             own = channel.sent, channel.in_bytes, channel.out_bytes
             now = [past + count for past, count in zip(now, own, strict=True)]
@@ -130,24 +154,32 @@ class Supervisor:
 
     def reconnect(self) -> None:
         """Gives up the connection for another one. For any thread."""
-        if not self.seat.closing:
-            # At once, so that `wait_connected` waits for the new connection; and before `forced`, since a new
+        if not self.seat.is_closing:
+            # At once, so that `wait_connected` waits for the new connection; and before `end`, since a new
             # connection that is already there would never set it again.
             self.connected.clear()
-        self.seat.forced = True
+        self.seat.end(Ending.REPLACE)
         self.loop.wake()
 
     # The rest is for the I/O thread; guests call `_act`, too, but only for an open connection.
 
     def _run(self) -> None:
+        self.seat.io_thread = threading.get_ident()
+        try:
+            self._keep_connected()
+        finally:
+            self.loop.drop()
+            self.seat.close()
+
+    def _keep_connected(self) -> None:
         failure: Error | None = None
         try:
             self._establish()
-            while not self.io.is_over():
+            while not self._is_over():
                 try:
-                    self.io.serve()
+                    self._serve()
                 except Error as error:
-                    if self.seat.closing:
+                    if self.seat.is_closing:
                         break
                     self._note_loss(error)
                     if self._options.reconnect:
@@ -158,7 +190,7 @@ class Supervisor:
                     if not self._restore():
                         raise self.pool.verdict() from error
         except Error as error:
-            failure = None if self.seat.closing else error
+            failure = None if self.seat.is_closing else error
         except Exception as error:  # waiting callers get every error
             self._dispatcher.log("error", "the I/O thread failed", cause=error)
             failure = ConnectionClosedError(f"internal error: {error}")
@@ -183,7 +215,7 @@ class Supervisor:
         left. Raises the error of a server that has refused the credentials twice."""
         while self.pool.servers:
             delay = self._policy.delay()
-            self.seat.forced = False
+            self.seat.begin()
             self.loop.pause(monotonic() + delay, self._check)
             if self._round(monotonic() + self._options.connect_timeout * len(self.pool.servers)):
                 return True
@@ -205,7 +237,7 @@ class Supervisor:
                 return True
             except (Error, OSError, MemoryError) as error:
                 self.loop.drop()
-                self.io.check_closing()
+                self._check_closing()
                 refused = isinstance(error, Error) and self.pool.refused_again(error)
                 failure = pool.failed(server, self._step, error)
                 self._note_outage(str(failure))
@@ -216,14 +248,14 @@ class Supervisor:
 
     def _connect(self, server: Server, deadline: float) -> None:
         """Connects to one server, step by step."""
-        self.io.begin()
+        self.seat.begin()
         self.server = server
         options = self._options
         tls = options.tls or TLS()
         self._step = "auth"
         login = options.login
         resolved = self._ask(partial(resolve, login, server), login.may_block, deadline)
-        check = self.io.check_closing
+        check = self._check_closing
         early = self._dialer.reach(options, server, deadline, check, self._begin_step)
         if tls.handshake_first or server.path and (server.tls or options.tls):
             self._secure(tls, server, deadline, early)
@@ -239,11 +271,11 @@ class Supervisor:
             tls.handshake_first or bool(server.path),
         )
         channel = Channel(self.loop, self.outbound, engine, self._act, self.router)
-        self.io.take_over(channel)
+        self._take_over(channel)
         channel.begin(greeting)
         while engine.phase is not Phase.OPEN:
             self._step = engine.phase.value
-            self.io.check_closing()
+            self._check_closing()
             if monotonic() >= deadline:
                 raise TimeoutError
             try:
@@ -252,7 +284,7 @@ class Supervisor:
             except Error as error:
                 if self.status in (Status.CONNECTING, Status.RECONNECTING):
                     raise
-                self.io.lose(error)  # it was open already, and callers wait for it
+                self.seat.end(Ending.BROKEN, error)  # it was open already, and callers wait for it
                 return
             if engine.phase is Phase.SECURING and self._greeting:
                 self._secure(tls, server, deadline)
@@ -266,7 +298,7 @@ class Supervisor:
         given = self._options.websocket_headers
         headers = self._ask(partial(resolve_headers, given), callable(given), deadline)
         self._step = "websocket"
-        compresses, check = self._options.websocket_compression, self.io.check_closing
+        compresses, check = self._options.websocket_compression, self._check_closing
         return self._dialer.upgrade(server, headers, compresses, deadline, check)
 
     def _ask(self, call: Callable[[], _T], blocks: bool, deadline: float) -> _T:
@@ -275,23 +307,71 @@ class Supervisor:
         if not blocks:
             return call()
         self._step = "auth"
-        return self._dialer.run_blocking(call, deadline, self.io.check_closing)
+        return self._dialer.run_blocking(call, deadline, self._check_closing)
 
     def _secure(self, tls: TLS, server: Server, deadline: float, early: bytes = b"") -> None:
         self._step = "tls"
         if early:  # from a proxy, or from somebody in between
             raise ProtocolError("bytes before TLS", 0)
-        self._dialer.secure(tls, server, deadline, self.io.check_closing)
+        self._dialer.secure(tls, server, deadline, self._check_closing)
 
     def _check(self) -> float | None:
         """Called while waiting to reconnect. Returns the time of the next call; None, which ends the wait,
         if `reconnect` was called."""
-        self.io.check_closing()
+        self._check_closing()
         self.router.expire(monotonic())
-        return None if self.seat.forced else self.router.deadline
+        return None if self.seat.ending else self.router.deadline
+
+    def _check_closing(self) -> None:
+        """Raises if the client is being closed."""
+        if self.seat.is_closing:
+            raise ConnectionClosedError
+
+    def _is_over(self) -> bool:
+        """Whether the client is closed and either the server has everything or the time limit has passed."""
+        return self.seat.is_closing and (
+            self.router.final_ping_answered or monotonic() >= self.seat.close_by
+        )
+
+    def _take_over(self, channel: Channel | None) -> None:
+        """Makes `channel` the open connection, also for guests; None if there is none."""
+        self.channel = self.seat.channel = channel
+
+    def _serve(self) -> None:
+        """Drives until the connection is lost or finished (see `_is_over`); parks while nothing happens.
+
+        Raises the reason of the loss.
+        """
+        seat, channel = self.seat, self.channel
+        assert channel
+        # Whether the last turn sent `MUCH`: publishers then send for themselves while this thread stays away.
+        much = False
+        while not self._is_over():
+            if much:
+                seat.loop.calm()
+            # Items that were added during the last turn have woken no thread.
+            waiting = seat.outbound.is_full if much else seat.outbound.items
+            due = waiting and not channel.has_unsent or seat.cause or seat.ending is Ending.REPLACE
+            until = 0.0 if due else min(channel.deadline, seat.close_by)
+            until = seat.wait_idle(until, channel.has_unsent, not self.router.full, much)
+            if seat.cause:
+                raise seat.cause
+            if channel.is_torn:
+                seat.end(Ending.REPLACE)
+                channel.retire(min(monotonic() + _RETIRING, seat.close_by))
+                raise ConnectionClosedError("interrupted while reading or writing")
+            if seat.ending is Ending.REPLACE:
+                raise ConnectionClosedError("reconnect was asked for")
+            before = channel.out_bytes
+            try:
+                channel.push()
+                channel.turn(until)
+            except MemoryError as error:  # perhaps in the middle of a frame
+                raise ConnectionClosedError("out of memory") from error
+            much = channel.out_bytes - before >= MUCH
 
     def _note_loss(self, error: Error) -> None:
-        channel = self.io.channel
+        channel = self.channel
         assert channel
         left = channel.unconfirmed
         self._dispatcher.log(
@@ -301,14 +381,14 @@ class Supervisor:
 
     def _lose(self, error: Error) -> None:
         """Handles the loss of the connection: waiting callers get an error, unsent messages are kept."""
-        channel = self.io.channel
+        channel = self.channel
         assert channel
-        self.io.take_over(None)
+        self._take_over(None)
         self.loop.drop()
         self.status = Status.RECONNECTING
         self.connected.clear()
         brief = monotonic() - self._since < self._options.reconnect_max_wait
-        self.pool.lost(error, brief and not self.seat.forced)
+        self.pool.lost(error, brief and self.seat.ending is not Ending.REPLACE)
         reason = error.reason if isinstance(error, ConnectionClosedError) else str(error)
         lost = ConnectionReconnectingError(reason)
         lost.__cause__ = error
@@ -347,7 +427,7 @@ class Supervisor:
     def _opened(self, info: ServerInfo) -> None:
         """Handles a new connection: subscriptions are sent first, then messages published without a
         connection."""
-        channel = self.io.channel
+        channel = self.channel
         assert channel
         self.router.outage = ""
         channel.open()
@@ -358,7 +438,7 @@ class Supervisor:
         self.outbound.attach()
         # After `attach`: a subscription made in between is sent twice, never left out.
         channel.engine.send(self._table.wire())
-        if not self.seat.closing:
+        if not self.seat.is_closing:
             self.status = Status.DRAINING if self.draining else Status.CONNECTED
         self._since = monotonic()
         if again:
@@ -369,7 +449,7 @@ class Supervisor:
         self.settled.set()
 
     def _finish(self, failure: Error | None) -> None:
-        closing, channel = self.seat.closing, self.io.channel
+        closing, channel = self.seat.is_closing, self.channel
         self.failure = failure
         closed = self.closed()
         self.status = Status.CLOSED
@@ -385,7 +465,7 @@ class Supervisor:
         if channel:
             tokens += channel.engine.abandon()
             self._add_up(channel)
-            self.io.take_over(None)
+            self._take_over(None)
         for token in tokens:
             if isinstance(token, Waiter):
                 token.fail(closed)

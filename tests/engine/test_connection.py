@@ -10,8 +10,8 @@ import pytest
 
 import natsync
 from natsync import errors
-from natsync._engine.io_thread import IOThread
 from natsync._engine.loop import Loop
+from natsync._engine.supervisor import Supervisor
 from natsync.protocol import Err, Info, Msg, Ping, Pong, Pub, Sub, Unsub
 
 from tests.support.fake_server import INFO, Background, FakeServer
@@ -275,10 +275,10 @@ def test_a_close_that_was_interrupted_is_done_by_the_next_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Threads are joined then, as ever."""
-    join = IOThread.join
+    join = Supervisor.join
 
-    def interrupted(thread: IOThread, until: float) -> bool:
-        monkeypatch.setattr(IOThread, "join", join)
+    def interrupted(supervisor: Supervisor, until: float) -> bool:
+        monkeypatch.setattr(Supervisor, "join", join)
         raise KeyboardInterrupt
 
     release, entered = threading.Event(), threading.Event()
@@ -292,7 +292,7 @@ def test_a_close_that_was_interrupted_is_done_by_the_next_one(
         nc.subscribe("a", handler=handler)
         peer.send(Msg(b"a", peer.subscribed()))
         assert entered.wait(10)
-        monkeypatch.setattr(IOThread, "join", interrupted)
+        monkeypatch.setattr(Supervisor, "join", interrupted)
         with pytest.raises(KeyboardInterrupt):
             nc.close(0)
         threading.Timer(0.1, release.set).start()

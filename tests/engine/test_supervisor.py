@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
+from time import monotonic
 
 import pytest
 
@@ -14,7 +15,7 @@ import natsync
 from natsync import errors
 from natsync._engine.channel import Channel
 from natsync._engine.loop import Loop
-from natsync._engine.seat import Waiter
+from natsync._engine.seat import Ending, Seat, Waiter
 from natsync._engine.subscription_table import SubscriptionTable
 from natsync.protocol import Err, Info, Msg, Ping, Pong, Pub, Sub, Unsub
 
@@ -388,3 +389,38 @@ def test_a_connection_that_is_not_made_again_is_not_given_up_on_request() -> Non
         with pytest.raises(errors.OptionError, match="reconnect"):
             nc.reconnect()
         assert nc.status is natsync.Status.CONNECTED
+
+
+def test_what_is_published_after_a_reconnect_goes_to_the_new_connection() -> None:
+    with FakeServer() as server, server.client(fast) as (nc, peer):
+        # As `reconnect`, and the I/O thread is asleep yet.
+        nc._connection._supervisor.seat.end(Ending.REPLACE)
+        nc.publish("a", b"later")
+        peer.expect_end()
+        peer = server.accept()
+        peer.greet()
+        assert peer.expect(Pub).payload == b"later"
+
+
+def test_a_full_network_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: SimpleQueue[float] = SimpleQueue()
+    park = Seat.wait_idle
+
+    def parking(
+        seat: Seat, until: float, writing: bool, reading: bool, much: bool = False
+    ) -> float:
+        if writing:
+            waits.put(until)
+        return park(seat, until, writing, reading, much)
+
+    monkeypatch.setattr(Seat, "wait_idle", parking)
+    connect = partial(natsync.connect, write_timeout=0.01)
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        with pytest.raises(errors.OutboundBufferLimitError):
+            while True:
+                nc.publish("a", bytes(100_000))
+        begun = monotonic()
+        nc._connection.drive(None, 0.0)
+        nc._connection._supervisor.loop.wake()
+        assert waits.get(timeout=TIMEOUT) > begun
+        peer.reset()
