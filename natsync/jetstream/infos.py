@@ -13,14 +13,17 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 
 from .._json import JSONObject
-from .configs import ConsumerConfig, ExternalStream, StreamConfig, SubjectTransform
+from .configs import ConsumerConfig, ExternalStream, Placement, StreamConfig, SubjectTransform
 
 __all__ = [
     "APIStats",
     "AccountInfo",
     "AccountLimits",
+    "ClusterChange",
     "ClusterInfo",
+    "ClusterOrigin",
     "ConsumerInfo",
+    "DesiredCluster",
     "ErrorInfo",
     "LostData",
     "PauseInfo",
@@ -38,7 +41,8 @@ __all__ = [
 @dataclass(frozen=True, slots=True, repr=False)
 class PeerInfo(JSONObject):
     """A server that holds a copy. `active` is the number of seconds since it was last heard of,
-    `lag` the number of operations it is behind."""
+    `lag` the number of operations it is behind. `pending`: it is to hold one, and does not yet
+    (server 2.15)."""
 
     name: str
     _: KW_ONLY
@@ -47,11 +51,46 @@ class PeerInfo(JSONObject):
     active: float = 0.0
     lag: int = 0
     peer: str = ""
+    pending: bool = False
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ClusterOrigin(JSONObject):
+    """The configuration of a stream or consumer before the change that is under way; `retention` is
+    empty if it does not change."""
+
+    _: KW_ONLY
+    replicas: int = 0
+    placement: Placement | None = None
+    retention: str = ""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ClusterChange(JSONObject):
+    """What the leader does at the moment to reach the desired servers, or waits for: text for people,
+    the `type` of what has to change, and an error that lasts."""
+
+    _: KW_ONLY
+    description: str = ""
+    type: str = ""
+    err: str = ""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DesiredCluster(JSONObject):
+    """The servers that are to hold a stream or consumer, while it moves to them (server 2.15)."""
+
+    _: KW_ONLY
+    created: datetime | None = None
+    name: str = ""
+    replicas: Sequence[PeerInfo] = ()
+    origin: ClusterOrigin | None = None
+    status: ClusterChange | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ClusterInfo(JSONObject):
-    """The servers that hold a stream or consumer."""
+    """The servers that hold a stream or consumer; and those that are to hold it, if they differ."""
 
     _: KW_ONLY
     name: str = ""
@@ -61,6 +100,7 @@ class ClusterInfo(JSONObject):
     system_account: bool = False
     traffic_account: str = ""
     replicas: Sequence[PeerInfo] = ()
+    desired: DesiredCluster | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -105,11 +145,13 @@ class ErrorInfo(JSONObject):
 @dataclass(frozen=True, slots=True, repr=False)
 class StreamSourceInfo(JSONObject):
     """The progress of a mirror or source: it is `lag` messages behind, and was last active `active`
-    seconds ago, or never if that is negative."""
+    seconds ago, or never if that is negative. `seq` is the last sequence of the origin that it has
+    (server 2.15; 0 if none)."""
 
     name: str
     _: KW_ONLY
     lag: int = 0
+    seq: int = 0
     active: float = -1e-9
     external: ExternalStream | None = None
     error: ErrorInfo | None = None
@@ -165,7 +207,8 @@ class PriorityGroupState(JSONObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ConsumerInfo(JSONObject):
-    """A consumer as it was at the time `ts` (not reported by servers before 2.10)."""
+    """A consumer as it was at the time `ts` (not reported by servers before 2.10). `reset_seq` is the
+    sequence that `reset_consumer` has moved it to; 0 in other answers."""
 
     stream_name: str
     name: str
@@ -184,6 +227,7 @@ class ConsumerInfo(JSONObject):
     pause_remaining: float = 0.0
     priority_groups: Sequence[PriorityGroupState] = ()
     ts: datetime | None = None
+    reset_seq: int = 0
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -6,9 +6,11 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from itertools import islice
 
 import natsync
+from natsync._json import JSONObject
 from natsync.errors import Error
 from natsync.jetstream import (
     Consumer,
@@ -173,3 +175,13 @@ def later(seconds: float, call: Callable[[], object]) -> Iterator[None]:
         yield
     finally:
         timer.join(TIMEOUT)
+
+
+def unknown(value: object) -> Iterator[str]:
+    """The fields of an answer that natsync only keeps."""
+    if isinstance(value, JSONObject):
+        yield from (f"{type(value).__name__}.{name}" for name in value.extra)
+        value = [getattr(value, item.name) for item in fields(value)]
+    if isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from unknown(inner)

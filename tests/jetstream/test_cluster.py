@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -20,6 +21,7 @@ from natsync.jetstream import (
     StreamInfo,
 )
 
+from tests.jetstream.streams import unknown
 from tests.support.jetstream import JETSTREAM
 from tests.support.meshes import mesh
 from tests.support.servers import NatsServer, require_server
@@ -167,5 +169,15 @@ def test_a_copy_moves_to_another_server(servers: list[NatsServer]) -> None:
         gone = min(peers(stream.info) - {leader(stream.info)})
         stream.remove_peer(gone)
         eventually(lambda: len(peers(stream.info) - {gone}) == 2)
+        js.update_stream(replace(stream.info().config, num_replicas=3))
+        seen: list[str] = []  # while it moves
+
+        def settled() -> bool:
+            info = stream.info()
+            seen.extend(unknown(info))
+            return len(peers(lambda: info)) == 3 and not (info.cluster and info.cluster.desired)
+
+        eventually(settled)
+        assert seen == []
         with pytest.raises(APIError, match="peer not a member"):
             stream.remove_peer("nobody")
