@@ -15,13 +15,15 @@ ERROR_HEADER = "Nats-Service-Error"
 ERROR_CODE_HEADER = "Nats-Service-Error-Code"
 
 
-def error_headers(code: int, description: str) -> dict[str, str]:
-    """Returns the headers of an error response. Each run of whitespace in `description` becomes one
-    space.
+def error_headers(code: int | str, description: str) -> dict[str, str]:
+    """Returns the headers of an error response. The code is a number (ADR-32), or its text, as other
+    clients take it. Each run of whitespace in `description` becomes one space.
 
     Raises OptionError for a negative code, or for an empty description, with which readers do not
     recognize an error.
     """
+    if isinstance(code, str) and code.isascii() and code.isdecimal():
+        code = int(code)
     if not isinstance(code, int) or isinstance(code, bool) or code < 0:
         raise OptionError("code", f"must be an int of 0 or more, not {code!r}")
     line = " ".join(description.split())
@@ -86,7 +88,7 @@ class Request:
 
     def respond_error(
         self,
-        code: int,
+        code: int | str,
         description: str,
         data: Data = b"",
         *,

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.server
 
 
 def test_the_headers_of_an_error() -> None:
+    assert error_headers("404", "no order") == error_headers(404, "no order")
     assert error_headers(404, "no such\r\n order") == {
         "Nats-Service-Error": "no such order",
         "Nats-Service-Error-Code": "404",
