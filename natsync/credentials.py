@@ -24,8 +24,9 @@ Source = str | os.PathLike[str] | bytes
 _LARGEST = 1 << 20
 # Not compiled here: most programs need neither, and `re` caches what it compiles.
 _BLOCK = rb"(?m)^-{3,}[ ]?BEGIN ([A-Z ]{1,64}?)[ ]?-{3,}\s+([\w.=-]+)\s+^-{3,}[ ]?END "
-# A bare seed or JWT: it is no path, and no error may show it as one.
-_NAKED = r"\s*(S[A-Z2-7]{50,}|eyJ[\w.=-]{20,})\s*"
+# A bare seed or JWT, or base64 of a line of dashes: it is no path, and no error may show it as one.
+_NAKED = r"\s*(S[A-Z2-7]{50,}|eyJ[\w.=-]{20,}|LS0t[\w+/=\s-]{20,})\s*"
+_MOST_SHOWN = 255  # characters of a path
 
 
 class Login(Struct, frozen=True, kw_only=True):
@@ -96,8 +97,10 @@ def read_credentials(source: Source) -> tuple[str, str]:
     """Reads the JWT and the seed from `source`. Raises OptionError."""
     place = ""
     if _is_path(source):
-        place = f"file {os.fspath(source)!r}: "
-        source = _read(os.fspath(source), place)
+        path = os.fspath(source)
+        shown = repr(path) if len(path) <= _MOST_SHOWN else f"of {len(path)} characters"
+        place = f"file {shown}: "
+        source = _read(path, place)
     content = source if isinstance(source, bytes) else str(source).encode("utf-8", "replace")
     return _parse(content.removeprefix(BOM_UTF8), place)  # Windows Notepad writes one
 
@@ -107,7 +110,8 @@ def _is_path(source: Source) -> bool:
         return False
     text = os.fspath(source)
     if re.fullmatch(_NAKED, text):
-        raise OptionError("credentials", "must be a .creds file or its content, not a seed or JWT")
+        reason = "must be a .creds file or its content, not a seed, a JWT or base64"
+        raise OptionError("credentials", reason)
     return (
         isinstance(source, os.PathLike) or bool(text) and "\n" not in text and "BEGIN " not in text
     )

@@ -51,7 +51,7 @@ MAX_CONTROL_LINE = 4096
 MAX_MSGS = 999_999_999
 """The largest `max_msgs` in an UNSUB: servers read nine digits."""
 
-_NOT_IN_PREFIX = set(" \t\r\n*>")
+_NOT_IN_PREFIX = r"[ \t\r\n*>\ud800-\udfff]"
 
 
 class Default(Enum):
@@ -294,10 +294,9 @@ class Options(Struct, frozen=True, kw_only=True):
             check_count(**{name: value})
             if value < least:
                 raise OptionError(name, f"must be at least {least}")
-        if "" in self.inbox_prefix.split(".") or _NOT_IN_PREFIX & set(self.inbox_prefix):
-            raise OptionError(
-                "inbox_prefix", "must be a subject without wildcards and empty tokens"
-            )
+        if "" in self.inbox_prefix.split(".") or re.search(_NOT_IN_PREFIX, self.inbox_prefix):
+            reason = "must be a subject in UTF-8 without wildcards and empty tokens"
+            raise OptionError("inbox_prefix", reason)
 
     @property
     def wants_tls(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.support.logins import ACCOUNT, ALICE, SEED, USER, creds, user_jwt
 
 JWT = user_jwt()
 CONTENT = creds(JWT, ALICE.seed)
+BASE64 = b64encode(CONTENT.encode()).decode()
 
 
 def sign(nonce: bytes) -> bytes:
@@ -96,12 +98,21 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         read_credentials("/dev/zero")
 
 
-@pytest.mark.parametrize("secret", [ALICE.seed, JWT, f" {ALICE.seed} "])
+@pytest.mark.parametrize("secret", [ALICE.seed, JWT, f" {ALICE.seed} ", BASE64, f"{BASE64}\n"])
 def test_a_secret_taken_for_a_path_is_not_shown(secret: str) -> None:
+    """Kubernetes and others keep files in base64."""
     for source in (secret, Path(secret)):
-        with pytest.raises(OptionError, match="not a seed or JWT") as caught:
+        with pytest.raises(OptionError, match="not a seed, a JWT or base64") as caught:
             Login(credentials=source)
         assert secret.strip() not in str(caught.value)
+
+
+def test_what_is_no_file_name_is_not_shown_as_a_whole() -> None:
+    """It may be credentials in a form that nobody expects."""
+    text = f"{JWT}:{ALICE.seed}"
+    with pytest.raises(OptionError, match="File name too long") as caught:
+        read_credentials(text)
+    assert JWT not in str(caught.value) and ALICE.seed not in str(caught.value)
 
 
 @pytest.mark.parametrize(
