@@ -197,9 +197,9 @@ def _instrumenter(
         # imports concurrent.futures
         from .instrumentation import Instrumentation, Instrumentations, instrument
 
-    several = isinstance(instrumentation, Iterable)
+    several = isinstance(instrumentation, Iterable) and not isinstance(instrumentation, str)
     hooks = [*instrumentation] if isinstance(instrumentation, Iterable) else [instrumentation]
-    for hook in hooks:
+    for hook in hooks if several else [instrumentation]:
         if not isinstance(hook, Instrumentation):
             kind = type(hook).__name__
             raise TypeError(f"instrumentation must be an Instrumentation, not {kind}")

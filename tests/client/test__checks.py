@@ -144,7 +144,7 @@ def test_an_option_of_the_wrong_type(options: dict[str, object]) -> None:
 
 
 def test_servers_of_the_wrong_type() -> None:
-    with pytest.raises(TypeError, match="a server's URL must be str, not bytes"):
+    with pytest.raises(TypeError, match="a URL in servers must be str, not bytes"):
         parse_servers([b"nats://h"])  # type: ignore[list-item]  # the point
 
 

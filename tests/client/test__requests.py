@@ -158,4 +158,4 @@ def test_no_timeout_waits_for_ever() -> None:
         assert request.result() == b"answer"
         assert nc.wait_connected(None)
         shown = str(inspect.signature(nc.request))
-        assert "timeout: 'float | None | Default' = request_timeout" in shown
+        assert "timeout: 'float | None | Default' = DEFAULT" in shown
