@@ -37,7 +37,8 @@ class Instrumentation:
     """The base class of instrumentations; each method does nothing until it is overridden.
 
     The client calls the methods on the threads that make its calls or run its handlers, so any number of
-    threads may call them at the same time. Exceptions that they raise reach the program.
+    threads may call them at the same time. Exceptions that they raise reach the program; those of `reported`
+    are logged.
     """
 
     def attached(self, client: Client) -> None:

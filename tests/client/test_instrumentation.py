@@ -110,6 +110,36 @@ def test_an_answer_of_the_client_is_published() -> None:
         assert notes.begun == [("publish", "back")]
 
 
+@pytest.mark.parametrize(
+    "subject, is_told",
+    [
+        ("$JS.ACK.S.c.1.2.3.4.0", False),
+        ("imported.$JS.ACK.S.c.1.2.3.4.0", False),
+        ("$JS.FC.S.c.x", False),
+        ("$JS.API.CONSUMER.MSG.NEXT.S.c", False),
+        ("api.of.other.CONSUMER.MSG.NEXT.S.c", False),
+        ("$JS.API.STREAM.INFO.S", True),
+        ("orders.$JS", True),
+        ("MY$JS.ACK.a", True),
+    ],
+)
+def test_what_the_client_tells_the_server_is_no_message(subject: str, is_told: bool) -> None:
+    """Nor an acknowledgement that a package sends, such as the transport of kombu."""
+    notes = Notes()
+    connect = partial(natsync.connect, instrumentation=notes)
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        sub = nc.subscribe("a")
+        peer.send(Msg(b"a", peer.subscribed(), subject.encode(), b""))
+        msg = sub.next_msg(TIMEOUT)
+        nc.publish(subject, b"1", reply="r")
+        nc.respond(msg, b"2")
+        msg.respond(b"3")
+        kind = HPub if is_told else Pub
+        sent = [peer.expect(kind) for _ in range(3)]
+    assert [frame.payload for frame in sent] == [b"1", b"2", b"3"]
+    assert notes.begun == [("publish", subject)] * 3 * is_told
+
+
 def test_several_are_told_each_inside_the_one_before() -> None:
     order: list[str] = []
 
