@@ -1,4 +1,4 @@
-"""The fixtures of natsync's pytest plugin: `nats_server` and `nats_cluster`.
+"""The fixtures of natsync's pytest plugin: `nats_server`, `nats_cluster` and `nats_memory_server`.
 
 Each test that asks for one gets one of its own. When a test fails, its report has the last lines of the log
 of every server that runs then, also of those that the project's own fixtures started with `natsync.testing`.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from natsync.testing import NatsCluster, NatsServer
+    from natsync.testing import MemoryServer, NatsCluster, NatsServer
 
 _LOG_LINES = 50
 
@@ -34,6 +34,15 @@ def nats_cluster() -> Iterator[NatsCluster]:
 
     with NatsCluster() as cluster:
         yield cluster
+
+
+@pytest.fixture
+def nats_memory_server() -> Iterator[MemoryServer]:
+    """A NATS server in this process, for one test: a `natsync.testing.MemoryServer`."""
+    from natsync.testing import MemoryServer
+
+    with MemoryServer() as server:
+        yield server
 
 
 @pytest.hookimpl(wrapper=True)

@@ -31,9 +31,10 @@ FILE_BYTES = 5_000_000
 
 # Standard modules that mean I/O or concurrency, and the only source files that may import them.
 FENCES = {
-    "socket": {"natsync/_engine/transport.py", "natsync/testing/server.py"},
+    "socket": {"natsync/_engine/transport.py", "natsync/testing/server.py"}
+    | {"natsync/testing/memory/server.py"},
     "ssl": {"natsync/tls.py", "natsync/_engine/transport.py"},
-    "selectors": {"natsync/_engine/poller.py"},
+    "selectors": {"natsync/_engine/poller.py", "natsync/testing/memory/server.py"},
     "threading": {
         f"natsync/_engine/{file}.py"
         for files in (
@@ -48,6 +49,7 @@ FENCES = {
         for file in ("ack_wait", "consuming", "messages", "ordered", "push")
     }
     | {"natsync/jetstream/publish_window.py", "natsync/kombu/deliveries.py"}
+    | {"natsync/testing/memory/server.py"}
     | {"natsync/client.py", "natsync/core.py"}  # the type of what they return
     | {"natsync/_late.py"}  # which thread an import runs on
     | {"natsync/micro/endpoint.py", "natsync/micro/service.py", "dissect/nats/spark/progress.py"}

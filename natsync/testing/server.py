@@ -32,6 +32,7 @@ from urllib.parse import SplitResult, urlsplit
 from .._connect import connect
 from ..client import Client
 from ..tls import TLS
+from .login import with_login
 from .program import NatsServerError, find_program, program_version
 
 if TYPE_CHECKING:
@@ -214,12 +215,7 @@ class NatsServer:
     def connect(self, **options: object) -> Client:
         """Returns a client. `options` are those of `natsync.connect`; TLS and the name and password of the
         first user, or the token, are set already."""
-        login = {"user", "password", "token", "credentials", "nkey_seed"}
-        if not login & options.keys():
-            if self._token is not None:
-                options["token"] = self._token
-            for user, password in list(self._users.items())[:1]:
-                options |= {"user": user, "password": password}
+        options = with_login(options, self._token, self._users)
         if (ca := self._tls["ca_file"] or self._tls["cert_file"]) and "tls" not in options:
             options["tls"] = TLS(ca_file=ca)
         return connect(options.pop("servers", self.url), **options)  # type: ignore[arg-type]  # checked there
