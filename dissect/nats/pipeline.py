@@ -11,28 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from functools import partial
-from itertools import chain, islice
 
-from .capture import CaptureReport, read_runs
-from .capture.embedded_secrets import read_secrets
+from .capture import CaptureReport
 from .capture.sources import files_of
-from .capture.time_range import packets_between
-from .engine.connections import ConnectionTable
-from .engine.session_tables import Rows, TableBuilder
+from .engine.dissection import Dissection, OnProgress
+from .engine.session_tables import Rows
 from .engine.time_order import TimeOrder, payload_bytes, placed
 from .options import Options
 from .packet import PacketParser
 from .schema.records import Record
-from .secrets.key_log import KeyLogs
-from .tables import TABLES, needs_payloads
-from .types import Packets, Segment, Tick
+from .tables import TABLES
 
 RowFilter = Callable[[list[Record]], list[Record]]
 """Selects records of a list and keeps their order, such as `output.duckdb.Where(...).matching`."""
-
-OnProgress = Callable[[int], None]
-"""Called now and then with the number of packets read, once all rows that they released are consumed."""
 
 Share = tuple[int, int]
 """(k, n): share k of n, from 0. Each flow belongs to exactly one share."""
@@ -40,34 +31,6 @@ Share = tuple[int, int]
 _DEFAULTS = Options()
 _ASKED_ROWS = 4096
 _ASKED_BYTES = 16 << 20
-# Records that are complete are released, and progress is reported, after this many blocks of packets (2 MiB).
-_BLOCKS = 16
-
-
-def segments(
-    paths: Sequence[str],
-    report: CaptureReport | None = None,
-    options: Options = _DEFAULTS,
-    key_logs: KeyLogs | None = None,
-) -> Iterator[Segment | Tick]:
-    """The TCP segments in the packets of the captures."""
-    report = CaptureReport() if report is None else report
-    return PacketParser().segments(packets(paths, report, options, key_logs))
-
-
-def packets(
-    paths: Sequence[str], report: CaptureReport, options: Options, key_logs: KeyLogs | None
-) -> Iterator[Packets]:
-    """The packets of the captures in order of time, within the time range of the options. The TLS secrets
-    embedded in the captures are added to `key_logs`."""
-    embedded = None
-    if key_logs:
-        embedded = key_logs.embedded
-        key_logs.look_ahead_with(partial(read_secrets, paths, options.max_expanded))
-    runs: Iterable[Packets] = read_runs(paths, report, options.max_expanded, embedded=embedded)
-    if options.from_time is None and options.until_time is None:
-        return iter(runs)
-    return packets_between(runs, options.from_time, options.until_time)
 
 
 def timelines(
@@ -90,33 +53,14 @@ def released(
     """The records of several tables in one pass, as they become complete, of all flows or of one share. With
     `together`, records come a little later, which costs less CPU time; with `runs`, frames come as runs (see
     `engine.frame_runs`)."""
-    parser = PacketParser()
+    parser = None
     if share is not None:
         number, processes = share
         parser = PacketParser(lambda flow: flow % processes == number)
         options = options.share(processes)
     report = CaptureReport() if report is None else report
-    key_logs = KeyLogs(options.key_logs)
-    connections = ConnectionTable(options, needs_payloads(tables), key_logs)
-    builder = TableBuilder(tables, options, protocols=report.protocols, runs=runs)
-    blocks = packets(paths, report, options, key_logs)
-    count = 0
-
-    def counted(blocks: Iterable[Packets]) -> Iterator[Packets]:
-        nonlocal count
-        for block in blocks:
-            count += len(block.places)
-            yield block
-
-    with closing(builder):
-        for block in blocks:
-            some = counted(chain([block], islice(blocks, _BLOCKS - 1)))
-            yield from builder.feed(connections.feed(parser.feed(some)), together)
-            if on_progress:
-                on_progress(count)
-        parser.finish()
-        yield from builder.feed(connections.finish(), together)
-        yield from builder.finish()
+    dissection = Dissection(tables, options, runs=runs, protocols=report.protocols, parser=parser)
+    yield from dissection.read(dissection.packets(paths, report), together, on_progress)
 
 
 def narrowed(source: Iterable[Rows], keep: RowFilter, live: bool = False) -> Iterator[Rows]:

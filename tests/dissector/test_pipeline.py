@@ -13,7 +13,7 @@ from dissect.nats.application.servers import ServerRecord
 from dissect.nats.engine.connections import SortKey, packet_events
 from dissect.nats.engine.session_tables import Rows
 from dissect.nats.framing.events import Batch
-from dissect.nats.pipeline import narrowed, records, released, segments
+from dissect.nats.pipeline import narrowed, records, released
 from dissect.nats.schema.records import AnomalyRecord, Record
 from dissect.nats.types import Direction
 from natsync.protocol import Kind
@@ -25,6 +25,7 @@ from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import Conversation, Interface
 from tests.support.pcapwriter import Record as Written
 from tests.support.pcapwriter import pcap_file, pcapng_file
+from tests.support.segments import segments
 from tests.support.sums import closed, kept
 
 TRUTH = json.loads((CAPTURES / "truth.json").read_text())

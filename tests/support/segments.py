@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
+from dissect.nats.capture import CaptureReport, read_runs
 from dissect.nats.packet import PacketParser
 from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.tcp.limits import Limits
 from dissect.nats.tcp.reassembly import Stream
-from dissect.nats.types import Chunk, Gap, Item, Oddity, Packet, Segment
+from dissect.nats.types import Chunk, Gap, Item, Oddity, Packet, Segment, Tick
 
 from tests.support.pcapwriter import ETHERNET, Record
 from tests.support.tcp_conversation import ACK, SYN
@@ -16,6 +17,11 @@ from tests.support.tcp_conversation import ACK, SYN
 ISN = 999
 BASE = ISN + 1
 MASK = 0xFFFFFFFF
+
+
+def segments(paths: Sequence[str]) -> Iterator[Segment | Tick]:
+    """The TCP segments in the packets of captures."""
+    return PacketParser().segments(read_runs(paths, CaptureReport()))
 
 
 def segments_of(records: Iterable[Record]) -> list[Segment]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Generator, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Collection, Container, Iterable, Iterator
 from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
@@ -45,27 +44,11 @@ class Rows(NamedTuple):
     records: list[Record]
 
 
-def build_tables(
-    source: Iterable[PacketEvents],
-    tables: Collection[str],
-    options: Options,
-    together: bool = False,
-    protocols: Counter[str] | None = None,
-    runs: bool = False,
-) -> Generator[Rows, None, None]:
-    """The records that each group of events completes. `tables` are names in `tables.TABLES`. With
-    `together`, records may come a few groups later, which takes less time. With `runs`, frames come as runs.
-    `protocols` counts the connections that are over, by protocol."""
-    with closing(TableBuilder(tables, options, protocols=protocols, runs=runs)) as builder:
-        yield from builder.feed(source, together)
-        yield from builder.finish()
-
-
 class TableBuilder:
-    """`build_tables` in steps: call `feed` any number of times, then `finish`, then `close`. `alive` has the
-    tables of open connections, and `quota` limits the entries of their sessions. With `quiet`, the state is
-    the same, but no records are made. `protocols` and `runs` are as for `build_tables`. With
-    `request_events`, events of requests stand for the rows of `requests`."""
+    """Call `feed` any number of times, then `finish`, then `close`. `alive` has the tables of open
+    connections, and `quota` limits the entries of their sessions. With `quiet`, the state is the same, but no
+    records are made. With `runs`, frames come as runs. `protocols` counts the connections that are over, by
+    protocol. With `request_events`, events of requests stand for the rows of `requests`."""
 
     def __init__(
         self,
@@ -92,7 +75,8 @@ class TableBuilder:
         tables.resume(self._runs)
 
     def feed(self, source: Iterable[PacketEvents], together: bool = False) -> Iterator[Rows]:
-        """The records that each group completes, at the latest when `source` ends."""
+        """The records that each group completes, at the latest when `source` ends. With `together`, records
+        may come a few groups later, which takes less time."""
         alive, tables, options, quota = self.alive, self._tables, self._options, self.quota
         layers = self._layers
         most = _GROUP_EVENTS if together or _AT_THE_END.issuperset(tables) else 1

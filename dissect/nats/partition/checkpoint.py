@@ -1,10 +1,10 @@
 """A dissection, from TCP segments to records, that can be saved and resumed in another process.
 
-    first = Dissector(["frames"], options)
+    first = Checkpoints(["frames"], options)
     rows = list(first.feed(segments))
     states = first.save()                 # bytes, for each flow that is open
     ...
-    second = Dissector(["frames"], options)
+    second = Checkpoints(["frames"], options)
     second.load(states.values())
     rows = list(second.feed(more_segments)) + list(second.finish())
 
@@ -26,13 +26,13 @@ from functools import partial
 from io import BytesIO
 from typing import Any
 
-from ..engine.connections import Connection, ConnectionTable
-from ..engine.session_tables import Rows, SessionTables, TableBuilder
+from ..engine.connections import Connection
+from ..engine.dissection import Dissection
+from ..engine.session_tables import SessionTables
 from ..options import Options
 from ..secrets.key_log import KeyLogs
-from ..tables import needs_payloads
 from ..tcp.flow import Flow, undirected
-from ..types import Segment, Tick
+from ..types import Segment
 from .advance import advance
 from .chunk_summary import unpacked
 
@@ -40,11 +40,9 @@ _Reduced = str | tuple[Any, ...]
 _State = tuple[Flow, list[int], Connection | None, SessionTables | None]
 
 
-class Dissector:
-    """Takes segments and returns the records of `tables` as they become complete. With `quiet`, the states
-    are the same, but no records are made. With `runs`, frames come as runs. `key_logs` has the TLS secrets
-    for all connections, restored ones included; None means only those in `options.key_logs`.
-    """
+class Checkpoints(Dissection):
+    """A dissection whose flows can be saved, dropped, restored and advanced. `key_logs` has the TLS secrets
+    for all connections, restored ones included."""
 
     def __init__(
         self,
@@ -54,11 +52,7 @@ class Dissector:
         key_logs: KeyLogs | None = None,
         runs: bool = False,
     ) -> None:
-        self._tables = tables
-        self._options = options
-        payloads = needs_payloads(tables)
-        self._connections = ConnectionTable(options, payloads, key_logs)
-        self._table_builder = TableBuilder(tables, options, quiet, runs=runs)
+        super().__init__(tables, options, quiet, key_logs, runs)
         self._shared: dict[str, object] = {
             "limits": options.stream_limits,
             "resync": self._connections.quota,
@@ -73,18 +67,6 @@ class Dissector:
             Segment: _without_payload,
             **{type(value): named for value in self._shared.values()},
         }
-
-    def feed(self, source: Iterable[Segment | Tick], together: bool = True) -> Iterator[Rows]:
-        """The records that these segments complete. `together` is as in `build_tables`."""
-        return self._table_builder.feed(self._connections.feed(source), together)
-
-    def finish(self) -> Iterator[Rows]:
-        """The records of all open flows, after the last segment."""
-        return self._table_builder.feed(self._connections.finish())
-
-    def pass_time(self, ts_ns: int) -> Iterator[Rows]:
-        """The records of flows that end because a packet of another flow has this time."""
-        return self.feed([Tick(ts_ns)])
 
     def save(self, wanted: Container[bytes] | None = None) -> dict[bytes, bytes]:
         """The states of all open flows, or of those in `wanted`, by `flow.undirected`. The dissection
@@ -124,7 +106,7 @@ class Dissector:
         cannot be proven for this state: then the packets have to be read. The flows of this dissector do not
         change."""
         key_logs = self._connections.key_logs
-        alone = Dissector(self._tables, self._options, quiet=True, key_logs=key_logs)
+        alone = Checkpoints(self._tables, self._options, quiet=True, key_logs=key_logs)
         alone.load([state])
         flow, deadlines = next(iter(alone._connections.table.deadlines().items()))
         connection = alone._connections.alive.get(flow)

@@ -3,7 +3,7 @@
     survey = Survey(tables, options)
     survey.run(segments)
     survey.states()     # of flows that begin here: their states at the end
-    survey.summaries()  # of flows that may have begun earlier, for `Dissector.advanced`
+    survey.summaries()  # of flows that may have begun earlier, for `Checkpoints.advanced`
 
 The survey runs the stages of a dissection without making records. For each flow that joins in midstream, a
 builder observes whether its packets are in order, which frames were decoded from which bytes, and which of
@@ -26,7 +26,7 @@ from ..secrets.key_log import KeyLogs
 from ..tables import needs_payloads
 from ..tcp.flow import reversed_key, undirected
 from ..types import EARLIEST_NS, Segment, Tick
-from .checkpoint import Dissector
+from .checkpoint import Checkpoints
 from .summary import DirectionBuilder, FlowSummaryBuilder
 
 # The number of flows that are observed. The packets of further flows have to be read again.
@@ -37,7 +37,7 @@ _FLOWS = 1 << 16
 _SETTLED_PACKETS = 256
 
 
-class Survey(Dissector):
+class Survey(Checkpoints):
     """A dissection that makes no records and summarizes the flows that it joins in midstream."""
 
     def __init__(

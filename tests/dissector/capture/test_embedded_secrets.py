@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from dissect.nats import FrameRecord, Options
+from dissect.nats import CaptureReport, FrameRecord, Options
 from dissect.nats.capture.embedded_secrets import read_secrets
 from dissect.nats.cli import cli
-from dissect.nats.pipeline import records, segments
+from dissect.nats.engine.dissection import Dissection
+from dissect.nats.pipeline import records
 from dissect.nats.schema.records import Record
 from dissect.nats.secrets.key_log import KeyLog, KeyLogs
 
@@ -99,9 +101,11 @@ def test_a_capture_without_tls_is_read_once(tmp_path: Path) -> None:
     looked: list[KeyLog] = []
     for name in ("core-2.15.1.pcap", NAME):
         key_logs = KeyLogs()
-        source = segments([str(CAPTURES / name)], key_logs=key_logs)
+        dissection = Dissection(["frames"], Options(), key_logs=key_logs)
+        source = dissection.packets([str(CAPTURES / name)], CaptureReport())
+        blocks = [next(source)]
         key_logs.look_ahead_with(looked.append)
-        assert not list(source) == []
+        assert list(dissection.parser.segments(chain(blocks, source)))
         assert looked == []  # before anybody asks
         assert not key_logs.may_have_secrets
         assert key_logs.find(bytes(32), "CLIENT_RANDOM") is None

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from dissect.nats import Options
 from dissect.nats.engine.connections import PacketEvents, packet_events
-from dissect.nats.pipeline import segments
 from natsync.protocol import Kind
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.pcapwriter import Conversation, pcap_file
+from tests.support.segments import segments
 
 
 def groups(tmp_path: Path, *conversations: Conversation) -> list[PacketEvents]:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dissect.nats import CaptureReport, Options
+from dissect.nats.capture import read_runs
 from dissect.nats.engine.connections import PacketEvents, SortKey, packet_events
 from dissect.nats.packet import PacketParser
-from dissect.nats.pipeline import packets
 from dissect.nats.tcp.limits import FlowLimits
 
 from tests.support.conversations import CONNECT, INFO
@@ -34,7 +34,7 @@ def value_of(group: PacketEvents) -> GroupValue:
 
 def groups(path: Path, options: Options, mine: int = 0, readers: int = 1) -> list[GroupValue]:
     parser = PacketParser(lambda flow: flow % readers == mine)
-    source = parser.segments(packets([str(path)], CaptureReport(), Options(), None))
+    source = parser.segments(read_runs([str(path)], CaptureReport()))
     return [value_of(group) for group in packet_events(source, options)]
 
 

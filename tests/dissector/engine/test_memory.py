@@ -7,16 +7,18 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
-from dissect.nats import Options, pipeline
-from dissect.nats.engine.connections import Connection, packet_events
-from dissect.nats.engine.session_tables import build_tables
+from dissect.nats import Options
+from dissect.nats.engine.connections import Connection
+from dissect.nats.engine.dissection import Dissection
 from dissect.nats.framing import ConnectionFraming
 from dissect.nats.framing.events import Batch
 from dissect.nats.framing.frame_stream import FrameStream
+from dissect.nats.pipeline import released
 from dissect.nats.sessions import Session
 from dissect.nats.tables import TABLES
 from dissect.nats.tcp.flow import Flow
@@ -27,7 +29,7 @@ from dissect.nats.types import Segment, Tick
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.pcapwriter import Conversation, Record, pcap_file
-from tests.support.segments import segments_of
+from tests.support.segments import segments, segments_of
 
 KEPT = 20
 CLASSES = (Flow, Stream, Connection, ConnectionFraming, FrameStream, Session, Batch)
@@ -68,7 +70,7 @@ def test_a_connection_that_is_over_is_freed_at_once(tmp_path: Path, kind: str) -
     options = Options(flow_limits=FlowLimits(max_flows=KEPT))
     with without_collector():
         most: Counter[type] = Counter()
-        for count, rows in enumerate(pipeline.released([str(path)], list(TABLES), options)):
+        for count, rows in enumerate(released([str(path)], list(TABLES), options)):
             rows.records.clear()
             if count % 100 == 0:
                 most |= ours()
@@ -90,8 +92,8 @@ def test_a_remembered_flow_takes_two_kilobytes() -> None:
     table = FlowTable(Stream)
     tracemalloc.start()
     try:
-        for segments in every:
-            for segment in segments:
+        for some in every:
+            for segment in some:
                 table.add(segment)
         taken, _ = tracemalloc.get_traced_memory()
     finally:
@@ -126,12 +128,13 @@ def taken_by(folder: Path, records: list[Record], table: str = "sessions") -> in
     taken: list[int] = []
 
     def traced() -> Iterator[Segment | Tick]:
-        yield from pipeline.segments([str(path)])
+        yield from segments([str(path)])
         gc.collect()
         taken.append(tracemalloc.get_traced_memory()[0])
 
     def dissect() -> None:
-        for _ in build_tables(packet_events(traced(), Options()), [table], Options()):
+        dissection = Dissection([table], Options())
+        for _ in chain(dissection.feed(traced(), together=False), dissection.finish(False)):
             pass
 
     dissect()  # fills caches

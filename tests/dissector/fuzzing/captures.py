@@ -32,7 +32,7 @@ from dissect.nats import CaptureError, Options, tables
 from dissect.nats.cli import cli
 from dissect.nats.engine.connections import packet_events
 from dissect.nats.options import Payload
-from dissect.nats.pipeline import records, segments
+from dissect.nats.pipeline import records
 from dissect.nats.schema.records import FrameRecord, Record, SessionRecord
 from dissect.nats.tcp.limits import FlowLimits, Limits
 from dissect.nats.types import Direction
@@ -44,6 +44,7 @@ from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import Interface
 from tests.support.pcapwriter import Record as Written
 from tests.support.pcapwriter import pcapng_file
+from tests.support.segments import segments
 from tests.support.sums import closed, kept
 
 # CPU seconds and growth of memory that no capture of this size may need.

@@ -21,7 +21,6 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from unittest.mock import patch
 
-from dissect.nats.pipeline import segments
 from dissect.nats.secrets.key_log import KeyLogs
 from dissect.nats.tcp.flow import undirected
 from dissect.nats.transport.layer import Layer, LayerBytes, LayerOptions
@@ -48,6 +47,7 @@ from dissect.nats.transport.websocket.http_upgrade import (
 from dissect.nats.types import Chunk, Direction, Gap, Item, Segment
 
 from tests.support.paths import CAPTURES
+from tests.support.segments import segments
 
 KEYS = str(CAPTURES / "tls-keys-2.15.1.keylog")
 FREE_BYTES = 64 << 20  # of plaintext, whatever came

@@ -7,8 +7,8 @@ from operator import itemgetter
 
 import pytest
 
-from dissect.nats import pipeline
 from dissect.nats.capture import reader
+from dissect.nats.engine import dissection
 from dissect.nats.errors import MissingLibrary
 from dissect.nats.options import Options, Payload
 from dissect.nats.output.arrow.records import schema
@@ -60,7 +60,7 @@ def test_packed_frames_are_all_that_there_are(most: int, monkeypatch: pytest.Mon
 def test_progress_is_never_ahead_of_the_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "_PACKED_PACKETS", 10)
     monkeypatch.setattr(reader, "BLOCK", 2048)
-    monkeypatch.setattr(pipeline, "_BLOCKS", 2)
+    monkeypatch.setattr(dissection, "_BLOCKS", 2)
     batches = sent()
     keys = []
     for batch in batches:

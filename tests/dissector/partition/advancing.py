@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dissect.nats import Options, tables
-from dissect.nats.partition.checkpoint import Dissector
+from dissect.nats.partition.checkpoint import Checkpoints
 from dissect.nats.partition.chunk_summary import (
     Bytes,
     ChunkSummary,
@@ -17,7 +17,6 @@ from dissect.nats.partition.chunk_summary import (
     unpacked,
 )
 from dissect.nats.partition.survey import Survey
-from dissect.nats.pipeline import segments
 from dissect.nats.schema.records import Record
 from dissect.nats.tcp.flow import undirected
 from dissect.nats.types import Segment
@@ -26,6 +25,7 @@ from natsync.protocol import Context, Decoder
 from tests.bench.generate import Plan, write
 from tests.support.graphs import difference
 from tests.support.paths import CAPTURES
+from tests.support.segments import segments
 from tests.support.tcp_conversation import ACK, SYN, TcpConversation
 
 TABLES = list(tables.FROM_ENGINE)
@@ -54,8 +54,8 @@ class Outcome:
         )
 
 
-def quiet(tables: Sequence[str], options: Options) -> Dissector:
-    return Dissector(tables, options, quiet=True)
+def quiet(tables: Sequence[str], options: Options) -> Checkpoints:
+    return Checkpoints(tables, options, quiet=True)
 
 
 def surveyed(
@@ -250,7 +250,7 @@ def advances(
 
 
 def rows_from(state: bytes, rest: Sequence[Segment], options: Options) -> list[Record]:
-    dissection = Dissector(TABLES, options)
+    dissection = Checkpoints(TABLES, options)
     dissection.load([state])
     delivered = [*dissection.feed(rest), *dissection.finish()]
     return [record for rows in delivered for record in rows.records]

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from dissect.nats import Options
 from dissect.nats.engine.session_tables import Rows
 from dissect.nats.engine.time_order import place_of
-from dissect.nats.partition.checkpoint import Dissector
-from dissect.nats.pipeline import records, segments
+from dissect.nats.partition.checkpoint import Checkpoints
+from dissect.nats.pipeline import records
 from dissect.nats.schema.records import AnomalyRecord, Record
 from dissect.nats.sessions import EntryQuota
 from dissect.nats.tables import FROM_ENGINE
@@ -26,6 +26,7 @@ from dissect.nats.types import Segment, Tick
 from tests.dissector.samples.rows import PCAPS
 from tests.support.graphs import difference
 from tests.support.paths import CAPTURES
+from tests.support.segments import segments
 
 _TABLES = list(FROM_ENGINE)
 _OPTIONS = Options()
@@ -53,12 +54,12 @@ def _in_parts(name: str, sizes: Sequence[int]) -> list[Record]:
 def _parts_of(every: Iterable[Segment | Tick], sizes: Sequence[int]) -> list[Record]:
     source = iter(every)
     found: list[Record] = []
-    dissection = Dissector(_TABLES, _OPTIONS)
+    dissection = Checkpoints(_TABLES, _OPTIONS)
     turn = 0
     while part := list(islice(source, sizes[turn % len(sizes)])):
         found += _rows(dissection.feed(part))
         states = dissection.save()
-        dissection = Dissector(_TABLES, _OPTIONS)
+        dissection = Checkpoints(_TABLES, _OPTIONS)
         dissection.load(states.values())
         turn += 1
     return _ordered([*found, *_rows(dissection.finish())])
@@ -94,13 +95,13 @@ def test_a_layer_whose_beginning_one_side_lacks_goes_on_after_a_stop() -> None:
 def test_flows_may_go_on_in_different_places() -> None:
     path = str(CAPTURES / "core-2.15.1.pcap")
     every = list(segments([path]))
-    first = Dissector(_TABLES, _OPTIONS)
+    first = Checkpoints(_TABLES, _OPTIONS)
     found = list(_rows(first.feed(every[:300])))
     states = first.save()
     assert len(states) > 2
     chosen = set(sorted(states)[::2])
     for keys in (chosen, states.keys() - chosen):
-        dissection = Dissector(_TABLES, _OPTIONS)
+        dissection = Checkpoints(_TABLES, _OPTIONS)
         dissection.load(states[key] for key in keys)
         # Flows that begin later belong to the second one.
         rest = [s for s in every[300:] if (_ends(s) in chosen) == (keys is chosen)]
@@ -115,7 +116,7 @@ def _ends(segment: Segment) -> bytes:
 
 def test_going_on_with_the_first_is_the_same_as_with_a_copy() -> None:
     path = str(CAPTURES / "core-2.15.1.pcap")
-    dissection = Dissector(_TABLES, _OPTIONS)
+    dissection = Checkpoints(_TABLES, _OPTIONS)
     found = []
     for segment in segments([path]):
         found += _rows(dissection.feed([segment]))
@@ -127,8 +128,8 @@ def test_going_on_with_the_first_is_the_same_as_with_a_copy() -> None:
 @pytest.mark.parametrize("name", ["core-2.15.1.pcap", "cluster-2.15.1.pcap", "lossy.pcap"])
 def test_a_quiet_one_has_the_same_states(name: str, tables: list[str]) -> None:
     every = list(segments([str(CAPTURES / name)]))
-    loud = Dissector(tables, _OPTIONS)
-    quiet = Dissector(tables, _OPTIONS, quiet=True)
+    loud = Checkpoints(tables, _OPTIONS)
+    quiet = Checkpoints(tables, _OPTIONS, quiet=True)
     for start in range(0, len(every), 40):
         part = every[start : start + 40]
         list(loud.feed(part))
@@ -142,7 +143,7 @@ def test_a_quiet_one_has_the_same_states(name: str, tables: list[str]) -> None:
 
 def test_flows_that_are_dropped_give_back_what_they_held() -> None:
     every = list(segments([str(CAPTURES / "midstream.pcap")]))
-    dissection = Dissector(_TABLES, _OPTIONS)
+    dissection = Checkpoints(_TABLES, _OPTIONS)
     used = 0
     for at, segment in enumerate(every):
         list(dissection.feed([segment]))
@@ -159,7 +160,7 @@ def test_flows_that_are_dropped_give_back_what_they_held() -> None:
 
 def test_what_was_handed_on_is_not_in_a_state() -> None:
     path = str(CAPTURES / "bulk-2.15.1.pcap")
-    dissection = Dissector(["frames"], _OPTIONS)
+    dissection = Checkpoints(["frames"], _OPTIONS)
     seen = 0
     for segment in segments([path]):
         seen += len(segment.payload)

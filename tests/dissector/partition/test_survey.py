@@ -8,16 +8,16 @@ import pytest
 
 from dissect.nats import Options
 from dissect.nats.partition import survey as surveying
-from dissect.nats.partition.checkpoint import Dissector
+from dissect.nats.partition.checkpoint import Checkpoints
 from dissect.nats.partition.chunk_summary import Deltas, unpacked
 from dissect.nats.partition.survey import Survey
-from dissect.nats.pipeline import segments
 from dissect.nats.tables import FROM_ENGINE
 from dissect.nats.types import Segment
 
 from tests.dissector.partition.advancing import NAME, PUB, packets, summary_of
 from tests.support.graphs import difference
 from tests.support.paths import CAPTURES
+from tests.support.segments import segments
 
 
 def _survey(every: list[Segment], options: Options = Options()) -> Survey:
@@ -30,7 +30,7 @@ def _survey(every: list[Segment], options: Options = Options()) -> Survey:
 def test_states_are_those_of_a_dissection(name: str) -> None:
     every = list(segments([str(CAPTURES / name)]))[:60]
     states = _survey(every).states()
-    dissection = Dissector(list(FROM_ENGINE), Options())
+    dissection = Checkpoints(list(FROM_ENGINE), Options())
     list(dissection.feed(every))
     expected = dissection.save()
     assert list(states) == list(expected)

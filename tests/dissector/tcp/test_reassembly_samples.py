@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from dissect.nats.pipeline import segments
 from dissect.nats.tcp.flow import reversed_key
 from dissect.nats.tcp.flow_table import FlowTable
 from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Chunk, Direction, Gap, Item, Oddity, Segment
 
 from tests.support.paths import CAPTURES
+from tests.support.segments import segments
 
 # Those that lack something already are the subject of other tests.
 # In `streaming` the servers were connected to each other before the capture began.

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 import pytest
 
 from dissect.nats import FrameRecord, Options
-from dissect.nats.engine.connections import packet_events
-from dissect.nats.engine.session_tables import build_tables
-from dissect.nats.pipeline import segments
+from dissect.nats.engine.dissection import Dissection
 from dissect.nats.tcp.flow import undirected
 from dissect.nats.types import Segment
 
 from tests.dissector.transport.test_loss import NAMES
 from tests.support.packets import FIN, RST, SYN
 from tests.support.paths import CAPTURES
+from tests.support.segments import segments
 
 TLS = "tls-keys-2.15.1"
 OPTIONS = Options(key_logs=[str(CAPTURES / f"{TLS}.keylog")])
@@ -53,7 +53,8 @@ def joined(source: Iterable[object], most_bytes: int) -> Iterator[Segment]:
 
 def frames(source: Iterable[Segment]) -> Frames:
     found: Frames = {}
-    for rows in build_tables(packet_events(source, OPTIONS), ("frames",), OPTIONS):
+    dissection = Dissection(("frames",), OPTIONS)
+    for rows in chain(dissection.feed(source), dissection.finish()):
         for row in rows.records:
             assert isinstance(row, FrameRecord)
             place = row.session, row.sender

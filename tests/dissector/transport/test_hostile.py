@@ -11,13 +11,14 @@ import pytest
 
 from dissect.nats import Options
 from dissect.nats.engine.connections import packet_events
-from dissect.nats.pipeline import records, segments
+from dissect.nats.pipeline import records
 from dissect.nats.schema.records import AnomalyRecord
 from dissect.nats.types import Direction
 
 from tests.bench import hostile_layers as hostile
 from tests.support.conversations import CONNECT, INFO
 from tests.support.pcapwriter import pcap_file
+from tests.support.segments import segments
 
 MOST_MEMORY = 16 << 20
 SHUT = {"tls_error": 1, "skipped": 1}

@@ -10,15 +10,12 @@ from dataclasses import asdict, dataclass, field
 from operator import itemgetter
 
 from ...capture import CaptureReport, FileReport
-from ...engine.connections import packet_events
-from ...engine.session_tables import build_tables
+from ...engine.dissection import Dissection
 from ...number_formats import count_text, duration_text, size_text, time_text
 from ...options import Options
-from ...packet import PacketParser
 from ...packet.link import linktype_name
-from ...pipeline import packets, timelines
+from ...pipeline import timelines
 from ...schema.records import AnomalyRecord, FlowRecord, SessionRecord, printable, text_of
-from ...secrets.key_log import KeyLogs
 from ...types import Packets
 from ..sorting import SortOrder, order_among
 
@@ -82,19 +79,19 @@ class Traffic:
 
 def traffic(paths: Sequence[str], options: Options, report: CaptureReport) -> Traffic:
     """Reads the captures to their ends, and updates `report`."""
-    found, parser = Traffic(), PacketParser()
+    found = Traffic()
     if options.from_time is not None or options.until_time is not None:
         found.in_range = PacketCounts()
     tables = ("flows", "sessions", "anomalies")
     for timeline in timelines(paths, options, report):
-        key_logs = KeyLogs(options.key_logs)
-        read: Iterable[Packets] = packets(timeline, report, options, key_logs)
-        source = parser.segments(found.in_range.counting(read) if found.in_range else read)
-        groups = packet_events(source, options, key_logs=key_logs)
-        for _, records in build_tables(groups, tables, options):
+        dissection = Dissection(tables, options)
+        blocks: Iterable[Packets] = dissection.packets(timeline, report)
+        if found.in_range:
+            blocks = found.in_range.counting(blocks)
+        for _, records in dissection.read(blocks):
             for record in records:
                 _count(found, record)
-    found.no_tcp = parser.passed_over
+        found.no_tcp += dissection.parser.passed_over
     return found
 
 

@@ -10,15 +10,14 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ...capture import CaptureReport
-from ...engine.connections import PacketEvents, packet_events
+from ...engine.connections import PacketEvents
+from ...engine.dissection import Dissection
 from ...engine.frame_rows import kind_name
-from ...engine.session_tables import build_tables
+from ...engine.session_tables import Rows
 from ...errors import DissectError
 from ...options import Options
-from ...pipeline import segments, timelines
+from ...pipeline import timelines
 from ...schema.records import AnomalyRecord, FrameRecord, Record, SessionRecord
-from ...secrets.key_log import KeyLogs
-from ...tables import needs_payloads
 from .summary import SUMMARIZED, SessionSummary, SummaryLine
 
 # The key frames of a session: its beginning, subscriptions and errors.
@@ -91,13 +90,13 @@ def timeline_entries(
     tables = ("frames", "anomalies", "sessions", *(SUMMARIZED if summary else ()))
     chosen = _Chosen(start)
     report = CaptureReport() if report is None else report
-    groups = chosen.of(
-        group
-        for timeline in timelines(paths, options, report)
-        for group in _groups(timeline, options, report, needs_payloads(tables))
-    )
     place = _Place()
-    for _, records in build_tables(groups, tables, options):
+    rows = (
+        rows
+        for timeline in timelines(paths, options, report)
+        for rows in _rows(timeline, tables, options, report, chosen)
+    )
+    for _, records in rows:
         if summary:
             for record in records:
                 summary.add(record)
@@ -112,12 +111,19 @@ def timeline_entries(
         raise Unclear(start, chosen.ids)
 
 
-def _groups(
-    timeline: Sequence[str], options: Options, report: CaptureReport, payloads: bool
-) -> Iterator[PacketEvents]:
-    key_logs = KeyLogs(options.key_logs)
-    source = segments(timeline, report, options=options, key_logs=key_logs)
-    return packet_events(source, options, payloads, key_logs)
+def _rows(
+    timeline: Sequence[str],
+    tables: Collection[str],
+    options: Options,
+    report: CaptureReport,
+    chosen: _Chosen,
+) -> Iterator[Rows]:
+    """The rows of the chosen session in one timeline."""
+    if chosen.is_over:
+        return
+    dissection = Dissection(tables, options)
+    events = dissection.events(dissection.packets(timeline, report))
+    yield from dissection.tables(chosen.of(events))
 
 
 def session_story(
@@ -149,15 +155,17 @@ def only(rows: Iterable[SessionRecord], start: str) -> Iterator[SessionRecord]:
 
 
 class _Chosen:
-    """Selects the first session whose id begins with `start`; `ids` collects all ids that do."""
+    """Selects the first session whose id begins with `start`; `ids` collects all ids that do. `is_over` once
+    no more events can be wanted: the session is over, and `start` is its complete id."""
 
     def __init__(self, start: str) -> None:
         self.ids: dict[str, None] = {}
         self.heading: Heading | None = None
+        self.is_over = False
         self._start = start
 
     def of(self, groups: Iterable[PacketEvents]) -> Iterator[PacketEvents]:
-        """The events of the first such session. Ends with the session if `start` is a complete id."""
+        """The events of the first such session."""
         start, ids = self._start, self.ids
         for release, released in groups:
             for connection, events in released:
@@ -173,6 +181,7 @@ class _Chosen:
                 if flow.id == next(iter(ids)):
                     yield PacketEvents(release, [(connection, events)])
                 if connection.over and is_whole(start):
+                    self.is_over = True
                     return
 
 

@@ -14,27 +14,22 @@ import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 
-from ...capture import CaptureReport, read_runs
-from ...capture.embedded_secrets import read_secrets
+from ...capture import CaptureReport
 from ...capture.files import capture_name, opened
 from ...capture.reader import Pieces
 from ...capture.report import FileReport
 from ...capture.sources import STDIN, read_records, unpacked
-from ...capture.time_range import packets_between
-from ...engine.connections import ConnectionTable, PacketEvents
-from ...engine.session_tables import TableBuilder
+from ...engine.connections import PacketEvents
+from ...engine.dissection import Dissection
 from ...errors import DissectError
 from ...options import Options
 from ...output.sink import Fault, writing
 from ...output.terminal import Terminal, terminal_of
 from ...output.writer import LineWriter, OutputFormat
-from ...packet import PacketParser
 from ...pipeline import timelines
-from ...secrets.key_log import KeyLog, KeyLogs
-from ...tables import needs_payloads
+from ...secrets.key_log import KeyLog
 from ...types import Packets
 from ..command_options import CommandOptions
 from ..run import Chunk, Command, leave, print_chunks
@@ -109,13 +104,10 @@ def _once(
 ) -> Iterator[Chunk]:
     """The tables after the end of the input. Rates are averages over the time of the capture."""
     options, report, traffic = run.options, run.report, Traffic()
-    dissection = options.dissection
-    for timeline in timelines(options.captures, dissection, report):
-        key_logs = KeyLogs(dissection.key_logs)
-        key_logs.look_ahead_with(partial(read_secrets, timeline, dissection.max_expanded))
-        runs = read_runs(timeline, report, dissection.max_expanded, embedded=key_logs.embedded)
-        with closing(runs):
-            count(runs, traffic, dissection, report, key_logs)
+    for timeline in timelines(options.captures, options.dissection, report):
+        dissection = open_dissection(options.dissection, report)
+        with closing(dissection.packets(timeline, report)) as blocks:
+            count(blocks, dissection, traffic)
     traffic.measure(max(_span_ns(report) / 1e9, 1e-9))
     if options.format == "jsonl":
         yield Chunk(list(islice(json_lines(traffic, controls, views), options.limit)))
@@ -140,7 +132,7 @@ def _live(
     run: Command, controls: Controls, colour: bool, interval: float, sniffed: Sniffed | None
 ) -> None:
     """Shows the traffic until the user leaves. Raises Quit then."""
-    traffic, dissection = Traffic(), run.options.dissection
+    traffic, options, report = Traffic(), run.options.dissection, run.report
 
     def look() -> tuple[Terminal, int]:
         size = shutil.get_terminal_size()
@@ -149,15 +141,13 @@ def _live(
     with (
         writing(run.sink),
         Keys() as keys,
-        Screen(traffic, run.report, controls, keys, interval, look) as screen,
+        Screen(traffic, report, controls, keys, interval, look) as screen,
     ):
-        for timeline in timelines(run.options.captures, dissection, run.report):
-            key_logs = KeyLogs(dissection.key_logs)
-            if not _follows(timeline):
-                key_logs.look_ahead_with(partial(read_secrets, timeline, dissection.max_expanded))
-            runs = _arriving(timeline, dissection, run.report, screen, sniffed, key_logs.embedded)
-            with closing(runs):
-                count(runs, traffic, dissection, run.report, key_logs)
+        for timeline in timelines(run.options.captures, options, report):
+            dissection = open_dissection(options, report)
+            blocks = _arriving(timeline, dissection, options.max_expanded, report, screen, sniffed)
+            with closing(blocks):
+                count(blocks, dissection, traffic)
         screen.note = "the input has ended"
         while True:
             screen.wait([])
@@ -170,20 +160,21 @@ def _follows(paths: Sequence[str]) -> bool:
 
 def _arriving(
     paths: Sequence[str],
-    options: Options,
+    dissection: Dissection,
+    max_expanded: int | None,
     report: CaptureReport,
     screen: Screen,
     sniffed: Sniffed | None,
-    embedded: KeyLog,
 ) -> Generator[Packets, None, None]:
-    """The packets of the captures. The screen is polled after each run of packets."""
+    """The packets of the captures, within the time range. The screen is polled after each run of packets."""
     if _follows(paths):
         pieces = _pieces(paths[0], screen, sniffed)
-        source = _followed(paths[0], report, options.max_expanded, pieces, embedded)
+        embedded = dissection.key_logs.embedded
+        source = _followed(paths[0], report, max_expanded, pieces, embedded)
     else:
-        source = read_runs(paths, report, options.max_expanded, embedded=embedded)
+        source = dissection.packets(paths, report)
     with closing(source):
-        for run in source:
+        for run in dissection.within(source) if _follows(paths) else source:
             yield run
             screen.poll()
 
@@ -249,18 +240,13 @@ class _GrowingFile:
         return data
 
 
-def count(
-    runs: Iterable[Packets],
-    traffic: Traffic,
-    options: Options,
-    report: CaptureReport,
-    key_logs: KeyLogs | None = None,
-) -> None:
-    """Counts the packets of one timeline, within the time range of the options."""
-    if options.from_time is not None or options.until_time is not None:
-        runs = packets_between(runs, options.from_time, options.until_time)
-    connections = ConnectionTable(options, needs_payloads(_TABLES), key_logs)
-    builder = TableBuilder(_TABLES, options, protocols=report.protocols, request_events=True)
+def open_dissection(options: Options, report: CaptureReport) -> Dissection:
+    """A dissection into what `count` reads."""
+    return Dissection(_TABLES, options, request_events=True, protocols=report.protocols)
+
+
+def count(blocks: Iterable[Packets], dissection: Dissection, traffic: Traffic) -> None:
+    """Counts the packets of one timeline."""
 
     def observed(groups: Iterable[PacketEvents]) -> Iterator[PacketEvents]:
         for group in groups:
@@ -271,7 +257,5 @@ def count(
                 if connection.over:
                     traffic.part(connection)
 
-    segments = PacketParser().segments(runs)
-    for groups in (connections.feed(segments), connections.finish()):
-        for rows in builder.feed(observed(groups)):
-            traffic.add(rows.records)
+    for rows in dissection.tables(observed(dissection.events(blocks))):
+        traffic.add(rows.records)

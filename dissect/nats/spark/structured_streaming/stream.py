@@ -33,7 +33,7 @@ from ...capture.sources import is_packed, read_file, too_many
 from ...engine.session_tables import Rows
 from ...errors import CaptureError, SparkError
 from ...packet import PacketParser
-from ...partition.checkpoint import Dissector
+from ...partition.checkpoint import Checkpoints
 from ...secrets.key_log import KeyLogs
 from ...types import Packets
 from ..arrow import batches
@@ -147,12 +147,12 @@ class FolderReader(DataSourceStreamReader):
         state = states, parser.save(), secrets.files
         self._store.write(_STATE.format(end), pickle.dumps(state))
 
-    def _dissector(self, secrets: _Secrets) -> Dissector:
+    def _dissector(self, secrets: _Secrets) -> Checkpoints:
         options = self._wanted.options
-        return Dissector([_TABLE], options, key_logs=secrets.key_logs, runs=True)
+        return Checkpoints([_TABLE], options, key_logs=secrets.key_logs, runs=True)
 
     def _load(
-        self, offset: int, dissection: Dissector, parser: PacketParser, secrets: _Secrets
+        self, offset: int, dissection: Checkpoints, parser: PacketParser, secrets: _Secrets
     ) -> None:
         content = self._store.read(_STATE.format(offset))
         if content is None:

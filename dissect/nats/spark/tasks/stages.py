@@ -23,19 +23,18 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from itertools import chain, groupby
+from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 from zlib import crc32
 
-from ...engine.connections import ConnectionTable
-from ...engine.session_tables import Rows, build_tables
+from ...engine.dissection import Dissection
+from ...engine.session_tables import Rows
 from ...packet import PacketParser
-from ...partition.checkpoint import Dissector
+from ...partition.checkpoint import Checkpoints
 from ...partition.flow_shares import sampled
 from ...partition.partitions import Partition
 from ...partition.survey import Survey
-from ...tables import needs_payloads
 from ...tcp.flow import undirected
 from ...types import EARLIEST_NS, Segment, Tick
 from .inputs import (
@@ -83,7 +82,7 @@ class FlowChunk(NamedTuple):
 
 
 class State(NamedTuple):
-    """The state in which a flow reaches the partition `number`. `Dissector.save` made it at the end of the
+    """The state in which a flow reaches the partition `number`. `Checkpoints.save` made it at the end of the
     partition `origin`. `read` is whether its packets in `origin` had to be read again."""
 
     number: int
@@ -127,7 +126,7 @@ def survey(
     if place is Place.LAST:
         _exhaust(observed)
     elif place is Place.FIRST:
-        dissection = Dissector(spec.tables, spec.options, True, spec.key_logs())
+        dissection = Checkpoints(spec.tables, spec.options, True, spec.key_logs())
         _exhaust(dissection.feed(observed))
         states = dissection.save()
     else:
@@ -242,7 +241,7 @@ def _reached(
         > contexts[chunk.number].latest_ns
     ):
         return None  # the flow may have ended before this chunk
-    dissection = Dissector(spec.tables, spec.options, True, spec.key_logs())
+    dissection = Checkpoints(spec.tables, spec.options, True, spec.key_logs())
     return dissection.advanced(state.state, chunk.result)
 
 
@@ -254,7 +253,7 @@ def _read_again(
     flows: Mapping[bytes, int],
 ) -> dict[bytes, bytes]:
     """The states of flows after a partition, from their packets."""
-    dissection = Dissector(spec.tables, spec.options, True, spec.key_logs())
+    dissection = Checkpoints(spec.tables, spec.options, True, spec.key_logs())
     _exhaust(_arrivals(dissection, contexts, coming))
     _exhaust(dissection.feed(_segments(spec, contexts[number], flows)))
     return dissection.save(flows)
@@ -283,7 +282,7 @@ def decode(
     context = contexts[number]
     parser = PacketParser()
     parser.load(context.fragments)
-    dissection = Dissector(spec.tables, spec.options, key_logs=spec.key_logs(), runs=True)
+    dissection = Checkpoints(spec.tables, spec.options, key_logs=spec.key_logs(), runs=True)
     yield from _arrivals(dissection, contexts, states)
     yield from dissection.feed(parser.feed(spec.packets(context.partition)))
     if context.last:
@@ -300,7 +299,7 @@ def _decode_share(
     """The rows of a share."""
     parser = flows.shares.parser(number)
     options = spec.options.share(flows.shares.count)
-    dissection = Dissector(spec.tables, options, key_logs=spec.key_logs(), runs=True)
+    dissection = Checkpoints(spec.tables, options, key_logs=spec.key_logs(), runs=True)
     yield from dissection.feed(parser.segments(spec.packets(*flows.partitions)))
     if not number:  # every share counts all packets
         passed_over += parser.passed_over
@@ -312,18 +311,13 @@ def _decode_timeline(
 ) -> Iterator[Rows]:
     """The rows of a timeline."""
     spec = spec.within(timeline)
-    parser = PacketParser()
-    connections = ConnectionTable(spec.options, needs_payloads(spec.tables), spec.key_logs())
-    groups = chain(
-        connections.feed(parser.segments(spec.packets(*timeline.partitions))),
-        connections.finish(),
-    )
-    yield from build_tables(groups, spec.tables, spec.options, together=True, runs=True)
-    passed_over += parser.passed_over
+    dissection = Dissection(spec.tables, spec.options, key_logs=spec.key_logs(), runs=True)
+    yield from dissection.read(spec.packets(*timeline.partitions), together=True)
+    passed_over += dissection.parser.passed_over
 
 
 def _arrivals(
-    dissection: Dissector, contexts: Sequence[ChunkContext], states: Iterable[State]
+    dissection: Checkpoints, contexts: Sequence[ChunkContext], states: Iterable[State]
 ) -> Iterator[Rows]:
     """Loads states. Returns the rows of flows that end because of packets in the partitions in between.
     States from the earliest partitions are loaded first, because the time that passes for later ones passes

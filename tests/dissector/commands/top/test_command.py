@@ -10,9 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dissect.nats import CaptureReport, Options, records
-from dissect.nats.capture import read_runs
 from dissect.nats.cli import cli
-from dissect.nats.commands.top.command import count
+from dissect.nats.commands.top.command import count, open_dissection
 from dissect.nats.commands.top.traffic import Traffic
 from dissect.nats.schema.records import RequestRecord, SessionRecord
 
@@ -31,7 +30,8 @@ def run(*args: str, data: bytes | None = None) -> Result:
 
 def counted(path: Path) -> Traffic:
     traffic, report = Traffic(), CaptureReport()
-    count(read_runs([str(path)], report), traffic, Options(), report)
+    dissection = open_dissection(Options(), report)
+    count(dissection.packets([str(path)], report), dissection, traffic)
     traffic.measure(1.0)
     return traffic
 

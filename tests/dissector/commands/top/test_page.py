@@ -6,9 +6,8 @@ import pytest
 from rich.cells import cell_len
 
 from dissect.nats import CaptureReport, Options
-from dissect.nats.capture import read_runs
 from dissect.nats.capture.report import FileReport, InterfaceReport
-from dissect.nats.commands.top.command import count
+from dissect.nats.commands.top.command import count, open_dissection
 from dissect.nats.commands.top.page import screen_text, summary
 from dissect.nats.commands.top.traffic import Traffic
 from dissect.nats.commands.top.views import VIEWS, Controls
@@ -20,8 +19,9 @@ from tests.support.paths import CAPTURES
 @pytest.fixture(scope="module")
 def seen() -> tuple[Traffic, CaptureReport]:
     traffic, report = Traffic(), CaptureReport()
-    runs = read_runs([str(CAPTURES / "orders-2.15.1.pcap")], report)
-    count(runs, traffic, Options(), report)
+    dissection = open_dissection(Options(), report)
+    blocks = dissection.packets([str(CAPTURES / "orders-2.15.1.pcap")], report)
+    count(blocks, dissection, traffic)
     traffic.measure(1.0)
     return traffic, report
 

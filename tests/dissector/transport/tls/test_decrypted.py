@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from dissect.nats import FrameRecord, Options
 from dissect.nats.cli import cli
 from dissect.nats.engine.connections import ConnectionTable, packet_events
-from dissect.nats.pipeline import records, segments
+from dissect.nats.pipeline import records
 from dissect.nats.schema.records import AnomalyRecord, Record, SessionRecord
 from dissect.nats.secrets.key_log import KeyLogs
 from dissect.nats.transport.layer import LayerOptions
@@ -36,6 +36,7 @@ from tests.support.pcapwriter import Interface
 from tests.support.pcapwriter import Record as Packet
 from tests.support.pcapwriter import pcapng_file, with_secrets
 from tests.support.requirements import missing
+from tests.support.segments import segments
 
 pytestmark = pytest.mark.usefixtures("worker_processes")
 
