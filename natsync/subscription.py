@@ -22,7 +22,7 @@ from .errors import (
     OptionError,
     SyncSubRequiredError,
 )
-from .message import Delivered, Msg, ReceivedMsg, is_no_responders
+from .message import Msg, ReceivedMsg, is_no_responders
 from .options import DRAIN_TIMEOUT, check_max_msgs, wait_time
 
 __all__ = ["Replies", "State", "SubStats", "Subscription", "check_limits", "drain_all"]
@@ -76,16 +76,12 @@ class Subscription:
 
     def __init__(self, sink: SubscriptionSink) -> None:
         self._own_sink = sink
-        self.next_frame: Callable[[float], Delivered | None] = sink.take
-        """Takes the next message as `next_msg` does, but returns its frame, or None after the timeout. For
-        packages that have their own message class."""
-        self.gather = sink.gather
-        """Moves the frames that have arrived to `at_hand`, without waiting. For packages in which one thread
-        takes all messages."""
-        self.at_hand = sink.pending.at_hand
+        # For packages that have their own message class: takes the next message as `next_msg` does, but
+        # returns its frame, or None if there is none now; waits for one; moves all frames that have arrived
+        # to `_at_hand`; returns the frames that wait, and the number of those received and not dropped.
+        self._poll, self._wait = sink.poll, sink.wait
+        self._gather, self._at_hand = sink.gather, sink.pending.at_hand
         self._waiting = sink.pending.waiting
-        """Returns the frames that wait to be taken, and the number of those received and not dropped. For
-        packages that watch over what waits."""
 
     @property
     def _sink(self) -> SubscriptionSink:

@@ -44,10 +44,7 @@ FENCES = {
         for file in (*files.split(), "waiter")
     }
     | {f"natsync/streaming/{file}.py" for file in ("connection", "liveness", "publisher")}
-    | {
-        f"natsync/jetstream/{file}.py"
-        for file in ("ack_wait", "consuming", "messages", "ordered", "push")
-    }
+    | {f"natsync/jetstream/{file}.py" for file in ("consuming", "reader")}
     | {"natsync/jetstream/publish_window.py", "natsync/kombu/deliveries.py"}
     | {"natsync/testing/memory/server.py"}
     | {"natsync/client.py", "natsync/core.py"}  # the type of what they return

@@ -191,18 +191,32 @@ class PendingQueue:
             self._run_bytes += _size(frame)
             yield frame
 
+    def poll(self, refusal: bool, thread: int | None = None) -> Delivered | None:
+        """Like `take`, but returns None at once if there is no message now."""
+        frame = self.next(thread)
+        if frame is None:
+            with self._lock:
+                why = None if self._frames else self.end or (self.refused if refusal else None)
+            if why:
+                raise fresh(why)
+        return frame
+
+    def wait(self, until: float) -> None:
+        """Waits until the time `until` for something that `poll` returns or raises, or that is at hand. For
+        threads that take messages of one queue in turn."""
+        changed = self._has_any
+        if not changed():
+            self._drive(changed, until)
+            self._await(changed, until)
+
     def take(self, until: float, refusal: bool, thread: int | None = None) -> Delivered | None:
         """Like `next`, but waits until the time `until`. Raises the reason if there will be no more
         messages; with `refusal` also if the server refused the subscription."""
         changed = self._has_more_or_refusal if refusal else self._has_more
         while True:
-            frame = self.next(thread)
+            frame = self.poll(refusal, thread)
             if frame is not None:
                 return frame
-            with self._lock:
-                why = None if self._frames else self.end or (self.refused if refusal else None)
-            if why:
-                raise fresh(why)
             if monotonic() >= until:
                 return None
             if thread is None:  # a handler leaves driving to the I/O thread, and runs beside it
@@ -379,6 +393,9 @@ class PendingQueue:
 
     def _has_more(self) -> bool:
         return bool(self._frames or self.end or self._marks)
+
+    def _has_any(self) -> bool:
+        return bool(self.at_hand or self._has_more_or_refusal())
 
     def _has_more_or_refusal(self) -> bool:
         return bool(self._frames or self.end or self.refused or self._marks)

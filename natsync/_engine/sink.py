@@ -277,6 +277,20 @@ class SubscriptionSink:
             notice_fork()
         self.pending.gather()
 
+    def poll(self) -> Delivered | None:
+        """Returns the next message, or None if there is none now; see `PendingQueue.take`. For the readers of
+        a queue that never blocks."""
+        if not same_process[0]:
+            notice_fork()
+        return self.pending.poll(refusal=True)
+
+    def wait(self, timeout: float) -> None:
+        """Waits up to `timeout` seconds for something that `poll` returns or raises, or that is at hand."""
+        if not same_process[0]:
+            notice_fork()
+        self._reader = threading.get_ident()
+        self.pending.wait(deadline_after(timeout))
+
     def take(
         self, timeout: float | None, *, refusal: bool = True, thread: int | None = None
     ) -> Delivered | None:

@@ -19,26 +19,6 @@ from .configs import (
     StreamSource,
     SubjectTransform,
 )
-from .consume_errors import (
-    AckWaitExpiredError,
-    CantAckIfConsumerAckNoneError,
-    ConcurrentReadError,
-    ConsumerDeletedError,
-    ConsumerLeadershipChangedError,
-    ConsumerNotReachableError,
-    ConsumingError,
-    MessagesClosedError,
-    MsgAlreadyAckdError,
-    NoHeartbeatError,
-    NotJSMessageError,
-    NotPullConsumerError,
-    NotPushConsumerError,
-    PinIdMismatchError,
-    PullRefusedError,
-    SequenceGapError,
-    ServerShutdownError,
-    StreamReplacedError,
-)
 from .consumer import Consumer
 from .consuming import ConsumeContext
 from .context import JetStream
@@ -103,11 +83,31 @@ from .infos import (
     Tier,
 )
 from .message import JetStreamMsg, MsgMetadata
-from .messages import Messages
-from .ordered import OrderedMessages
 from .ordered_consumer import OrderedConsumer
+from .ordered_reader import OrderedMessages
 from .publishing import PubAck, PublishOptions
 from .push import PushConsumer, PushMessages
+from .reader import Messages
+from .reader_errors import (
+    AckWaitExpiredError,
+    CantAckIfConsumerAckNoneError,
+    ConcurrentReadError,
+    ConsumerDeletedError,
+    ConsumerLeadershipChangedError,
+    ConsumerNotReachableError,
+    ConsumingError,
+    MessagesClosedError,
+    MsgAlreadyAckdError,
+    NoHeartbeatError,
+    NotJSMessageError,
+    NotPullConsumerError,
+    NotPushConsumerError,
+    PinIdMismatchError,
+    PullRefusedError,
+    SequenceGapError,
+    ServerShutdownError,
+    StreamReplacedError,
+)
 from .schedule import Schedule
 from .stored import StoredMsg
 from .stream import Stream

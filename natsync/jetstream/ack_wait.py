@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections import deque
 from contextlib import suppress
 from functools import partial
-from itertools import count
-from threading import Lock
 from time import monotonic
 from typing import NamedTuple
 
@@ -24,14 +22,15 @@ from ..errors import Error, OptionError
 from ..message import Delivered, ReceivedMsg, to_text
 from ..subscription import Subscription
 from .configs import ConsumerConfig
-from .consume_errors import AckWaitExpiredError, NotJSMessageError
 from .message import is_delivery, parse_metadata
+from .reader_errors import AckWaitExpiredError, NotJSMessageError
 
 __all__ = ["AckTimes", "AckWatch", "ack_times", "check_keep_alive"]
 
 _NEVER = float("inf")
 _MARGIN = 0.5  # seconds for the way of the message and of its acknowledgement, of a long `ack_wait`
 _MARGIN_PART = 0.1  # and of a short one
+_NOTES = 100  # of times of arrival within `ack_wait`
 _BEATS = 3  # progress acknowledgements of a message within its `ack_wait`
 
 
@@ -94,68 +93,56 @@ class _Arrivals:
 
 
 class AckWatch:
-    """Watches over the messages that wait in a subscription. The reader takes a `number` for each message and
-    status, in the order of their arrival; any number of threads may do so."""
+    """Watches over the messages that wait in a subscription. The reader counts each message and status as
+    `taken`, in the order of their arrival, one thread at a time."""
 
     def __init__(self, times: AckTimes | None, sub: Subscription) -> None:
         self.times = times or _NO_TIMES
         self.expired = 0
         """The number of messages that were not handed out."""
-        self.number = count(1).__next__
-        self.last = 0.0 if times else _NEVER
-        """The number of the last message of those that arrived together with the one taken last."""
-        self.late_at = _NEVER
-        """The time from when on these may be late."""
+        self.taken = 0
+        self.late_at = 0.0 if times else _NEVER
+        """No message is late before this time; later, `is_late` has to look."""
         self._sub = sub
         self._least = _without_margin(self.times.least)
-        # Guards the order of `_arrivals` and the fields above; not held while messages are handled.
-        self._lock = Lock()
+        # Added to by the thread that delivers messages; all but the last one are removed by the one that
+        # takes them.
         self._arrivals: deque[_Arrivals] = deque()
         self._told = False
-        self._noted = 0
         if times:
             sub._when_arrived(self._note)
 
     def _note(self) -> None:
         """Notes the time; called by the thread that has put messages into the queue."""
-        last = self._sub._accepted
-        if last != self._noted:
-            self._noted = last
-            self._arrivals.append(_Arrivals(last, monotonic()))
+        now, last = monotonic(), self._sub._accepted
+        if self._arrivals and now < self._arrivals[-1].at + self._least / _NOTES:
+            self._arrivals[-1].last = last  # a little late: few notes, however many arrive
+        else:
+            self._arrivals.append(_Arrivals(last, now))
 
-    def is_late(self, number: int, frame: Delivered) -> bool:
-        """Returns whether the message must not be handed out, and counts it then."""
-        if number > self.last:
-            self._go_on(number)
-        return monotonic() >= self.late_at and self._is_expired(frame)
-
-    def _go_on(self, number: int) -> None:
-        """Goes on to the arrivals of which the message `number` is one."""
-        with self._lock:
-            arrivals = self._arrivals
-            while arrivals and arrivals[0].last < number:
-                arrivals.popleft()
-            if arrivals:
-                self.last = arrivals[0].last
-                self.late_at = arrivals[0].at + self._least
-                self._told = self._told and monotonic() >= self.late_at
-            else:  # it is taken before its time was noted
-                self.late_at = _NEVER
-
-    def _is_expired(self, frame: Delivered) -> bool:
-        with self._lock:
-            if not (self._arrivals and self.times.is_each):
-                return False
-            at = self._arrivals[0].at
-            self.late_at = at + self._least  # later than before if it was kept alive
-            if monotonic() < at + self.times.patience(frame):
-                return False
-            self.expired += 1
-            return True
+    def is_late(self, frame: Delivered) -> bool:
+        """Returns whether the message that was counted last must not be handed out, and counts it then."""
+        now = monotonic()
+        if now < self.late_at:
+            return False
+        arrivals = self._arrivals
+        while len(arrivals) > 1 and arrivals[0].last < self.taken:
+            arrivals.popleft()
+        if not arrivals or arrivals[0].last < self.taken:  # taken before its time was noted
+            return False
+        at = arrivals[0].at
+        self.late_at = at + self._least
+        if now < self.late_at:  # those before it were late
+            self._told = False
+            return False
+        if not self.times.is_each or now < at + self.times.patience(frame):
+            return False
+        self.expired += 1
+        return True
 
     def end(self) -> None:
         """Makes no message late from now on: those that are left are not handed out anyway."""
-        self.late_at = self.last = _NEVER
+        self.late_at = _NEVER
 
     def news(self, stream: str, consumer: str) -> AckWaitExpiredError | None:
         """Returns the error to report for a message that was not handed out; None if the last message that

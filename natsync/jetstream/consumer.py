@@ -21,8 +21,7 @@ from ..errors import (
 from .ack_wait import ack_times, check_keep_alive
 from .api import API, TIMEOUT, Timeout
 from .configs import ConsumerConfig
-from .consume_errors import ConsumerDeletedError, NotPullConsumerError
-from .consumers import consumer_info
+from .consumer_api import consumer_info
 from .consuming import ConsumeContext, JetStreamHandler, check_handler, guarded, source_of
 from .errors import (
     APIError,
@@ -30,16 +29,17 @@ from .errors import (
     StreamNotFoundError,
 )
 from .fetch import Fetch, FetchPlan, MessageBatch
+from .inbox import ConsumerRef, Inbox
 from .infos import ConsumerInfo
 from .message import JetStreamMsg
-from .messages import Messages, OnError
-from .pull import MANY, GroupOptions, PullOptions, PullPlan, check_limit
-from .pull_inbox import Pin, PullInbox, PullSource
+from .pull_requests import MANY, GroupOptions, Pin, PullOptions, PullPlan, check_limit
+from .reader import Messages, OnError
+from .reader_errors import ConsumerDeletedError, NotPullConsumerError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Consumer", "pull_source"]
+__all__ = ["Consumer", "consumer_ref"]
 
 _PULL = PullOptions.__optional_keys__
 _Options = TypeVar("_Options", GroupOptions, PullOptions)
@@ -47,8 +47,8 @@ _Options = TypeVar("_Options", GroupOptions, PullOptions)
 _FOREVER = float("inf")
 
 
-def pull_source(api: API, info: ConsumerInfo) -> PullSource:
-    """Returns the consumer in the form that its readers need."""
+def consumer_ref(api: API, info: ConsumerInfo) -> ConsumerRef:
+    """Returns what the readers of a consumer need of it."""
     stream, name = info.stream_name, info.name
 
     def check(timeout: float) -> None:
@@ -61,7 +61,7 @@ def pull_source(api: API, info: ConsumerInfo) -> PullSource:
         except (APIError, RequestTimeoutError, NoRespondersError, ConnectionError):
             pass  # the server does not say at the moment
 
-    return PullSource(
+    return ConsumerRef(
         api.core,
         stream,
         name,
@@ -70,6 +70,8 @@ def pull_source(api: API, info: ConsumerInfo) -> PullSource:
         check,
         Pin(),
         ack_times(info.config),
+        info.config.deliver_subject,
+        info.config.deliver_group,
     )
 
 
@@ -85,8 +87,8 @@ class Consumer:
     def __init__(self, api: API, info: ConsumerInfo) -> None:
         self._api = api
         self._info = info
-        self._idle: list[PullInbox] = []  # for the next fetch; single operations, which are atomic
-        self._source = pull_source(api, info)
+        self._idle: list[Inbox] = []  # for the next fetch; single operations, which are atomic
+        self._source = consumer_ref(api, info)
 
     @property
     def name(self) -> str:
@@ -264,7 +266,7 @@ class Consumer:
         self._need_pull()
         seconds = self._api.seconds(timeout)
         until = _FOREVER if timeout is None else monotonic() + seconds
-        inbox = self._idle_inbox() or PullInbox(self._source)
+        inbox = self._idle_inbox() or Inbox(self._source)
         fetch = Fetch(self._source, inbox, plan, until, self._info.config.max_expires)
         reusable = False
         try:
@@ -277,7 +279,7 @@ class Consumer:
                 inbox.abandon()
         return found
 
-    def _idle_inbox(self) -> PullInbox | None:
+    def _idle_inbox(self) -> Inbox | None:
         while self._idle:
             try:
                 inbox = self._idle.pop()

@@ -23,10 +23,10 @@ from ..errors import (
     fresh,
 )
 from ..options import DRAIN_TIMEOUT, wait_time
-from .consume_errors import MessagesClosedError
 from .infos import ConsumerInfo
 from .message import JetStreamMsg
-from .messages import OnError
+from .reader import OnError
+from .reader_errors import MessagesClosedError
 
 __all__ = [
     "ConsumeContext",

@@ -18,7 +18,7 @@ from .api import API, TIMEOUT, Timeout
 from .batches import FLOW, AtomicBatch, FastBatch
 from .configs import ConsumerConfig, StreamConfig
 from .consumer import Consumer
-from .consumers import consumer_info
+from .consumer_api import consumer_info
 from .errors import StreamNotFoundError
 from .infos import AccountInfo, ConsumerInfo, StreamInfo
 from .names import check_consumer_name, check_stream_name

@@ -6,23 +6,25 @@ another one is sent for the missing messages.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import monotonic
 
 from .._checks import check_seconds
 from ..errors import ConnectionReconnectingError, Error, OptionError
-from .consume_errors import ConsumerDeletedError, NoHeartbeatError
+from ..message import Delivered
+from .inbox import ConsumerRef, Inbox
 from .message import JetStreamMsg
-from .messages import ALARM, LOOK, Backoff, is_soon
-from .pull import Meaning, PullRequest, PullStatus, check_group_options
-from .pull_inbox import PullInbox, PullSource
+from .pull_requests import Meaning, PullRequest, PullStatus, check_group_options
+from .reader import Reader
+from .reader_errors import NoHeartbeatError
+from .supply import ALARM, GO_ON, LOOK, NEVER, Backoff, Effect, Then, is_soon
 
-__all__ = ["Fetch", "FetchPlan", "MessageBatch"]
+__all__ = ["Fetch", "FetchPlan", "FetchSupply", "MessageBatch"]
 
 _SLACK = 1.0  # seconds to wait longer for the server's end status (nats.go)
+_BEAT = 5.0  # seconds between heartbeats (nats.go)
 _WORTH_BEATS = 9.9  # of a fetch of 10 seconds, a little less is left when it sends its request
 _LONGEST = 30.0  # seconds of one request without a limit
-_NEVER = float("inf")
 
 
 class MessageBatch(list[JetStreamMsg]):
@@ -56,7 +58,7 @@ class FetchPlan:
         """Returns a request for the missing messages."""
         beat = self.heartbeat
         if beat is None:  # as nats.go: only if the request lasts long enough
-            beat = 5.0 if expires >= _WORTH_BEATS else 0.0
+            beat = _BEAT if expires >= _WORTH_BEATS else 0.0
         return PullRequest(
             left,
             0.0 if self.no_wait else max(expires, 0.001),
@@ -71,172 +73,196 @@ class FetchPlan:
         )
 
 
-@dataclass(slots=True)
-class Fetch:
-    """One fetch. No other reader uses its inbox meanwhile. `max_expires` is the longest time of a
-    request that the consumer allows, 0 for any."""
+class FetchSupply:
+    """The supply of a fetch until the time `until`: a single request at a time. `max_expires` is the longest
+    time of a request that the consumer allows, 0 for any. Errors are kept, and none ends it early that
+    another request may get over."""
 
-    source: PullSource
-    inbox: PullInbox
-    plan: FetchPlan
-    until: float
-    max_expires: float
-    clean: bool = True
-    """Whether nothing more can arrive on the inbox after the fetch."""
+    beat = _BEAT
+    closing = False
 
-    _got: MessageBatch = field(default_factory=MessageBatch)
-    _size: int = 0
-    _expired: int = 0
-    _request: PullRequest | None = None
-    _received_at: float = 0.0
-    _expiring_at: float = _NEVER  # from when on the end of the request is that of its time alone
-    _over: bool = False
-    _error: Error | None = None
-    _backoff: Backoff = field(default_factory=Backoff)
-
-    def run(self) -> MessageBatch:
-        """Returns the messages; raises the error that ended the fetch if there are none."""
-        for early in self.inbox.refresh():
-            if isinstance(early, JetStreamMsg):
-                self._take(early)
-            elif early.error:
-                self.source.core.report_error(early.error)
-        most = self.plan.max_bytes or _NEVER
-        # A request for what is missing would be one without a limit if no bytes are.
-        while not self._over and self._left > 0 and self._size < most:
-            now = monotonic()
-            if self._request is None and now < self.until and self._backoff.until <= now:
-                self._pull(now)
-            item = self.inbox.receive(self._wake() - now)
-            if item is None:
-                self._look(monotonic())
-            elif isinstance(item, PullStatus):
-                self._react(item)
-            else:
-                self._received_at = monotonic()
-                self._take(item)
-                self._take_more()
-        return self._finish()
+    def __init__(
+        self, plan: FetchPlan, source: ConsumerRef, until: float, max_expires: float
+    ) -> None:
+        self.error: Error | None = None
+        """The last error, unless something has arrived since."""
+        self.over = False
+        self.clean = True
+        """Whether nothing more can arrive on the inbox after the fetch."""
+        self.heard_at = 0.0
+        self._plan = plan
+        self._source = source
+        self._until = until
+        self._max_expires = max_expires
+        self._left = plan.batch
+        self._size_left = plan.max_bytes or NEVER
+        self._request: PullRequest | None = None
+        self._expiring_at = NEVER  # from when on the end of the request is that of its time alone
+        self._backoff = Backoff()
 
     @property
-    def _left(self) -> int:
-        return self.plan.batch - len(self._got) - self._expired
+    def got(self) -> bool:
+        """Whether any message has arrived."""
+        return self._left < self._plan.batch
 
-    def _take_more(self) -> None:
-        """Takes the messages that have arrived, without reading the clock for each."""
-        while self._left > 0:
-            item = self.inbox.receive(0.0)
-            if isinstance(item, JetStreamMsg):
-                self._take(item)
-            else:
-                if item is not None:
-                    self._react(item)
-                return
+    def message(self, size: int) -> None:
+        """Counts a message that has arrived; `size` is its size as the server counts it."""
+        self.error = None
+        self._left -= 1
+        self._size_left -= size
+        # A request for what is missing would be one without a limit if no bytes are.
+        self.over = self.over or self._left <= 0 or self._size_left <= 0
 
-    def _pull(self, now: float) -> None:
-        if not self.inbox.connected:
-            self._error = ConnectionReconnectingError()
-            return
-        plan = self.plan
-        left = self.until - now
-        expires = min(left, self.max_expires or (_LONGEST if left == _NEVER else left))
-        self._expiring_at = now + expires / 2 if expires < left else _NEVER
-        self._request = plan.request(
-            self._left,
-            plan.max_bytes and plan.max_bytes - self._size,
-            expires,
-            self.source.pin.id if plan.group else "",
-        )
-        self._received_at = now
-        self.inbox.pull(self._request)
-
-    def _wake(self) -> float:
-        """Returns the time of the next check if nothing arrives earlier."""
-        if self._request is None:
-            pause = self._backoff.until
-            return min(self.until, pause if self.inbox.connected else monotonic() + LOOK)
-        wake = self.until + _SLACK
-        if self.until == _NEVER:
-            wake = self._received_at + _LONGEST + _SLACK
-        if self._request.heartbeat:
-            wake = min(wake, self._received_at + ALARM * self._request.heartbeat)
-        return wake
-
-    def _look(self, now: float) -> None:
-        """Ends the fetch when its time is over; raises NoHeartbeatError after too long a
-        silence."""
-        if now >= self.until and (self._request is None or now >= self.until + _SLACK):
-            self._over = True
-            self.clean = self.clean and self._request is None
-            if self._request is not None and not (self._got or self._error):
-                self._check()  # a server before 2.10 does not answer for a consumer that is gone
-        elif self._request is not None and now >= self._wake():
-            self.clean = False
-            silence = now - self._received_at
-            self._error = NoHeartbeatError(self.source.stream, self.source.consumer, silence)
-            self._request = None
-            self._check()
-
-    def _take(self, msg: JetStreamMsg) -> None:
-        self._error = None
-        if self.plan.group:
-            self.source.pin.learn(msg)
-        if self.plan.max_bytes:
-            self._size += msg.wire_size
-        self._got.append(msg)
-
-    def _react(self, status: PullStatus) -> None:
-        """Acts on a status."""
-        now = monotonic()
-        self._received_at = now
-        if status.meaning is Meaning.HEARTBEAT:
-            self._error = None
-            return
-        if status.meaning is Meaning.EXPIRED:  # as many fewer messages come
-            self._expired += 1
-            if status.error:
-                self.source.core.report_error(status.error)
-            return
+    def status(self, status: PullStatus, now: float) -> Effect:
+        """Counts a status, an outage or a message that has expired."""
+        meaning = status.meaning
+        self.heard_at = now
+        if meaning is Meaning.EXPIRED:  # as many fewer messages come
+            self.message(status.size)
+            return Effect(Then.GO_ON, status.error)
+        if meaning is Meaning.HEARTBEAT:
+            self.error = None
+            return GO_ON
         self._request = None
-        self._error = status.error
-        match status.meaning:
+        self.error = status.error
+        match meaning:
             case Meaning.AWAY:
                 pass
             case Meaning.RECONNECTED:
                 self._backoff.worked()
             case Meaning.END if self._is_to_go_on(now):
                 self._backoff.worked()
-            case Meaning.TOO_LARGE if self._got:
-                self._error = None
-                self._over = True
             case Meaning.END | Meaning.TOO_LARGE:
-                self._over = True
+                self.over = True
+                if self.got:
+                    self.error = None
             case Meaning.FATAL:
-                self._over = True
+                self.over = True
                 self.clean = False  # a refusal stays with the inbox
             case _:
-                if status.meaning is Meaning.PIN_LOST:
-                    self.source.pin.id = ""
+                if meaning is Meaning.PIN_LOST:
+                    self._source.pin.id = ""
                 self._backoff.failed(now, is_soon(status))
-                if status.meaning is Meaning.UNREACHABLE:
-                    self._check()
+                if meaning is Meaning.UNREACHABLE:
+                    return Effect(Then.CHECK)
+        return GO_ON
 
     def _is_to_go_on(self, now: float) -> bool:
         """Returns whether the request that ended was shorter than the fetch, which is not over."""
-        is_enough = bool(self._got) and self.until == _NEVER
-        return self._expiring_at <= now < self.until and not (is_enough or self.plan.no_wait)
+        is_enough = self.got and self._until == NEVER
+        return self._expiring_at <= now < self._until and not (is_enough or self._plan.no_wait)
 
-    def _check(self) -> None:
-        try:
-            self.source.check(max(0.1, min(5.0, self.until - monotonic())))
-        except ConsumerDeletedError as error:
-            self._error = error
-            self._over = True
+    def request(self, now: float, connected: bool) -> PullRequest | None:
+        """Returns the next request, which is then open; None if it is not due."""
+        if self.over or self._request or now >= self._until or self._backoff.until > now:
+            return None
+        if not connected:
+            self.error = ConnectionReconnectingError()
+            return None
+        plan = self._plan
+        left = self._until - now
+        expires = min(left, self._max_expires or (_LONGEST if left == NEVER else left))
+        self._expiring_at = now + expires / 2 if expires < left else NEVER
+        size = int(self._size_left) if plan.max_bytes else 0
+        pin_id = self._source.pin.id if plan.group else ""
+        self._request = plan.request(self._left, size, expires, pin_id)
+        self.heard_at = now
+        return self._request
 
-    def _finish(self) -> MessageBatch:
-        if self.plan.max_bytes and self._request is not None:
+    def wake(self, now: float, since: float, connected: bool) -> float:
+        """Returns the time of the next check if nothing arrives earlier."""
+        if self._request is None:
+            return min(self._until, self._backoff.until if connected else now + LOOK)
+        wake = self._until + _SLACK
+        if self._until == NEVER:
+            wake = self.heard_at + _LONGEST + _SLACK
+        if self._request.heartbeat:
+            wake = min(wake, self.heard_at + ALARM * self._request.heartbeat)
+        return wake
+
+    def look(self, now: float, since: float, connected: bool) -> Effect | None:
+        """Ends the fetch when its time is over, and the request after too long a silence."""
+        if now >= self._until and (self._request is None or now >= self._until + _SLACK):
+            self.over = True
+            self.clean = self.clean and self._request is None
+            if self._request is not None and not (self.got or self.error):
+                # A server before 2.10 does not answer for a consumer that is gone.
+                return Effect(Then.CHECK)
+        elif self._request is not None and now >= self.wake(now, since, connected):
+            self.clean = False
+            silence = now - self.heard_at
+            self.error = NoHeartbeatError(self._source.stream, self._source.consumer, silence)
+            self._request = None
+            return Effect(Then.CHECK)
+        return None
+
+    def end(self) -> Error | None:
+        """Returns the error of a fetch that is over."""
+        if self._plan.max_bytes and self._request is not None:
             self.clean = False  # the server will report next that the batch is complete
-        if self._error and not self._got:
-            raise self._error
-        self._got.error = self._error
-        return self._got
+        return self.error
+
+
+class Fetch(Reader):
+    """One fetch. No other reader uses its inbox meanwhile."""
+
+    _supply: FetchSupply
+
+    def __init__(
+        self, source: ConsumerRef, inbox: Inbox, plan: FetchPlan, until: float, max_expires: float
+    ) -> None:
+        supply = FetchSupply(plan, source, until, max_expires)
+        super().__init__(source, supply, inbox, source.core.report_error, shared=False)
+        self._plan = plan
+        self._until = until
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing more can arrive on the inbox after the fetch."""
+        return self._supply.clean
+
+    def run(self) -> MessageBatch:
+        """Returns the messages; raises the error that ended the fetch if there are none."""
+        supply = self._supply
+        found = MessageBatch()
+        item: JetStreamMsg | Effect | None
+        for late in self._inbox.refresh():
+            if isinstance(late, JetStreamMsg):
+                self._count(late)
+                found.append(late)
+            elif late.error:
+                self._on_error(late.error)
+        self._ask()
+        while not supply.over:
+            item = self._take()
+            if item is None:
+                self._pause(0.0, NEVER)
+                item = self._take()
+                supply.heard_at = monotonic() if item else supply.heard_at
+            if item is None:
+                item = self._look(0.0) or GO_ON
+            if isinstance(item, Effect):
+                self._perform(item, self._until)
+            else:
+                found.append(item)
+        error = supply.end()
+        if error and not found:
+            raise error
+        found.error = error
+        return found
+
+    def _read(self, frame: Delivered) -> JetStreamMsg | Effect:
+        item = self._inbox.read(frame)
+        if isinstance(item, PullStatus):
+            return self._supply.status(item, monotonic())
+        self._count(item)
+        return item
+
+    def _count(self, msg: JetStreamMsg) -> None:
+        if self._plan.group:
+            self._source.pin.learn(msg)
+        self._supply.message(msg.wire_size if self._plan.max_bytes else 0)
+
+    def _fail(self, error: Error) -> None:
+        self._supply.error = error
+        self._supply.over = True

@@ -20,7 +20,7 @@ from ..core import Core
 from ..message import Delivered, Msg, Respond, to_wire
 from ..options import DEFAULT, Default
 from ..protocol import HMsg
-from .consume_errors import CantAckIfConsumerAckNoneError, MsgAlreadyAckdError, NotJSMessageError
+from .reader_errors import CantAckIfConsumerAckNoneError, MsgAlreadyAckdError, NotJSMessageError
 
 __all__ = [
     "AckNoneMsg",

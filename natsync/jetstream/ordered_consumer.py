@@ -26,17 +26,17 @@ from ..errors import (
 )
 from .api import API, TIMEOUT, Timeout
 from .configs import ConsumerConfig, DeliverPolicy
-from .consumer import pull_source
-from .consumers import create_consumer
+from .consumer import consumer_ref
+from .consumer_api import create_consumer
 from .consuming import ConsumeContext, JetStreamHandler, Source, check_handler, guarded
 from .errors import JetStreamNotEnabledError
 from .fetch import MessageBatch
 from .infos import StreamInfo
 from .message import JetStreamMsg
-from .messages import OnError
 from .names import check_stream_name
-from .ordered import CreatedConsumer, OrderedMessages
-from .pull import PullPlan, check_limit
+from .ordered_reader import CreatedConsumer, OrderedMessages
+from .pull_requests import PullPlan, check_limit
+from .reader import OnError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -243,7 +243,7 @@ class _Maker:
         # is pending, all later messages are wanted.
         scattered = config.deliver_policy == "last_per_subject" and info.num_pending > 0
         before = None if scattered else start
-        return CreatedConsumer(pull_source(self._api, info), before, info.num_pending, replaced)
+        return CreatedConsumer(consumer_ref(self._api, info), before, info.num_pending, replaced)
 
     def _going_on(self, start_seq: int, timeout: float) -> tuple[ConsumerConfig, bool]:
         """Returns the configuration of the next consumer, and whether it begins elsewhere than at

@@ -15,7 +15,7 @@ from ..protocol import check_publish
 from .api import API, TIMEOUT, Timeout, check_kept
 from .configs import ConsumerConfig, StreamConfig
 from .consumer import Consumer
-from .consumers import (
+from .consumer_api import (
     Action,
     consumer_info,
     create_consumer,

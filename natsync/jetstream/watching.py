@@ -15,12 +15,12 @@ from typing import TypeVar
 from ..errors import Error, NextMsgTimeoutError
 from ..options import wait_time
 from .api import API
-from .blocking_iterator import BlockingIterator
-from .consume_errors import MessagesClosedError
-from .consumers import consumer_info
+from .consumer_api import consumer_info
 from .errors import StreamNotFoundError
 from .message import JetStreamMsg, MsgMetadata
-from .ordered import OrderedMessages
+from .ordered_reader import OrderedMessages
+from .reader import BlockingIterator
+from .reader_errors import MessagesClosedError
 
 __all__ = ["Watch", "next_if_any"]
 

@@ -24,7 +24,7 @@ from ..errors import (
     NextMsgTimeoutError,
 )
 from ..jetstream.message import parse_metadata
-from ..jetstream.pull import Meaning, PullRequest, read_status
+from ..jetstream.pull_requests import Meaning, PullRequest, read_status
 from ..message import Msg
 from ..subscription import Subscription
 from .naming import CONSUMER

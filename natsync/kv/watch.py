@@ -13,7 +13,7 @@ from ..errors import OptionError, ProtocolError
 from ..jetstream.api import API
 from ..jetstream.configs import ConsumerConfig, DeliverPolicy
 from ..jetstream.message import JetStreamMsg, MsgMetadata
-from ..jetstream.ordered import OrderedMessages
+from ..jetstream.ordered_reader import OrderedMessages
 from ..jetstream.watching import Watch
 from ..message import Headers
 from .entry import Entry, Operation, operation_of

@@ -20,7 +20,7 @@ from typing import BinaryIO
 from ..errors import fresh
 from ..jetstream.api import API
 from ..jetstream.errors import StreamNotFoundError
-from ..jetstream.ordered import OrderedMessages
+from ..jetstream.ordered_reader import OrderedMessages
 from ..jetstream.watching import next_if_any
 from .errors import (
     DigestMismatchError,

@@ -28,8 +28,8 @@ from ..jetstream.errors import (
     WrongLastSequenceError,
 )
 from ..jetstream.infos import StreamInfo
-from ..jetstream.ordered import OrderedMessages
 from ..jetstream.ordered_consumer import OrderedConsumer
+from ..jetstream.ordered_reader import OrderedMessages
 from ..jetstream.publishing import PublishOptions, publish, raise_if_gone
 from ..jetstream.stored import direct_get, get_msg
 from ..jetstream.stream import configure_stream, purge_stream, stream_info

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..jetstream.api import API
 from ..jetstream.message import JetStreamMsg, MsgMetadata
-from ..jetstream.ordered import OrderedMessages
+from ..jetstream.ordered_reader import OrderedMessages
 from ..jetstream.watching import Watch
 from .errors import StoreNotFoundError
 from .info import ObjectInfo, read_info

@@ -131,6 +131,7 @@ def test_a_drain_of_the_client_acknowledges_what_has_come(
 
         other.consume(handle, workers=workers)
         assert begun.wait(TIMEOUT)
+        until_sent(nc.jetstream(), other, 50)  # the server sends to an inbox that has ended, too
         call = Background(lambda: nc.drain(TIMEOUT))
         go.set()
         call.result()
@@ -325,7 +326,9 @@ def test_the_callback_of_the_connection_hears_of_troubles_and_failures(
                 errors.wait_for(ConnectionReconnectingError)
                 assert nc.wait_connected(TIMEOUT)
             errors.all.clear()
-        consuming = nc.jetstream().consumer(stream_name, "c").consume(print)
+        consumer = nc.jetstream().consumer(stream_name, "c")
+        consuming = consumer.consume(print)
+        eventually(lambda: consumer.info().num_waiting)  # else nobody is told
         nc.jetstream().stream(stream_name).delete_consumer("c")
         errors.wait_for(ConsumerDeletedError)
         with pytest.raises(ConsumerDeletedError):

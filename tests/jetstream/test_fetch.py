@@ -9,6 +9,7 @@ import pytest
 
 import natsync
 from natsync import Client
+from natsync.core import Core
 from natsync.errors import (
     ConnectionReconnectingError,
     NextMsgTimeoutError,
@@ -16,18 +17,18 @@ from natsync.errors import (
     PermissionsViolationError,
 )
 from natsync.jetstream import (
+    AckWaitExpiredError,
     ConsumerDeletedError,
     JetStream,
-    JetStreamMsg,
     NotPullConsumerError,
     PullRefusedError,
 )
-from natsync.jetstream.consumer import pull_source
-from natsync.jetstream.fetch import Fetch, FetchPlan
-from natsync.jetstream.pull import MANY, Meaning, PullRequest, PullStatus
-from natsync.jetstream.pull_inbox import PullInbox, PullSource
+from natsync.jetstream.consumer import consumer_ref
+from natsync.jetstream.fetch import Fetch, FetchPlan, FetchSupply
+from natsync.jetstream.inbox import ConsumerRef, Inbox
+from natsync.jetstream.pull_requests import MANY, Meaning, Pin, PullStatus
+from natsync.jetstream.supply import Effect, Then
 
-from tests.jetstream.made import Sent, delivered
 from tests.jetstream.streams import TIMEOUT, durable, filled, later, numbers, publish
 from tests.support.fake_server import Background
 from tests.support.proxy import Admission, Proxy
@@ -62,8 +63,8 @@ def test_messages_that_come_later(js: JetStream, stream_name: str) -> None:
 def test_a_permission_that_is_lost_leaves_no_inbox_for_the_next_fetch(
     js: JetStream, stream_name: str
 ) -> None:
-    source = pull_source(js.api, durable(filled(js, stream_name, 1), "c").cached_info)
-    inbox = PullInbox(source)
+    source = consumer_ref(js.api, durable(filled(js, stream_name, 1), "c").cached_info)
+    inbox = Inbox(source)
     fetch = Fetch(source, inbox, FetchPlan(5), monotonic() + TIMEOUT, 0.0)
     waiting = Background(fetch.run)
     eventually(lambda: inbox.received)
@@ -268,42 +269,62 @@ def test_heartbeats_are_asked_for_where_it_is_worth_it() -> None:
     assert FetchPlan(1, heartbeat=20.0).request(1, 0, 30.0, "").heartbeat == 15
 
 
+def supply(plan: FetchPlan, until: float) -> FetchSupply:
+    """The supply of a fetch, whose clock the test holds."""
+    source = ConsumerRef(cast(Core, None), "S", "c", "next", True, check, Pin(), None)
+    return FetchSupply(plan, source, until, 0.0)
+
+
+def check(timeout: float) -> None:
+    raise AssertionError("nobody looks")
+
+
 def test_a_fetch_of_ten_seconds_asks_for_heartbeats() -> None:
-    inbox, plan = Script(delivered(Sent())), FetchPlan(1)
-    Fetch(cast(PullSource, None), cast(PullInbox, inbox), plan, monotonic() + 10, 0.0).run()
-    (request,) = inbox.requests
+    request = supply(FetchPlan(1), 110.0).request(100.01, True)
+    assert request is not None
     assert request.heartbeat == pytest.approx(5, abs=0.1)
-
-
-class Script:
-    """An inbox on which `items` arrive one after the other."""
-
-    connected = True
-
-    def __init__(self, *items: JetStreamMsg | PullStatus) -> None:
-        self.requests: list[PullRequest] = []
-        self._items = list(items)
-
-    def refresh(self) -> list[JetStreamMsg]:
-        return []
-
-    def pull(self, request: PullRequest) -> None:
-        self.requests.append(request)
-
-    def receive(self, timeout: float) -> JetStreamMsg | PullStatus | None:
-        return self._items.pop(0) if self._items else None
 
 
 def test_a_fetch_that_has_all_its_bytes_does_not_ask_again() -> None:
     """After an outage: what is missing is nothing, and a request for no bytes has no limit."""
-    msg = delivered(Sent())
-    inbox = Script(
-        msg,
-        PullStatus(Meaning.AWAY, ConnectionReconnectingError()),
-        PullStatus(Meaning.RECONNECTED),
-    )
-    plan = FetchPlan(MANY, msg.wire_size)
-    until = monotonic() + 0.1
-    fetch = Fetch(cast(PullSource, None), cast(PullInbox, inbox), plan, until, 0.0)
-    assert fetch.run() == [msg]
-    assert [request.max_bytes for request in inbox.requests] == [msg.wire_size]
+    fetch = supply(FetchPlan(MANY, 100), 101.0)
+    request = fetch.request(100.0, True)
+    assert request and request.max_bytes == 100
+    fetch.message(100)
+    assert fetch.over
+    fetch.status(PullStatus(Meaning.AWAY, ConnectionReconnectingError()), 100.1)
+    fetch.status(PullStatus(Meaning.RECONNECTED), 100.2)
+    assert fetch.request(100.2, True) is None
+    assert fetch.end() is None and fetch.clean
+
+
+def test_a_request_that_is_void_is_repeated_for_what_is_missing() -> None:
+    fetch = supply(FetchPlan(5, max_bytes=1000), 110.0)
+    assert fetch.request(100.0, True) is not None
+    assert fetch.request(100.0, True) is None  # one is open
+    fetch.message(300)
+    fetch.message(300)
+    fetch.status(PullStatus(Meaning.AWAY, ConnectionReconnectingError()), 101.0)
+    assert fetch.request(101.0, False) is None
+    fetch.status(PullStatus(Meaning.RECONNECTED), 102.0)
+    request = fetch.request(102.0, True)
+    assert request and (request.batch, request.max_bytes, request.expires) == (3, 400, 8.0)
+
+
+def test_what_has_expired_is_not_waited_for() -> None:
+    fetch = supply(FetchPlan(2), 110.0)
+    fetch.request(100.0, True)
+    error = AckWaitExpiredError("S", "c", 1.0, 1)
+    effect = fetch.status(PullStatus(Meaning.EXPIRED, error, size=10), 100.5)
+    assert effect == Effect(Then.GO_ON, error)
+    fetch.message(10)
+    assert fetch.over and fetch.end() is None
+
+
+def test_a_fetch_waits_a_little_longer_than_its_time_for_the_end() -> None:
+    fetch = supply(FetchPlan(2), 101.0)
+    fetch.request(100.0, True)
+    assert fetch.wake(100.5, 0.0, True) == 102.0
+    assert fetch.look(101.5, 0.0, True) is None and not fetch.over
+    assert fetch.look(102.0, 0.0, True) == Effect(Then.CHECK)
+    assert fetch.over and not fetch.clean

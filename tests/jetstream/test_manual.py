@@ -30,12 +30,12 @@ from natsync.jetstream import (
     PushMessages,
     Stream,
     configs,
-    consume_errors,
     errors,
     infos,
+    reader_errors,
 )
 from natsync.jetstream.publishing import PublishOptions
-from natsync.jetstream.pull import PullOptions
+from natsync.jetstream.pull_requests import PullOptions
 
 from tests.support.paths import ROOT
 from tests.support.servers import NatsServer
@@ -47,7 +47,7 @@ ALIASES = {name for name in configs.__all__ if not inspect.isclass(getattr(confi
 
 
 def test_every_class_is_documented() -> None:
-    for module in (configs, consume_errors, errors, infos):
+    for module in (configs, reader_errors, errors, infos):
         public = {*module.__all__} - ALIASES - {"api_error"}
         assert public - DOCUMENTED == set(), module.__name__
         assert public <= {*natsync.jetstream.__all__}

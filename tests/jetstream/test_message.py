@@ -10,17 +10,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from natsync.errors import OptionError, RequestTimeoutError
-from natsync.jetstream.consume_errors import (
-    CantAckIfConsumerAckNoneError,
-    MsgAlreadyAckdError,
-    NotJSMessageError,
-)
 from natsync.jetstream.message import (
     AckNoneMsg,
     JetStreamMsg,
     MsgMetadata,
     parse_metadata,
     parse_sequences,
+)
+from natsync.jetstream.reader_errors import (
+    CantAckIfConsumerAckNoneError,
+    MsgAlreadyAckdError,
+    NotJSMessageError,
 )
 
 from tests.jetstream.made import ACK, Sent, delivered

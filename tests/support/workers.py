@@ -38,7 +38,7 @@ LONGEST: tuple[str, ...] = (
     "tests/spark/test_submit.py",
     "tests/dissector/samples/test_files.py",
     "tests/dissector/framing/test_sums.py",
-    "tests/jetstream/test_messages.py",
+    "tests/jetstream/test_reader.py",
 )
 
 

@@ -9,6 +9,7 @@ not arrived, and tells when to request more.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -16,9 +17,9 @@ from typing import TypedDict
 
 from .._checks import check_count, check_duration, check_seconds, check_text, check_unsigned
 from ..errors import Error, OptionError
-from ..message import Delivered, Msg
+from ..message import Delivered, Msg, to_text
 from ..protocol import HMsg, ProtocolError
-from .consume_errors import (
+from .reader_errors import (
     ConsumerDeletedError,
     ConsumerLeadershipChangedError,
     ConsumerNotReachableError,
@@ -33,6 +34,7 @@ __all__ = [
     "GroupOptions",
     "Meaning",
     "OpenPulls",
+    "Pin",
     "PullOptions",
     "PullPlan",
     "PullRequest",
@@ -45,6 +47,7 @@ __all__ = [
 
 MANY = 1_000_000  # messages to request if bytes are the limit (ADR-37)
 _NS = 1_000_000_000
+_PIN_ID = re.compile(rb"\nNats-Pin-Id: ([^\r\n]+)")
 
 
 class Meaning(Enum):
@@ -205,6 +208,22 @@ class PullRequest:
         return json.dumps(body, separators=(",", ":")).encode()
 
 
+class Pin:
+    """The pin id of a priority group: the server gives it to the client that gets the messages. All
+    readers of one `Consumer` share it."""
+
+    __slots__ = ("id",)
+
+    def __init__(self) -> None:
+        self.id = ""
+
+    def learn(self, msg: Msg) -> None:
+        """Keeps the id in the headers of a message, if there is one. The server adds it after the
+        published headers, which may be invalid, or have an id that was copied."""
+        found = _PIN_ID.findall(msg.header_block)
+        self.id = to_text(found[-1]) if found else self.id
+
+
 class GroupOptions(TypedDict, total=False):
     """How to take part in a priority group of the consumer (server 2.11; ADR-42)."""
 
@@ -313,12 +332,13 @@ class PullPlan:
 class OpenPulls:
     """What was requested on one inbox and has not arrived yet."""
 
-    __slots__ = ("plan", "msgs", "size", "_least_msgs", "_least_size")
+    __slots__ = ("plan", "msgs", "size", "_by_bytes", "_least_msgs", "_least_size")
 
     def __init__(self, plan: PullPlan) -> None:
         self.plan = plan
         self.msgs = 0
         self.size = 0
+        self._by_bytes = bool(plan.max_bytes)
         self._least_msgs = int(plan.max_msgs * plan.threshold)
         self._least_size = int(plan.max_bytes * plan.threshold)
 
@@ -347,7 +367,7 @@ class OpenPulls:
         msgs = self.msgs
         if msgs:
             self.msgs = msgs = msgs - 1
-        return msgs <= self._least_msgs if not self.plan.max_bytes else self.is_low
+        return self.is_low if self._by_bytes else msgs <= self._least_msgs
 
     def status(self, status: PullStatus) -> None:
         """Counts a status that has arrived."""

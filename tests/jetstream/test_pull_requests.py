@@ -9,16 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from natsync.errors import OptionError
-from natsync.jetstream.consume_errors import (
-    ConsumerDeletedError,
-    ConsumerLeadershipChangedError,
-    ConsumerNotReachableError,
-    NotPullConsumerError,
-    PinIdMismatchError,
-    PullRefusedError,
-    ServerShutdownError,
-)
-from natsync.jetstream.pull import (
+from natsync.jetstream.pull_requests import (
     Meaning,
     OpenPulls,
     PullPlan,
@@ -26,6 +17,15 @@ from natsync.jetstream.pull import (
     PullStatus,
     may_be_status,
     read_status,
+)
+from natsync.jetstream.reader_errors import (
+    ConsumerDeletedError,
+    ConsumerLeadershipChangedError,
+    ConsumerNotReachableError,
+    NotPullConsumerError,
+    PinIdMismatchError,
+    PullRefusedError,
+    ServerShutdownError,
 )
 from natsync.message import Delivered, ReceivedMsg
 from natsync.protocol import HMsg

@@ -22,7 +22,6 @@ from natsync.jetstream import (
     PullRefusedError,
     StreamConfig,
 )
-from natsync.jetstream.messages import Backoff
 
 from tests.jetstream.streams import (
     TIMEOUT,
@@ -329,18 +328,6 @@ def test_a_stream_without_jetstream_any_more(js: JetStream, stream_name: str) ->
         with pytest.raises(ConsumerDeletedError):
             messages.next(TIMEOUT)
     assert js.create_stream(StreamConfig(stream_name, storage="memory"))
-
-
-def test_pauses_grow() -> None:
-    backoff = Backoff()
-    pauses = []
-    for _ in range(9):
-        backoff.failed(100.0, True)
-        pauses.append(max(0.0, backoff.until - 100.0))
-    assert pauses == [0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
-    backoff.worked()
-    backoff.failed(100.0, False)
-    assert backoff.until == 100.25
 
 
 @pytest.mark.parametrize("kind", ["messages", "ordered", "fetch"])

@@ -1,50 +1,30 @@
-"""`PullInbox`: the subscription that brings messages and statuses to one reader of a pull consumer.
+"""`Inbox`: the subscription that brings messages and statuses to one reader of a consumer.
 
 The server delivers a message under the subject it was stored with, so the message does not identify
-its request: each reader therefore has its own inbox. A lost connection takes all pull requests with
-it; `receive` reports this in order with the messages.
+its pull request: each reader of a pull consumer therefore has its own inbox. A lost connection takes
+all pull requests with it; `take` reports this in order with the messages.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from time import monotonic
 from typing import NamedTuple, NoReturn
 
-from .._engine.forks import notice_fork, same_process
 from ..core import Core, DrainStage
 from ..errors import Error, PermissionsViolationError
-from ..message import Delivered, Msg, ReceivedMsg, to_text
+from ..message import Delivered, ReceivedMsg
 from .ack_wait import AckTimes, AckWatch
 from .message import AckNoneMsg, JetStreamMsg
-from .pull import Meaning, PullRequest, PullStatus, may_be_status, read_status
+from .pull_requests import Meaning, Pin, PullRequest, PullStatus, may_be_status, read_status
 
-__all__ = ["Outage", "Pin", "PullInbox", "PullSource", "tell_outage"]
+__all__ = ["Inbox", "ConsumerRef"]
 
-_PIN_ID = re.compile(rb"\nNats-Pin-Id: ([^\r\n]+)")
 _RECONNECTED = PullStatus(Meaning.RECONNECTED)
 
 
-class Pin:
-    """The pin id of a priority group: the server gives it to the client that gets the messages. All
-    readers of one `Consumer` share it."""
-
-    __slots__ = ("id",)
-
-    def __init__(self) -> None:
-        self.id = ""
-
-    def learn(self, msg: Msg) -> None:
-        """Keeps the id in the headers of a message, if there is one. The server adds it after the
-        published headers, which may be invalid, or have an id that was copied."""
-        found = _PIN_ID.findall(msg.header_block)
-        self.id = to_text(found[-1]) if found else self.id
-
-
-class PullSource(NamedTuple):
-    """The consumer to pull from. `check(timeout)` raises ConsumerDeletedError if the server says
-    that it does not exist."""
+class ConsumerRef(NamedTuple):
+    """The consumer to read. `check(timeout)` raises ConsumerDeletedError if the server says that it
+    does not exist. Without a `deliver_subject`, messages are pulled."""
 
     core: Core
     stream: str
@@ -54,9 +34,11 @@ class PullSource(NamedTuple):
     check: Callable[[float], None]
     pin: Pin
     ack_times: AckTimes | None
+    deliver_subject: str = ""
+    deliver_group: str = ""
 
 
-class Outage(Exception):
+class _Outage(Exception):
     """Raised in order with the messages: the connection is lost, with an `error`, or back, with
     None."""
 
@@ -64,39 +46,42 @@ class Outage(Exception):
         self.error = error
 
 
-def tell_outage(outage: Error | None) -> NoReturn:
-    raise Outage(outage)
+def _tell_outage(outage: Error | None) -> NoReturn:
+    raise _Outage(outage)
 
 
-class PullInbox:
-    """Messages and statuses in the order of their arrival; any number of threads may take them.
-
-    An inbox that is not `shared` belongs to one thread, which moves everything that has arrived
-    into `frames` at once: this is faster, but hides it from other threads. A drain of the
-    connection ends the inbox in `stage`.
-    """
+class Inbox:
+    """Messages and statuses in the order of their arrival, for one thread at a time. A drain of the
+    connection ends it in `stage`."""
 
     def __init__(
         self,
-        source: PullSource,
-        shared: bool = True,
+        source: ConsumerRef,
         stage: DrainStage = DrainStage.CALL,
         keep_alive: bool = False,
     ) -> None:
         self._source = source
-        self._core = source.core
-        self._respond = source.core.respond
-        self._shared = shared
-        self._make = JetStreamMsg if source.acks else AckNoneMsg
-        # The requests limit what may arrive.
+        self.core = source.core
+        self.respond = source.core.respond
+        self.make = JetStreamMsg if source.acks else AckNoneMsg
+        """Makes a message of its frame, `respond` and `core`."""
+
+        pushed = source.deliver_subject
         self._sub = source.core.open_inbox(
-            source.core.new_inbox(), limited=False, on_outage=tell_outage, stage=stage
+            pushed or source.core.new_inbox(),
+            queue=source.deliver_group,
+            limited=bool(pushed),  # otherwise, the requests limit what may arrive
+            on_outage=_tell_outage,
+            stage=stage,
         )
         self.watch = AckWatch(source.ack_times, self._sub)
         if keep_alive:
             self.watch.keep_alive(source.core, source.consumer)
-        self.frames = self._sub.at_hand
-        self._next_frame = self._sub.next_frame
+        self.frames = self._sub._at_hand
+        """What has arrived, as far as `take` knows."""
+        self._poll, self._gather = self._sub._poll, self._sub._gather
+        self.wait = self._sub._wait
+        """Waits up to that many seconds for something to take, or for the end."""
         self._away = False
         self._began_away = not self._is_connected()
 
@@ -113,28 +98,23 @@ class PullInbox:
         return not (self._away or self._began_away)
 
     def _is_connected(self) -> bool:
-        return self._core.status.value in ("connected", "draining")
+        return self.core.status.value in ("connected", "draining")
 
-    def receive(self, timeout: float) -> JetStreamMsg | PullStatus | None:
-        """Returns the next message or status, or None after `timeout` seconds. Raises the errors of
+    def take(self) -> Delivered | PullStatus | None:
+        """Returns the next message or status, an outage or a refusal of the server; None if there is
+        nothing now. All that has arrived after it is then in `frames`. Raises the errors of
         `Subscription.next_msg`."""
-        frame = self.pop() if self.frames else None
-        if frame is None:
-            try:
-                frame = self._next_frame(timeout)
-            except Outage as outage:
-                return self._note(outage.error) or self.receive(timeout)
-            except PermissionsViolationError as error:
-                return PullStatus(Meaning.FATAL, error)
-            if frame is None:
-                return None
-            if not self._shared:
-                self._sub.gather()
-        watch = self.watch
-        number = watch.number()
-        if frame.payload and number <= watch.last and monotonic() < watch.late_at:
-            return self._make(frame, self._respond, self._core)
-        return self.read(frame, number)
+        try:
+            frame = self.frames.popleft() if self.frames else self._poll()
+        except IndexError:  # `end`, on another thread, has taken the last one
+            return self.take()
+        except _Outage as outage:
+            return self._note(outage.error) or self.take()
+        except PermissionsViolationError as error:
+            return PullStatus(Meaning.FATAL, error)
+        if frame is not None:
+            self._gather()
+        return frame
 
     def _note(self, outage: Error | None) -> PullStatus | None:
         """Records an outage or its end, and returns its status. Returns None at the end of an
@@ -147,31 +127,24 @@ class PullInbox:
             return PullStatus(Meaning.AWAY, outage)
         return None if known else _RECONNECTED
 
-    def read(self, frame: Delivered, number: int) -> JetStreamMsg | PullStatus:
-        """Returns the status or message in `frame`; EXPIRED for a message whose `ack_wait` has passed."""
+    def read(self, frame: Delivered) -> JetStreamMsg | PullStatus:
+        """Returns the status or message in `frame`; EXPIRED for a message whose `ack_wait` has
+        passed. To be called once for each of them, in their order."""
+        self.watch.taken += 1
         if not frame.payload and may_be_status(frame):
-            sent = ReceivedMsg(frame, self._respond)
+            sent = ReceivedMsg(frame, self.respond)
             status = read_status(sent, self._source.stream, self._source.consumer)
             if status is not None:
                 return status
-        msg = self.message(frame)
-        if self.watch.is_late(number, frame):
+        return self.admit(frame)
+
+    def admit(self, frame: Delivered) -> JetStreamMsg | PullStatus:
+        """Returns the message in `frame`, or EXPIRED."""
+        msg = self.make(frame, self.respond, self.core)
+        if self.watch.is_late(frame):
             error = self.watch.news(self._source.stream, self._source.consumer)
             return PullStatus(Meaning.EXPIRED, error, size=msg.wire_size)
         return msg
-
-    def pop(self) -> Delivered | None:
-        """Returns the first of `frames`, or None."""
-        if not same_process[0]:
-            notice_fork()
-        try:
-            return self.frames.popleft()
-        except IndexError:  # `end`, on another thread, has taken the last one
-            return None
-
-    def message(self, frame: Delivered) -> JetStreamMsg:
-        """Returns the message in `frame`, which is not a status."""
-        return self._make(frame, self._respond, self._core)
 
     def end(self) -> int:
         """Ends the subscription; returns the number of messages that had arrived and were not
@@ -181,7 +154,9 @@ class PullInbox:
         before = self._sub.dropped
         try:
             while self._sub.pending_msgs:
-                left += isinstance(self.receive(0.0), JetStreamMsg)
+                frame = self.take()
+                if frame is not None and not isinstance(frame, PullStatus):
+                    left += isinstance(self.read(frame), JetStreamMsg)
         except Error:  # the subscription had ended, and another thread has taken the last message
             pass
         self._sub.unsubscribe()
@@ -201,7 +176,8 @@ class PullInbox:
         """Prepares the inbox for another request: forgets past outages, and returns messages that
         arrived late, or EXPIRED for one that arrived too long ago."""
         found: list[JetStreamMsg | PullStatus] = []
-        while (item := self.receive(0.0)) is not None:
+        while (taken := self.take()) is not None:
+            item = taken if isinstance(taken, PullStatus) else self.read(taken)
             if isinstance(item, JetStreamMsg) or item.meaning is Meaning.EXPIRED:
                 found.append(item)
             elif item.meaning is Meaning.FATAL:  # a refusal, which stays until the next request
@@ -220,5 +196,5 @@ class PullInbox:
 
     @property
     def subject(self) -> str:
-        """The reply subject of requests."""
+        """The reply subject of requests, or the deliver subject."""
         return self._sub.subject
