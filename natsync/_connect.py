@@ -183,7 +183,7 @@ def connect(
         raise TypeError(f"client_class must be a subclass of Client, not {client_class!r}")
     client = client_class(_connection(options), _renewed)
     prepare(client)
-    watch(client)
+    watch(client, Client._inherit)
     return client
 
 

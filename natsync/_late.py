@@ -10,12 +10,12 @@ from types import FrameType, TracebackType
 
 from .errors import ReentrantCallError
 
-__all__ = ["late_import"]
+__all__ = ["LateImport", "late_import"]
 
 _LONGEST = 10.0  # the most seconds that a fork waits for an import
 
 
-class _LateImport:
+class LateImport:
     """The context manager that late imports run in.
 
     If a signal handler or finalizer interrupts a late import and needs a late import itself, on the same
@@ -71,7 +71,7 @@ def _is_inside(outer: FrameType, frame: FrameType | None) -> bool:
     return frame is not None
 
 
-late_import = _LateImport()
+late_import = LateImport()
 
 # Windows does not fork.
 if hasattr(os, "register_at_fork"):

@@ -83,7 +83,7 @@ class Client(Requests):
         )
         return connection
 
-    def inherit(self) -> None:
+    def _inherit(self) -> None:
         """Called in the child after a fork: its next call opens a new connection."""
         before = self._current
         if before.process == os.getpid():

@@ -213,13 +213,13 @@ class Subscription:
         """The number of messages that have arrived and were not dropped: `received` without `dropped`."""
         return self._sink.pending.received - self._sink.pending.dropped
 
-    def ask(self, subject: str, data: bytes) -> None:
+    def _ask(self, subject: str, data: bytes) -> None:
         """Publishes a request on `subject` whose replies come to this subscription. Requests are not kept for
         the next connection: `on_outage` tells the caller to send them again. For packages whose requests are
         void after an outage."""
         self._sink.host.ask(self._sink, subject, data)
 
-    def expect(self, subject: str) -> None:
+    def _expect(self, subject: str) -> None:
         """Notes that replies to messages on `subject` come to this subscription: `next_msg` raises
         PermissionsViolationError if the server refuses one. For packages that publish requests with a reply
         subject."""

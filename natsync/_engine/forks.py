@@ -18,10 +18,11 @@ import os
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from .._late import late_import
+from .._late import LateImport, late_import
 
 __all__ = ["notice_fork", "same_process", "watch"]
 
@@ -29,11 +30,7 @@ _WIPE_ON_FORK = 18  # MADV_WIPEONFORK, for which `mmap` has no name
 _UNKNOWN = -1
 
 
-class ForkAware(Protocol):
-    """What belongs to one process."""
-
-    def inherit(self) -> None:
-        """Called in a forked child, perhaps more than once. It must not wait for anything."""
+_T = TypeVar("_T")
 
 
 class _Flag(Protocol):
@@ -76,24 +73,26 @@ def cleared_memory() -> memoryview | None:
 same_process: _Flag = cleared_memory() or ProcessFlag()
 """Whether this process has called `notice_fork`: item 0. A child finds it false."""
 
-_watched: weakref.WeakSet[ForkAware] = weakref.WeakSet([late_import])
+_watched: weakref.WeakKeyDictionary[object, Callable[..., None]] = weakref.WeakKeyDictionary()
 _locks: dict[int, threading.RLock] = {}  # by process: a thread of the parent may hold the parent's
 
 
-def watch(each: ForkAware) -> None:
-    """Makes every forked child call `each.inherit`, before it uses anything of its parent."""
-    _watched.add(each)
+def watch(owner: _T, inherit: Callable[[_T], None]) -> None:
+    """Makes every forked child call `inherit(owner)`, perhaps more than once, before it uses anything of its
+    parent. It must not wait for anything."""
+    _watched[owner] = inherit
 
 
 def notice_fork() -> None:
     """Makes what belongs to the parent this child's. Other threads of the child wait until that is done."""
     with _locks.setdefault(os.getpid(), threading.RLock()):
         if not same_process[0]:
-            for each in list(_watched):
-                each.inherit()
+            for owner, inherit in list(_watched.items()):
+                inherit(owner)
             same_process[0] = 1
 
 
 same_process[0] = 1
+watch(late_import, LateImport.inherit)
 if hasattr(os, "register_at_fork"):  # Windows does not fork
     os.register_at_fork(after_in_child=notice_fork)  # early, where that is possible

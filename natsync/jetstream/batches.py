@@ -284,7 +284,7 @@ class FastBatch:
             call = "add" if op in (_START, _APPEND) else "commit"
             headers = message_headers(call, self._api, headers, options)
         if subject != self._subject:
-            self._replies.expect(subject)
+            self._replies._expect(subject)
         reply = f"{self._inbox}.{self._flow}.fail.{self._count + 1}.{op}.$FI"
         self._api.core.publish(subject, data, reply=reply, headers=headers)
         self._count += op != _COMMIT_WITHOUT

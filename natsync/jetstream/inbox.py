@@ -88,7 +88,7 @@ class Inbox:
     def pull(self, request: PullRequest) -> None:
         """Sends a request for messages. Without a connection it is dropped: a buffered request
         would be sent in addition to the one that follows the outage."""
-        self._sub.ask(self._source.next_subject, request.encode())
+        self._sub._ask(self._source.next_subject, request.encode())
 
     @property
     def connected(self) -> bool:

@@ -68,10 +68,10 @@ class PublishWindow:
         self._api = api
         self._most = most
         self._stall = wait_time(stall)
-        self.inherit()
-        watch(self)
+        self._begin()
+        watch(self, PublishWindow._begin)
 
-    def inherit(self) -> None:
+    def _begin(self) -> None:
         """Begins with an empty window; also called in a forked child."""
         self._plain: RequestWindow[PubAck] | None = None
         self._kept: RequestWindow[PubAck] | None = None
