@@ -24,6 +24,7 @@ from natsync.jetstream import (
     StreamSource,
     SubjectTransform,
 )
+from natsync.object_store import ObjectInfo
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=timezone.utc)
 
@@ -199,6 +200,24 @@ def test_times_of_rfc_3339(text: str, time: datetime) -> None:
 def test_other_text_is_no_time(text: str) -> None:
     with pytest.raises(ValueError):
         parse_time(text)
+
+
+def test_a_class_whose_json_clients_write_takes_no_wrong_value() -> None:
+    """Kept in `extra`, a wrong size would leave a size of 0, and the object would seem to be empty."""
+    object_info = {"name": "o", "bucket": "s", "size": "7", "novel": 1}
+    with pytest.raises(InvalidResponseError, match="on a.b: size of ObjectInfo is wrong"):
+        ObjectInfo.from_json(object_info, "a.b")
+    with pytest.raises(InvalidResponseError, match="size of ObjectInfo is wrong"):
+        ObjectInfo.from_json({**object_info, "size": -7}, "a.b")
+    info = ObjectInfo.from_json({**object_info, "size": None, "revision": 9}, "a.b", revision=3)
+    assert (info.size, info.revision) == (0, 3)  # `revision` is no part of the JSON
+    assert info.extra == {"novel": 1, "revision": 9}
+
+
+def test_what_was_read_has_defaults_of_its_own() -> None:
+    one, other = (StreamConfig.from_json({"name": "a"}) for _ in range(2))
+    assert one == other == StreamConfig("a") and one.metadata is not other.metadata
+    assert pickle.loads(pickle.dumps(one)) == one == replace(one)
 
 
 json_values = st.recursive(
