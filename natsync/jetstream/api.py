@@ -28,14 +28,13 @@ from .errors import (
     api_error,
 )
 
-__all__ = ["API", "TIMEOUT", "Timeout", "check_kept"]
+__all__ = ["API", "Timeout", "check_kept"]
 
 _T = TypeVar("_T")
 
 INVALID_JSON = 10025
 
 
-TIMEOUT = DEFAULT
 Timeout = float | None | Default
 """Seconds; None waits for ever. The default is the timeout of the context."""
 
@@ -61,14 +60,14 @@ class API:
 
     def seconds(self, timeout: Timeout) -> float:
         """Returns the seconds to wait for a call that was given `timeout`."""
-        return self.timeout if timeout is TIMEOUT else wait_time(timeout)
+        return self.timeout if timeout is DEFAULT else wait_time(timeout)
 
     def request(
         self,
         call: str,
         body: Mapping[str, object] | None = None,
         *,
-        timeout: Timeout = TIMEOUT,
+        timeout: Timeout = DEFAULT,
     ) -> dict[str, object]:
         """Returns the response to a call, without its type.
 
@@ -92,7 +91,7 @@ class API:
         call: str,
         data: bytes,
         *,
-        timeout: Timeout = TIMEOUT,
+        timeout: Timeout = DEFAULT,
         headers: HeadersLike | None = None,
     ) -> Msg:
         """Returns the message that answers a call, for responses that are not JSON."""

@@ -25,7 +25,8 @@ from ..errors import (
     RequestTimeoutError,
 )
 from ..message import Data, Headers, HeadersLike, Msg, is_no_responders
-from .api import API, TIMEOUT, Timeout
+from ..options import DEFAULT
+from .api import API, Timeout
 from .errors import (
     BatchClosedError,
     BatchPublishError,
@@ -225,9 +226,9 @@ class FastBatch:
         """
         self._send(subject, data, headers, options, _APPEND if self._count else _START)
         if self._count == 1:
-            self._wait(lambda: self._is_accepted, TIMEOUT)
+            self._wait(lambda: self._is_accepted, DEFAULT)
         limit = self._count - WINDOWS * self._window
-        self._wait(lambda: self.stored >= limit, TIMEOUT)
+        self._wait(lambda: self.stored >= limit, DEFAULT)
 
     def commit(
         self,
@@ -235,7 +236,7 @@ class FastBatch:
         data: Data = b"",
         *,
         headers: HeadersLike | None = None,
-        timeout: Timeout = TIMEOUT,
+        timeout: Timeout = DEFAULT,
         **options: Unpack[PublishOptions],
     ) -> PubAck:
         """Ends the batch with this message, or without a subject, as it is. Returns when all

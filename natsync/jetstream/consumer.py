@@ -18,8 +18,9 @@ from ..errors import (
     PermissionsViolationError,
     RequestTimeoutError,
 )
+from ..options import DEFAULT
 from .ack_wait import ack_times, check_keep_alive
-from .api import API, TIMEOUT, Timeout
+from .api import API, Timeout
 from .configs import ConsumerConfig
 from .consumer_api import consumer_info
 from .consuming import ConsumeContext, JetStreamHandler, check_handler, guarded, source_of
@@ -110,7 +111,7 @@ class Consumer:
         """The `ConsumerInfo` that the server sent last."""
         return self._info
 
-    def info(self, *, timeout: Timeout = TIMEOUT) -> ConsumerInfo:
+    def info(self, *, timeout: Timeout = DEFAULT) -> ConsumerInfo:
         """Asks the server for its `ConsumerInfo`. Raises ConsumerNotFoundError."""
         self._info = consumer_info(self._api, self.stream_name, self.name, timeout)
         self._source = self._source._replace(ack_times=ack_times(self._info.config))
@@ -120,7 +121,7 @@ class Consumer:
         self,
         batch: int = 1,
         *,
-        timeout: Timeout = TIMEOUT,
+        timeout: Timeout = DEFAULT,
         heartbeat: float | None = None,
         **options: Unpack[GroupOptions],
     ) -> MessageBatch:
@@ -147,7 +148,7 @@ class Consumer:
         self,
         max_bytes: int,
         *,
-        timeout: Timeout = TIMEOUT,
+        timeout: Timeout = DEFAULT,
         heartbeat: float | None = None,
         **options: Unpack[GroupOptions],
     ) -> MessageBatch:
@@ -162,7 +163,7 @@ class Consumer:
         return self._fetch(plan, timeout)
 
     def fetch_no_wait(
-        self, batch: int, *, timeout: Timeout = TIMEOUT, **options: Unpack[GroupOptions]
+        self, batch: int, *, timeout: Timeout = DEFAULT, **options: Unpack[GroupOptions]
     ) -> MessageBatch:
         """Returns up to `batch` messages that the consumer has at this moment, which may be none.
         `timeout` limits the wait for the server's answer."""
@@ -172,7 +173,7 @@ class Consumer:
         grouped = self._grouped("fetch_no_wait", options)
         return self._fetch(FetchPlan(batch, no_wait=True, **grouped), timeout)
 
-    def next(self, timeout: Timeout = TIMEOUT) -> JetStreamMsg:
+    def next(self, timeout: Timeout = DEFAULT) -> JetStreamMsg:
         """Returns the next message. Raises NextMsgTimeoutError if none arrives within `timeout`
         seconds, and the errors of `fetch`."""
         found = self._fetch(FetchPlan(1, **self._grouped("next", GroupOptions())), timeout)

@@ -13,7 +13,8 @@ from typing import Literal
 
 from .._checks import check_kind, check_text, check_unsigned
 from .._json import check_time, format_time
-from .api import API, TIMEOUT, Timeout, check_kept
+from ..options import DEFAULT
+from .api import API, Timeout, check_kept
 from .configs import ConsumerConfig
 from .infos import ConsumerInfo, PauseInfo
 from .names import check_consumer_name, check_stream_name
@@ -37,7 +38,7 @@ def create_consumer(
     stream: str,
     config: ConsumerConfig,
     action: Action = "",
-    timeout: Timeout = TIMEOUT,
+    timeout: Timeout = DEFAULT,
 ) -> ConsumerInfo:
     """Creates or updates the consumer in `config`. Servers before 2.10 treat every action as ""."""
     check_kind(ConsumerConfig, config=config)
@@ -56,7 +57,7 @@ def create_consumer(
     return info
 
 
-def consumer_info(api: API, stream: str, name: str, timeout: Timeout = TIMEOUT) -> ConsumerInfo:
+def consumer_info(api: API, stream: str, name: str, timeout: Timeout = DEFAULT) -> ConsumerInfo:
     """Asks the server for the `ConsumerInfo`."""
     call = _call("INFO", stream, name)
     return ConsumerInfo.from_json(api.request(call, timeout=timeout), api.subject(call))

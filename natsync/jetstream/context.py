@@ -13,8 +13,8 @@ from .._checks import check_kind
 from .._late import late_import
 from ..core import Core
 from ..message import Data, HeadersLike
-from ..options import REQUEST_TIMEOUT
-from .api import API, TIMEOUT, Timeout
+from ..options import DEFAULT, REQUEST_TIMEOUT
+from .api import API, Timeout
 from .batches import FLOW, AtomicBatch, FastBatch
 from .configs import ConsumerConfig, StreamConfig
 from .consumer import Consumer
@@ -117,7 +117,7 @@ class JetStream:
         delete_stream(self._api, name)
 
     def restore_stream(
-        self, info: StreamInfo, file: BinaryIO, *, timeout: Timeout = TIMEOUT
+        self, info: StreamInfo, file: BinaryIO, *, timeout: Timeout = DEFAULT
     ) -> Stream:
         """Creates a stream from a snapshot: its binary file, and the `info` that `Stream.snapshot`
         returned, of which only the configuration and state are used.
@@ -146,7 +146,7 @@ class JetStream:
         data: Data = b"",
         *,
         headers: HeadersLike | None = None,
-        timeout: Timeout = TIMEOUT,
+        timeout: Timeout = DEFAULT,
         retry_attempts: int = RETRIES,
         retry_wait: float = RETRY_WAIT,
         **options: Unpack[PublishOptions],
@@ -178,7 +178,7 @@ class JetStream:
         data: Data = b"",
         *,
         headers: HeadersLike | None = None,
-        timeout: Timeout = TIMEOUT,
+        timeout: Timeout = DEFAULT,
         retry_attempts: int | None = None,
         retry_wait: float = RETRY_WAIT,
         **options: Unpack[PublishOptions],
@@ -208,7 +208,7 @@ class JetStream:
         error."""
         return self._window.pending
 
-    def wait_all(self, timeout: Timeout = TIMEOUT) -> bool:
+    def wait_all(self, timeout: Timeout = DEFAULT) -> bool:
         """Waits up to `timeout` seconds until every message of `publish_async` has an
         acknowledgement or an error; returns whether all have. The futures hold the individual
         results."""

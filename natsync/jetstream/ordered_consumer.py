@@ -24,7 +24,8 @@ from ..errors import (
     PermissionsViolationError,
     RequestTimeoutError,
 )
-from .api import API, TIMEOUT, Timeout
+from ..options import DEFAULT
+from .api import API, Timeout
 from .configs import ConsumerConfig, DeliverPolicy
 from .consumer import consumer_ref
 from .consumer_api import create_consumer
@@ -156,7 +157,7 @@ class OrderedConsumer:
         core = self._api.core
         return ConsumeContext(core, messages, handler, self._handled, on_error=on_error)
 
-    def fetch(self, batch: int = 1, *, timeout: Timeout = TIMEOUT) -> MessageBatch:
+    def fetch(self, batch: int = 1, *, timeout: Timeout = DEFAULT) -> MessageBatch:
         """Returns up to `batch` messages: at once when it has them, else those that arrive within
         `timeout` seconds, which may be none. A timeout of None waits until there is at least one
         message. An error that ends it early is raised if there are none; otherwise it is the
@@ -180,7 +181,7 @@ class OrderedConsumer:
             found.error = error  # the messages were taken, and no reader gets them again
         return found
 
-    def next(self, timeout: Timeout = TIMEOUT) -> JetStreamMsg:
+    def next(self, timeout: Timeout = DEFAULT) -> JetStreamMsg:
         """Returns the next message. Raises NextMsgTimeoutError if none arrives within `timeout`
         seconds, and the errors of `messages`, which the first call makes."""
         seconds = self._api.seconds(timeout)

@@ -26,8 +26,8 @@ from ..errors import (
     RequestTimeoutError,
 )
 from ..message import Data, HeadersLike, Msg
-from ..options import wait_time
-from .api import API, TIMEOUT, Timeout
+from ..options import DEFAULT, wait_time
+from .api import API, Timeout
 from .errors import NoStreamResponseError, TooManyStalledMsgsError
 from .publishing import (
     ATTEMPT,
@@ -97,7 +97,7 @@ class PublishWindow:
         if not same_process[0]:
             notice_fork()
         api = self._api
-        seconds = api.timeout if timeout is TIMEOUT else api.seconds(timeout)
+        seconds = api.timeout if timeout is DEFAULT else api.seconds(timeout)
         if options:
             headers = message_headers("publish_async", api, headers, options)
         if attempts or "msg_id" in options:

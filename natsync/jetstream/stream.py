@@ -11,8 +11,9 @@ from .._checks import check_count, check_kind, check_text, check_unsigned, plain
 from .._json import check_pattern
 from ..errors import InvalidResponseError, OptionError
 from ..message import to_wire
+from ..options import DEFAULT
 from ..protocol import check_publish
-from .api import API, TIMEOUT, Timeout, check_kept
+from .api import API, Timeout, check_kept
 from .configs import ConsumerConfig, StreamConfig
 from .consumer import Consumer
 from .consumer_api import (
@@ -260,7 +261,7 @@ class Stream:
         *,
         consumers: bool = True,
         check: bool = False,
-        timeout: Timeout = TIMEOUT,
+        timeout: Timeout = DEFAULT,
     ) -> StreamInfo:
         """Writes the stream with its messages, and with its consumers if `consumers` is true, to a
         binary file. Returns the stream's configuration and state; `JetStream.restore_stream` needs

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .._checks import check_seconds, check_unsigned
 from ..core import DrainStage
 from ..errors import OptionError
-from ..jetstream.api import API, TIMEOUT
+from ..jetstream.api import API
 from ..jetstream.errors import (
     MessageNotFoundError,
     NoDirectGetError,
@@ -24,6 +24,7 @@ from ..jetstream.publishing import PublishOptions, publish, raise_if_gone
 from ..jetstream.stored import PLAIN, StoredMsg, ask_directly, direct_get, get_msg, read_stored
 from ..jetstream.stream import purge_stream, stream_info
 from ..message import Data, HeadersLike
+from ..options import DEFAULT
 from .config import KeyValueConfig, bucket_config
 from .entry import Entry, Operation, operation_of
 from .errors import (
@@ -350,7 +351,7 @@ class KeyValue:
         **options: Unpack[PublishOptions],
     ) -> int:
         try:
-            return publish(self._api, self._target + key, value, headers, TIMEOUT, options).seq
+            return publish(self._api, self._target + key, value, headers, DEFAULT, options).seq
         except NoStreamResponseError as error:
             raise_if_gone(self.status, BucketNotFoundError, error)
             raise

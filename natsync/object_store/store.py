@@ -18,7 +18,7 @@ from ..errors import (
     OptionError,
     RequestTimeoutError,
 )
-from ..jetstream.api import API, TIMEOUT
+from ..jetstream.api import API
 from ..jetstream.configs import ConsumerConfig, DeliverPolicy
 from ..jetstream.errors import (
     MessageNotFoundError,
@@ -33,6 +33,7 @@ from ..jetstream.ordered_reader import OrderedMessages
 from ..jetstream.publishing import PublishOptions, publish, raise_if_gone
 from ..jetstream.stored import direct_get, get_msg
 from ..jetstream.stream import configure_stream, purge_stream, stream_info
+from ..options import DEFAULT
 from .config import ObjectStoreStatus
 from .errors import (
     BadObjectMetaError,
@@ -373,7 +374,7 @@ class ObjectStore:
         data = json.dumps(info.to_json()).encode()
         options: PublishOptions = {"rollup": "sub", "expected_last_subject_seq": before}
         try:
-            ack = publish(self._api, subject, data, None, TIMEOUT, options)
+            ack = publish(self._api, subject, data, None, DEFAULT, options)
         except NoStreamResponseError as error:
             raise_if_gone(self._stream_info, StoreNotFoundError, error)
             raise

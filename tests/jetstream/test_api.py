@@ -15,9 +15,9 @@ from natsync.jetstream import (
     StreamConfig,
     UnsupportedError,
 )
-from natsync.jetstream.api import API, TIMEOUT, check_kept
+from natsync.jetstream.api import API, check_kept
 from natsync.message import Msg
-from natsync.options import MAX_WAIT, wait_time
+from natsync.options import DEFAULT, MAX_WAIT, wait_time
 
 from tests.support.servers import NatsServer
 
@@ -117,7 +117,7 @@ def test_a_field_that_was_dropped_is_an_error() -> None:
 
 def test_how_long_a_call_waits(js_client: natsync.Client) -> None:
     api = API(js_client, None, None, 3.0)
-    assert (api.seconds(TIMEOUT), api.seconds(1), api.seconds(None)) == (3.0, 1, wait_time(None))
+    assert (api.seconds(DEFAULT), api.seconds(1), api.seconds(None)) == (3.0, 1, wait_time(None))
     assert api.seconds(1e10) == wait_time(1e10) == wait_time(float("inf")) == MAX_WAIT
     with pytest.raises(natsync.OptionError, match="NaN"):
         api.seconds(float("nan"))
