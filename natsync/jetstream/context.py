@@ -262,14 +262,29 @@ class JetStream:
         return Consumer(self._api, consumer_info(self._api, stream, name))
 
     def ordered_consumer(
-        self, stream: str, config: ConsumerConfig | None = None
+        self,
+        stream: str,
+        config: ConsumerConfig | None = None,
+        *,
+        name_prefix: str = "",
+        max_reset_attempts: int | None = None,
     ) -> OrderedConsumer:
         """Returns a reader that delivers the messages of a stream in order, without
         acknowledgements. `config` says where it begins and selects subjects; it must not name the
-        consumer. Sends no request."""
+        consumer. Sends no request.
+
+        The names of its consumers begin with `name_prefix`, and go on with a unique text. After
+        `max_reset_attempts` attempts in a row to create another consumer, the error of the last one
+        ends the reader; unless given, it tries for ever."""
         config = ConsumerConfig() if config is None else config
         check_kind(ConsumerConfig, config=config)
-        return OrderedConsumer(self._api, stream, config)
+        return OrderedConsumer(
+            self._api,
+            stream,
+            config,
+            name_prefix=name_prefix,
+            max_reset_attempts=max_reset_attempts,
+        )
 
     def push_consumer(self, stream: str, name: str) -> PushConsumer:
         """Returns an existing consumer that has a deliver subject. Raises ConsumerNotFoundError and

@@ -28,13 +28,13 @@ from ..options import DEFAULT
 from .api import API, Timeout
 from .configs import ConsumerConfig, DeliverPolicy
 from .consumer import consumer_ref
-from .consumer_api import create_consumer
+from .consumer_api import consumer_info, create_consumer
 from .consuming import ConsumeContext, JetStreamHandler, Source, check_handler, guarded
 from .errors import JetStreamNotEnabledError
 from .fetch import MessageBatch
-from .infos import StreamInfo
+from .infos import ConsumerInfo, StreamInfo
 from .message import JetStreamMsg
-from .names import check_stream_name
+from .names import check_consumer_name, check_stream_name
 from .ordered_reader import CreatedConsumer, OrderedMessages
 from .pull_requests import PullPlan, check_limit
 from .reader import OnError
@@ -80,6 +80,9 @@ class OrderedConsumer:
         stream: str,
         config: ConsumerConfig,
         stage: DrainStage | None = None,
+        *,
+        name_prefix: str = "",
+        max_reset_attempts: int | None = None,
     ) -> None:
         for field, allowed in _ALLOWED.items():
             if getattr(config, field) not in allowed:
@@ -98,7 +101,14 @@ class OrderedConsumer:
             num_replicas=1,
             inactive_threshold=config.inactive_threshold or _INACTIVE,
         )
-        self._maker = _Maker(api, self.stream_name, config)
+        if name_prefix:
+            check_consumer_name(name_prefix)
+        if max_reset_attempts is not None:
+            check_count(max_reset_attempts=max_reset_attempts)
+            if max_reset_attempts < 1:
+                raise OptionError("max_reset_attempts", "must be at least 1")
+        self._maker = _Maker(api, self.stream_name, config, name_prefix)
+        self._max_reset_attempts = max_reset_attempts
         # In which a drain of the connection ends the readers, if a package says.
         self._stage = stage
         self._handled = Source(self.stream_name, config.filter_subject or self.stream_name)
@@ -136,6 +146,7 @@ class OrderedConsumer:
             last,
             self._api.timeout,
             self._api.core.drain_stage() if self._stage is None else self._stage,
+            self._max_reset_attempts,
         )
         return self._reader
 
@@ -181,6 +192,25 @@ class OrderedConsumer:
             found.error = error  # the messages were taken, and no reader gets them again
         return found
 
+    def fetch_no_wait(self, batch: int, *, timeout: Timeout = DEFAULT) -> MessageBatch:
+        """Returns up to `batch` messages that the stream has at this moment, which may be none; asks for
+        the info of the consumer. `timeout` limits the wait for them."""
+        check_count(batch=batch)
+        if batch < 1:
+            raise OptionError("batch", "must be at least 1")
+        reader = self._reader or self.messages()
+        info = self.info(timeout=timeout)
+        if info.name != reader.consumer:  # it has just been replaced
+            return self.fetch(batch, timeout=0)
+        left = info.num_pending + info.delivered.consumer_seq - reader.consumer_seq
+        return self.fetch(min(batch, left), timeout=timeout) if left > 0 else MessageBatch()
+
+    def info(self, *, timeout: Timeout = DEFAULT) -> ConsumerInfo:
+        """Asks the server for the `ConsumerInfo` of the consumer that is read now; creates one if none is
+        read yet. Raises ConsumerNotFoundError while it is being replaced."""
+        reader = self._reader or self.messages()
+        return consumer_info(self._api, self.stream_name, reader.consumer, timeout)
+
     def next(self, timeout: Timeout = DEFAULT) -> JetStreamMsg:
         """Returns the next message. Raises NextMsgTimeoutError if none arrives within `timeout`
         seconds, and the errors of `messages`, which the first call makes."""
@@ -212,9 +242,10 @@ class _Maker:
     does not refer to the OrderedConsumer, which refers to the reader: that cycle would keep both
     alive."""
 
-    def __init__(self, api: API, stream: str, config: ConsumerConfig) -> None:
+    def __init__(self, api: API, stream: str, config: ConsumerConfig, name_prefix: str) -> None:
         self._api = api
         self._stream = stream
+        self._name_prefix = name_prefix + "_" if name_prefix else ""
         self._config = config
         self._process = 0
         self._prefix = ""
@@ -228,7 +259,7 @@ class _Maker:
             config, replaced = self._going_on(start_seq, timeout)
         if self._process != os.getpid():  # a forked child must not take the names of its parent
             self._process = os.getpid()
-            self._prefix = self._api.core.new_inbox().rpartition(".")[2]
+            self._prefix = self._name_prefix + self._api.core.new_inbox().rpartition(".")[2]
         self._made += 1
         config = replace(config, name=f"{self._prefix}_{self._made}")
         left = max(0.1, until - monotonic()) if start_seq is not None else timeout

@@ -25,6 +25,7 @@ from ..errors import (
     Error,
     NoRespondersError,
     RequestTimeoutError,
+    fresh,
 )
 from ..message import Delivered
 from ..options import DRAIN_TIMEOUT, wait_time
@@ -228,7 +229,9 @@ class OrderedMessages(Reader):
     def _take_more(self) -> Delivered | PullStatus | None:
         if self._reading:
             return super()._take_more()
-        if self._error is None and (self._stopping.is_set or self._supply.closing):
+        if self._error:
+            raise fresh(self._error)
+        if self._stopping.is_set or self._supply.closing:
             raise self._closed()
         return None
 

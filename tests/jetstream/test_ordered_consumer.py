@@ -9,10 +9,16 @@ from time import monotonic
 import pytest
 
 import natsync
-from natsync.errors import NextMsgTimeoutError, OptionError, RequestTimeoutError
+from natsync.errors import (
+    ConnectionReconnectingError,
+    NextMsgTimeoutError,
+    OptionError,
+    RequestTimeoutError,
+)
 from natsync.jetstream import (
     CantAckIfConsumerAckNoneError,
     ConsumerConfig,
+    InvalidConsumerNameError,
     InvalidStreamNameError,
     JetStream,
     OrderedConsumer,
@@ -25,6 +31,7 @@ from natsync.jetstream.configs import DeliverPolicy
 
 from tests.jetstream.streams import (
     TIMEOUT,
+    Errors,
     Gathered,
     filled,
     later,
@@ -34,7 +41,7 @@ from tests.jetstream.streams import (
 )
 from tests.support.fake_server import Background
 from tests.support.jetstream import JETSTREAM
-from tests.support.proxy import Proxy
+from tests.support.proxy import Admission, Proxy
 from tests.support.servers import NatsServer, StartServer
 from tests.support.waiting import eventually
 
@@ -260,3 +267,43 @@ def test_a_consumer_whose_creation_was_not_confirmed_is_deleted(
             other.ordered_consumer(stream_name).messages()
         proxy.link(0).to_client.resume()
         until_no_consumer(stream)
+
+
+def test_what_there_is_at_this_moment(js: JetStream, stream_name: str) -> None:
+    filled(js, stream_name, 5)
+    with js.ordered_consumer(stream_name) as ordered:
+        assert numbers(ordered.fetch_no_wait(3)) == [0, 1, 2]
+        assert numbers(ordered.fetch_no_wait(10)) == [3, 4]
+        assert ordered.fetch_no_wait(10) == []
+        publish(js, stream_name, [5])
+        assert numbers(ordered.fetch_no_wait(10)) == [5]
+        with pytest.raises(OptionError):
+            ordered.fetch_no_wait(0)
+
+
+def test_the_names_of_its_consumers(js: JetStream, stream_name: str) -> None:
+    filled(js, stream_name, 1)
+    with js.ordered_consumer(stream_name, name_prefix="report") as ordered:
+        assert ordered.info().name.startswith("report_")
+        assert ordered.info().num_pending + ordered.info().delivered.consumer_seq == 1
+    with pytest.raises(InvalidConsumerNameError):
+        js.ordered_consumer(stream_name, name_prefix="a.b")
+
+
+def test_a_limit_of_attempts_to_replace_a_consumer(
+    js: JetStream, js_server: NatsServer, stream_name: str
+) -> None:
+    filled(js, stream_name, 1)
+    with pytest.raises(OptionError):
+        js.ordered_consumer(stream_name, max_reset_attempts=0)
+    with Proxy(js_server.host, js_server.port) as proxy, natsync.connect(proxy.url) as nc:
+        ordered = nc.jetstream().ordered_consumer(stream_name, max_reset_attempts=1)
+        messages = ordered.messages(on_error=(errors := Errors()))
+        assert messages.next(TIMEOUT).data == b"0"
+        proxy.admit(Admission.REFUSE)
+        proxy.cut()
+        messages.restart()
+        for _ in range(2):
+            with pytest.raises((ConnectionReconnectingError, RequestTimeoutError)):
+                messages.next(TIMEOUT)
+        assert errors.all == []
