@@ -16,7 +16,7 @@ from ._engine.request_window import Ask, RequestWindow
 from ._late import late_import
 from .errors import NoRespondersError, OptionError, RequestTimeoutError
 from .headers import HeadersLike
-from .message import Data, Delivered, Msg, ReceivedMsg, is_no_responders
+from .message import Data, Delivered, Msg, ReceivedMsg, is_no_responders, request_parts
 from .options import DEFAULT, Default, check_max_msgs, wait_time
 from .subscription import Replies
 
@@ -50,20 +50,23 @@ class Requests:
 
     def request(
         self,
-        subject: str,
+        subject: str | Msg,
         data: Data = b"",
         *,
         timeout: float | None | Default = DEFAULT,
         headers: HeadersLike | None = None,
     ) -> Msg:
-        """Sends `data` to `subject` and returns the first reply. `timeout` is in seconds; None waits
-        for ever, and the default is the connection's `request_timeout`.
+        """Sends `data` to `subject`, or a complete `Msg`, and returns the first reply. `timeout` is in
+        seconds; None waits for ever, and the default is the connection's `request_timeout`. The reply subject
+        of a `Msg` is not used.
 
         Raises NoRespondersError at once if nobody listens on `subject`, RequestTimeoutError if nobody
         answers, PermissionsViolationError if this client may not publish there,
         ConnectionReconnectingError if the connection is lost meanwhile, SubscriptionFullError if nothing is
         read until the calling thread takes messages, and the errors of `publish`.
         """
+        if subject.__class__ is not str:
+            subject, data, headers = request_parts(subject, data, headers)
         seconds = (
             timeout if timeout.__class__ is float and timeout > 0.0 else self._seconds(timeout)
         )
@@ -87,18 +90,20 @@ class Requests:
 
     def request_async(
         self,
-        subject: str,
+        subject: str | Msg,
         data: Data = b"",
         *,
         timeout: float | None | Default = DEFAULT,
         headers: HeadersLike | None = None,
     ) -> RequestFuture:
-        """Sends a request, and at once returns a `concurrent.futures.Future` of its reply. Any number of
-        requests may be in flight.
+        """Sends a request as `request` does, and at once returns a `concurrent.futures.Future` of its reply.
+        Any number of requests may be in flight.
 
         `result` raises what `request` raises; `cancel` abandons the request. Functions passed to
         `add_done_callback` run on the callback thread.
         """
+        if subject.__class__ is not str:
+            subject, data, headers = request_parts(subject, data, headers)
         seconds = (
             timeout if timeout.__class__ is float and timeout > 0.0 else self._seconds(timeout)
         )
@@ -197,7 +202,7 @@ class Requests:
 
     def request_many(
         self,
-        subject: str,
+        subject: str | Msg,
         data: Data = b"",
         *,
         timeout: float | None | Default = DEFAULT,
@@ -206,8 +211,8 @@ class Requests:
         sentinel: Callable[[Msg], bool] | None = None,
         headers: HeadersLike | None = None,
     ) -> Replies:
-        """Sends `data` to `subject` and returns an iterator over the replies of any number of
-        responders (ADR-47).
+        """Sends `data` to `subject`, or a `Msg`, and returns an iterator over the replies of any
+        number of responders (ADR-47).
 
         The iterator ends `timeout` seconds after the call, after `max_msgs` replies, `stall` seconds after
         the last reply, or at a reply for which `sentinel` returns true, which it does not yield. It is not
@@ -217,6 +222,7 @@ class Requests:
         and PermissionsViolationError if this client may not publish there. Iterate to the end, or call
         `close`.
         """
+        subject, data, headers = request_parts(subject, data, headers)
         check_max_msgs(max_msgs)
         check_call(sentinel=sentinel)
         check_seconds(stall=0 if stall is None else stall)

@@ -151,7 +151,7 @@ class Client(Requests):
 
     def publish_confirmed(
         self,
-        subject: str,
+        subject: str | Msg,
         data: Data = b"",
         *,
         reply: str | None = None,
@@ -168,6 +168,8 @@ class Client(Requests):
         """
         seconds = wait_time(timeout)
         connection = self._connection
+        if isinstance(subject, Msg):
+            subject, data, reply, headers = message_parts(subject, data, reply, headers)
         wire = self._router.encoder.message(subject, data, reply, headers)
         connection.confirm(subject, reply or "", wire, seconds)
 

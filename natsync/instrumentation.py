@@ -173,9 +173,11 @@ def instrumented(
     ) -> object:
         if isinstance(subject, Msg):
             reply = options.pop("reply", None)
-            subject, data, options["reply"], headers = message_parts(
+            subject, data, reply, headers = message_parts(
                 subject, data, reply if isinstance(reply, str) else None, headers
             )
+            if operation in ("publish", "publish_confirmed"):  # a request has a reply subject of its own
+                options["reply"] = reply
         if isinstance(subject, str) and _PROTOCOL.search(subject):
             return send(subject, data, headers=headers, **options)
         token, headers = hook.begin(client, operation, subject, data, headers)

@@ -206,11 +206,22 @@ def wire_reply(msg: Msg) -> bytes:
 def message_parts(
     msg: Msg, data: Data, reply: str | None, headers: HeadersLike | None
 ) -> tuple[str, Data, str | None, HeadersLike | None]:
-    """Returns subject, payload, reply and headers of `msg`. Raises TypeError for other arguments, since
-    `publish` takes none beside a `Msg`."""
+    """Returns subject, payload, reply and headers of `msg`. Raises TypeError for other arguments, which no
+    call takes beside a `Msg`."""
     if len(data) or reply or headers:
-        raise TypeError("publish takes a Msg alone: it has its own payload, reply and headers")
+        raise TypeError("a Msg is sent alone: it has its own payload, reply and headers")
     return msg.subject, msg.data, msg.reply or None, msg.headers or None
+
+
+def request_parts(
+    subject: str | Msg, data: Data, headers: HeadersLike | None
+) -> tuple[str, Data, HeadersLike | None]:
+    """Returns subject, payload and headers of a request, which may be a `Msg`; its reply subject is not
+    used, since the reply comes to the caller. Raises TypeError as `message_parts` does."""
+    if not isinstance(subject, Msg):
+        return subject, data, headers
+    subject, data, _, headers = message_parts(subject, data, None, headers)
+    return subject, data, headers
 
 
 def _frame(subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> Delivered:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from .._checks import check_kind
 from .._late import late_import
 from ..core import Core
-from ..message import Data, HeadersLike
+from ..message import Data, HeadersLike, Msg, request_parts
 from ..options import DEFAULT, REQUEST_TIMEOUT
 from .api import API, Timeout
 from .batches import FLOW, AtomicBatch, FastBatch
@@ -142,7 +142,7 @@ class JetStream:
 
     def publish(
         self,
-        subject: str,
+        subject: str | Msg,
         data: Data = b"",
         *,
         headers: HeadersLike | None = None,
@@ -151,8 +151,8 @@ class JetStream:
         retry_wait: float = RETRY_WAIT,
         **options: Unpack[PublishOptions],
     ) -> PubAck:
-        """Publishes a message, and returns when its stream has stored it. For `options` see
-        PublishOptions.
+        """Publishes `data` on `subject`, or a complete `Msg`, and returns when its stream has stored
+        it. For `options` see PublishOptions. The reply subject of a `Msg` is not used.
 
         Raises APIError, or a subclass for its err_code, if the stream refuses the message, which is
         then not stored; NoStreamResponseError if no stream has the subject, after `retry_attempts`
@@ -166,6 +166,8 @@ class JetStream:
         stream then refuses it because an expectation does not hold, an earlier attempt may be the
         cause, as it may have been stored: the error of that attempt is raised.
         """
+        if subject.__class__ is not str:
+            subject, data, headers = request_parts(subject, data, headers)
         if retry_attempts is not RETRIES or retry_wait is not RETRY_WAIT:
             check_retries(retry_attempts, retry_wait)
         return publish(
@@ -174,7 +176,7 @@ class JetStream:
 
     def publish_async(
         self,
-        subject: str,
+        subject: str | Msg,
         data: Data = b"",
         *,
         headers: HeadersLike | None = None,
@@ -183,7 +185,7 @@ class JetStream:
         retry_wait: float = RETRY_WAIT,
         **options: Unpack[PublishOptions],
     ) -> Future[PubAck]:
-        """Publishes a message, and returns the future of its acknowledgement. For `options` see
+        """Publishes as `publish` does, and returns the future of its acknowledgement. For `options` see
         PublishOptions.
 
         While `publish_window` messages are unacknowledged, it waits up to `publish_stall` seconds,
@@ -195,6 +197,8 @@ class JetStream:
         meanwhile. Functions passed to `add_done_callback`
         run on the callback thread.
         """
+        if subject.__class__ is not str:
+            subject, data, headers = request_parts(subject, data, headers)
         if retry_attempts is None and retry_wait is RETRY_WAIT:
             return self._window.publish(subject, data, headers, timeout, options)
         check_retries(RETRIES if retry_attempts is None else retry_attempts, retry_wait)

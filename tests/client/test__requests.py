@@ -11,7 +11,7 @@ import pytest
 
 import natsync
 from natsync import errors
-from natsync.protocol import Err, HMsg, Msg, Ping, Pong, Pub
+from natsync.protocol import Err, HMsg, HPub, Msg, Ping, Pong, Pub
 from natsync.subscription import Replies
 
 from tests.support.fake_server import Background, FakeServer
@@ -42,6 +42,31 @@ def test_replies_of_several() -> None:
         assert [msg.data for msg in replies] == [b"only"]
 
         assert list(nc.request_many("x", timeout=0.02)) == []
+
+
+@pytest.mark.parametrize("call", ["request", "request_async", "request_many"])
+def test_a_request_may_be_a_message(call: str) -> None:
+    """Its payload and headers are sent; its reply subject is not, since the reply comes to the caller."""
+    msg = natsync.Msg("x", b"1", reply="elsewhere", headers={"k": "v"})
+    with FakeServer() as server, server.client() as (nc, peer):
+        asked = Background(lambda: getattr(nc, call)(msg, timeout=TIMEOUT))
+        sid = peer.subscribed()
+        sent = peer.until(HPub)
+        assert (sent.subject, sent.payload) == (b"x", b"1") and b"k: v" in sent.headers
+        assert sent.reply.startswith(b"_INBOX.")
+        peer.send(Msg(sent.reply, sid, b"", b"2"))
+        found = asked.result()
+        reply = {
+            "request_async": lambda: found.result(TIMEOUT),
+            "request_many": lambda: next(found),
+        }
+        assert reply.get(call, lambda: found)().data == b"2"
+        if call == "request_many":
+            found.close()
+        with pytest.raises(TypeError, match="a Msg is sent alone"):
+            getattr(nc, call)(msg, b"more")
+        with pytest.raises(TypeError, match="subject must be str, not int"):
+            getattr(nc, call)(5)
 
 
 def test_several_of_nobody() -> None:

@@ -77,7 +77,7 @@ def test_publishing_a_message(connected: Connected) -> None:
     block = b"NATS/1.0\r\nk: v\r\nk: w\r\n\r\n"
     assert peer.expect(HPub) == HPub(b"a", b"r", block, b"1")
     assert peer.expect(Pub) == Pub(b"a", b"", b"2")
-    with pytest.raises(TypeError, match="^publish takes a Msg alone"):
+    with pytest.raises(TypeError, match="^a Msg is sent alone"):
         nc.publish(natsync.Msg("a"), b"more")
 
 

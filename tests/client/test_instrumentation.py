@@ -15,7 +15,7 @@ from natsync.instrumentation import Instrumentation
 from natsync.message import Data
 from natsync.protocol import HPub, Msg, Pub
 
-from tests.support.fake_server import FakeServer
+from tests.support.fake_server import Background, FakeServer
 from tests.support.waiting import eventually
 
 TIMEOUT = 10.0
@@ -86,6 +86,19 @@ def test_every_way_to_send_is_reported_with_its_end() -> None:
     ]
     assert [error for _, error in notes.ended] == [None] * 5 + [errors.ProtocolError]
     assert [token for token, _ in notes.ended] == [operation for operation, _ in notes.begun]
+
+
+def test_a_request_may_be_a_message() -> None:
+    notes = Notes()
+    connect = partial(natsync.connect, instrumentation=notes)
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        call = Background(lambda: nc.request(natsync.Msg("c", b"1", reply="r"), timeout=TIMEOUT))
+        sid = peer.subscribed()
+        asked = peer.until(HPub)
+        assert asked.reply != b"r" and b"Seen: 1" in asked.headers
+        peer.send(Msg(asked.reply, sid, b"", b"x"))
+        assert call.result().data == b"x"
+        assert notes.begun == [("request", "c")]
 
 
 def test_handlers_and_their_answers() -> None:

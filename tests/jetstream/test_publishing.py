@@ -57,6 +57,19 @@ def test_a_message_is_stored_and_numbered(js: JetStream, stream: Stream) -> None
     assert (stored.data, stored.headers.get_all("k")) == (b"", ["v", "w"])
 
 
+def test_a_whole_message_is_stored(js: JetStream, stream: Stream, stream_name: str) -> None:
+    """Without its reply subject, where the acknowledgement would go; with options of JetStream."""
+    msg = Msg(f"{stream_name}.a", b"1", reply="elsewhere", headers={"k": "v"})
+    first = js.publish(msg, msg_id="1")
+    assert js.publish(msg, msg_id="1").duplicate
+    assert js.publish_async(msg).result(TIMEOUT).seq == first.seq + 1
+    for seq in (first.seq, first.seq + 1):
+        stored = stream.get_msg(seq)
+        assert (stored.data, stored.headers.get("k")) == (b"1", "v")
+    with pytest.raises(TypeError, match="a Msg is sent alone"):
+        js.publish(msg, headers={"k": "w"})
+
+
 def test_an_id_is_stored_once(js: JetStream, stream: Stream) -> None:
     first = js.publish(f"{stream.name}.a", b"one", msg_id="1")
     again = js.publish(f"{stream.name}.a", b"other", msg_id="1", headers={"k": "v"})
