@@ -145,6 +145,7 @@ def connect(
     inbox_prefix: str = "_INBOX",
     handler_context: HandlerContext | None = None,
     on_error: Callable[[Error], None] | None = None,
+    on_connect: Callable[[], None] | None = None,
     on_disconnect: Callable[[Error | None], None] | None = None,
     on_reconnect: Callable[[], None] | None = None,
     on_discover: Callable[[list[str]], None] | None = None,
@@ -172,8 +173,9 @@ def connect(
 
     `on_error(error)` receives errors that no call can raise: errors of the server, failed attempts to
     reconnect, SlowConsumerError, HandlerError. Without it, the logger `natsync` reports them as warnings.
+    `on_connect()` is called after the first connection, also if `connect` has returned without one.
     `on_close(error)` receives the reason why the connection was lost for good, or None after `close`. All
-    callbacks run one after the other on one thread, and may call the client.
+    callbacks run one after the other on one thread, and may call the client; `Client.add_callback` adds more.
     """
     options = read_options(locals(), _version())  # first: of the arguments only
     if options.tls:

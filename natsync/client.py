@@ -38,6 +38,7 @@ from .options import (
     PENDING_BYTES_LIMIT,
     PENDING_MSGS_LIMIT,
     REQUEST_TIMEOUT,
+    CallbackName,
     HandlerContext,
     check_max_msgs,
     parse_servers,
@@ -316,6 +317,17 @@ class Client(Requests):
         start = monotonic()
         self.flush(timeout)
         return monotonic() - start
+
+    def add_callback(self, name: CallbackName, call: Callable[..., object]) -> None:
+        """Adds a callback: `name` is an option of `connect`, such as `on_disconnect`, and `call` takes the same
+        arguments. Callbacks of one name are called in the order in which they were added; the
+        option is the first. Raises OptionError, and TypeError."""
+        self._connection.options.callbacks.add(name, call)
+
+    def remove_callback(self, name: CallbackName, call: Callable[..., object]) -> None:
+        """Removes a callback that was added, or given to `connect`; one that is being called is not
+        interrupted. Raises OptionError if it is not there."""
+        self._connection.options.callbacks.remove(name, call)
 
     def start_thread(self, name: str, body: Callable[[], None]) -> Thread:
         """Runs `body` on a new daemon thread of this client, and returns the thread. `close` joins it, as it

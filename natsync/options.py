@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from enum import Enum
-from typing import Any
+from typing import Any, Literal, get_args
 
 from ._checks import check_call, check_count, check_kind, check_seconds, check_text
 from .credentials import Login
-from .errors import Error, OptionError
+from .errors import OptionError
 from .message import Msg
 from .protocol import ServerInfo
 from .protocol.structs import Struct, field
@@ -203,18 +203,52 @@ SelectServer = Callable[[list[str], ServerInfo], "str | None"]
 server to try next, one of the known ones, or None for the next in turn."""
 
 
-class Callbacks(Struct, frozen=True, kw_only=True):
-    """The functions that are called on the callback thread, one after the other, in the order of events."""
+CallbackName = Literal[
+    "on_error",
+    "on_connect",
+    "on_disconnect",
+    "on_reconnect",
+    "on_discover",
+    "on_lame_duck",
+    "on_close",
+]
+CALLBACKS: tuple[CallbackName, ...] = get_args(CallbackName)
 
-    on_error: Callable[[Error], None] | None = None
-    on_disconnect: Callable[[Error | None], None] | None = None
-    on_reconnect: Callable[[], None] | None = None
-    on_discover: Callable[[list[str]], None] | None = None
-    on_lame_duck: Callable[[], None] | None = None
-    on_close: Callable[[Error | None], None] | None = None
 
-    def __post_init__(self) -> None:
-        check_call(**{name: getattr(self, name) for name in self._fields})
+class Callbacks:
+    """The functions that are called on the callback thread, one after the other, in the order of events. Any
+    thread may add and remove some: single operations of lists, which are atomic, replace a lock."""
+
+    def __init__(self, **callbacks: Callable[..., object] | None) -> None:
+        check_call(**callbacks)
+        self._of: dict[str, list[Callable[..., object]]] = {
+            name: [call] if (call := callbacks.get(name)) else [] for name in CALLBACKS
+        }
+
+    def of(self, name: CallbackName) -> list[Callable[..., object]]:
+        """Returns the functions of this name."""
+        return self._of[name].copy()
+
+    def add(self, name: CallbackName, call: Callable[..., object]) -> None:
+        """Adds `call`, after others of this name. Raises OptionError for an unknown name, and TypeError."""
+        calls = self._named(name)
+        if call is None:
+            raise TypeError(f"{name} must be callable, not NoneType")
+        check_call(**{name: call})
+        calls.append(call)
+
+    def remove(self, name: CallbackName, call: Callable[..., object]) -> None:
+        """Removes `call`. Raises OptionError if it is not there."""
+        calls = self._named(name)
+        try:
+            calls.remove(call)
+        except ValueError:
+            raise OptionError(name, "is not a callback of this client") from None
+
+    def _named(self, name: str) -> list[Callable[..., object]]:
+        if name not in self._of:
+            raise OptionError("name", f"is one of {', '.join(CALLBACKS)}")
+        return self._of[name]
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -361,6 +395,6 @@ def read_options(given: dict[str, object], version: str) -> Options:
         version=version,
         http_proxy=parse_proxy(read["http_proxy"]),
         websocket_headers={**headers} if isinstance(headers, Mapping) else headers,
-        callbacks=Callbacks(**{name: read[name] for name in Callbacks._fields}),
+        callbacks=Callbacks(**{name: read[name] for name in CALLBACKS}),
     )
     return Options(**{name: read[name] for name in Options._fields if name in read})

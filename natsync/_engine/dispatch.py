@@ -24,7 +24,7 @@ from time import monotonic
 from weakref import ref
 
 from ..errors import CallbacksSkippedError, Error, HandlerError, SlowConsumerError
-from ..options import Callbacks
+from ..options import CallbackName, Callbacks
 from .log import logger
 from .sink import DrainStage, Sink, SubscriptionSink
 
@@ -73,8 +73,8 @@ class Dispatcher:
 
     def tell(self, error: Error, level: str = "warning", text: str = "%s") -> None:
         """Does so at once. For the callback thread."""
-        on_error = self._callbacks.on_error
-        for call in filter(None, (self.observe, on_error)):
+        on_error = self._callbacks.of("on_error")
+        for call in [self.observe, *on_error] if self.observe else on_error:
             try:
                 call(error)
             except BaseException:  # code of the program may raise anything
@@ -106,25 +106,10 @@ class Dispatcher:
         """Passes the reason of a failed attempt to connect to the error callback and the log."""
         self.report(error, "info", "not connected: %s")
 
-    def disconnected(self, error: Error | None) -> None:
-        """Calls `on_disconnect`: the connection was lost."""
-        if self._callbacks.on_disconnect:
-            self._post_event(partial(self._callbacks.on_disconnect, error))
-
-    def reconnected(self) -> None:
-        """Calls `on_reconnect`: there is a connection again."""
-        if self._callbacks.on_reconnect:
-            self._post_event(self._callbacks.on_reconnect)
-
-    def discovered(self, servers: list[str]) -> None:
-        """Calls `on_discover` with the servers that were discovered."""
-        if self._callbacks.on_discover:
-            self._post_event(partial(self._callbacks.on_discover, servers))
-
-    def lame_duck(self) -> None:
-        """Calls `on_lame_duck`: the server is about to shut down."""
-        if self._callbacks.on_lame_duck:
-            self._post_event(self._callbacks.on_lame_duck)
+    def event(self, name: CallbackName, *args: object) -> None:
+        """Calls the callbacks of this name."""
+        for call in self._callbacks.of(name):
+            self._post_event(partial(call, *args))
 
     def _post_event(self, call: Callback) -> bool:
         """Like `post`, for events that others may cause without limit."""
@@ -151,8 +136,8 @@ class Dispatcher:
 
     def end(self, error: Error | None, *, quiet: bool = False) -> None:
         """Passes `error` to the close callback, unless `quiet`; no callback runs after it."""
-        if self._callbacks.on_close and not quiet:
-            self.post(partial(self._callbacks.on_close, error))
+        for call in [] if quiet else self._callbacks.of("on_close"):
+            self.post(partial(call, error))
         self._callback_thread.end()
         self._feeder.end()
 

@@ -96,7 +96,7 @@ class Router:
                 self._discover(info)
                 if info.ldm and not before.ldm:
                     self._dispatcher.log("info", "server %s is in lame duck mode", self._server)
-                    self._dispatcher.lame_duck()
+                    self._dispatcher.event("on_lame_duck")
             case Lost(error):
                 raise error
 
@@ -169,7 +169,7 @@ class Router:
         ]
         new = self._pool.discover(announced)
         if new and not quiet:
-            self._dispatcher.discovered([str(server) for server in new])
+            self._dispatcher.event("on_discover", [str(server) for server in new])
 
     def _read_url(self, url: str) -> tuple[Server, ...]:
         """Returns the server that another one has announced; none, as nats.go, for what is no address."""

@@ -184,7 +184,7 @@ class Supervisor:
                     self._note_loss(error)
                     if self._options.reconnect:
                         self._lose(error)
-                    self._dispatcher.disconnected(error)
+                    self._dispatcher.event("on_disconnect", error)
                     if not self._options.reconnect:
                         raise
                     if not self._restore():
@@ -444,7 +444,11 @@ class Supervisor:
         if again:
             self.reconnects += 1
             self._dispatcher.log("info", "reconnected to %s", self.server)
-            self._dispatcher.reconnected()
+            self._dispatcher.event("on_reconnect")
+        else:
+            if self.settled.is_set:  # the first connection after failed attempts
+                self._dispatcher.log("info", "connected to %s", self.server)
+            self._dispatcher.event("on_connect")
         self.connected.set()
         self.settled.set()
 

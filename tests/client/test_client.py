@@ -11,6 +11,7 @@ import weakref
 from array import array
 from collections.abc import Iterator
 from functools import partial
+from queue import SimpleQueue
 
 import pytest
 
@@ -437,3 +438,50 @@ def test_a_view_of_wide_items_spoils_no_later_message() -> None:
         nc.publish("a", b"xy")
         assert peer.expect(Pub).payload == wide.tobytes()
         assert peer.expect(Pub).payload == b"xy"
+
+
+def test_callbacks_may_be_added_and_removed_later() -> None:
+    """Those of one name are called in order; one that raises does not keep the next from being called."""
+    told: SimpleQueue[str] = SimpleQueue()
+
+    def fails(error: errors.Error | None) -> None:
+        told.put("fails")
+        raise ValueError
+
+    def first(error: errors.Error | None) -> None:
+        told.put("first")
+
+    def second(error: errors.Error | None) -> None:
+        told.put("second")
+
+    connect = partial(natsync.connect, on_disconnect=fails, reconnect_wait=0.01)
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        for call in (first, first, second):
+            nc.add_callback("on_disconnect", call)
+        nc.remove_callback("on_disconnect", first)
+        peer.close()
+        peer = server.accept()
+        peer.greet()
+        assert [told.get(timeout=TIMEOUT) for _ in range(3)] == ["fails", "first", "second"]
+        nc.remove_callback("on_disconnect", fails)
+        nc.remove_callback("on_disconnect", second)
+        peer.close()
+        server.accept().greet()
+        assert nc.wait_connected(TIMEOUT) and told.get(timeout=TIMEOUT) == "first"
+        assert told.empty()
+
+
+def test_callbacks_that_make_no_sense_are_refused() -> None:
+    with FakeServer() as server, server.client() as (nc, _):
+
+        async def waits(error: object) -> None:
+            pass
+
+        for call in (None, 5, waits):
+            with pytest.raises(TypeError, match="on_error must be"):
+                nc.add_callback("on_error", call)  # type: ignore[arg-type]  # wrong on purpose
+        for change in (nc.add_callback, nc.remove_callback):
+            with pytest.raises(errors.OptionError, match="name: is one of on_error, on_connect,"):
+                change("on_message", print)  # type: ignore[arg-type]  # wrong on purpose
+        with pytest.raises(errors.OptionError, match="on_error: is not a callback of this client"):
+            nc.remove_callback("on_error", print)

@@ -14,7 +14,7 @@ import pytest
 import natsync
 from natsync import TLS, errors
 from natsync.credentials import Login
-from natsync.options import Callbacks, Options
+from natsync.options import CALLBACKS, Options
 
 from tests.support.logins import ALICE, user_jwt
 
@@ -97,8 +97,9 @@ ACCEPTED: dict[str, set[str]] = {
     **dict.fromkeys(("retry_on_failed_connect", "ignore_auth_errors"), FLAG),
     **dict.fromkeys(("reconnect_after_fork", "websocket_compression"), FLAG),
     **dict.fromkeys(("select_server", "open_socket", "handler_context"), {"None", *CALLS}),
-    **dict.fromkeys(("on_error", "on_disconnect", "on_reconnect"), {"None", *CALLS}),
-    **dict.fromkeys(("on_discover", "on_lame_duck", "on_close"), {"None", *CALLS}),
+    **dict.fromkeys(("on_error", "on_connect", "on_disconnect"), {"None", *CALLS}),
+    **dict.fromkeys(("on_reconnect", "on_discover", "on_lame_duck"), {"None", *CALLS}),
+    "on_close": {"None", *CALLS},
     "http_proxy": {"None"},
     "websocket_headers": {"None", "dict", *CALLS},
     "inbox_prefix": {"str"},
@@ -174,11 +175,12 @@ def test_values_that_need_others(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_option_is_declared_as_connect_declares_it() -> None:
     """With its default, and its type unless it is read first."""
     read = {"servers", "tls", "connect_timeout", "request_timeout", "write_timeout", "http_proxy"}
-    declared = {**Options._declared, **Login._declared, **Callbacks._declared}
+    declared = {**Options._declared, **Login._declared}
     parameters = inspect.signature(natsync.connect).parameters
     for name in declared.keys() & parameters.keys() - read:
         assert declared[name].default == parameters[name].default, name
         assert declared[name].annotation == parameters[name].annotation, name
     own = {"login", "callbacks", "version", "write_buffer"}
     assert declared.keys() - parameters.keys() == own
-    assert parameters.keys() - declared.keys() == {"instrumentation", "client_class"}
+    other = {"instrumentation", "client_class", *CALLBACKS}
+    assert parameters.keys() - declared.keys() == other

@@ -77,8 +77,8 @@ def test_without_callbacks_there_is_no_thread_until_there_is_something_to_log(
 ) -> None:
     before = threading.active_count()
     dispatcher = Dispatcher("test", Callbacks(), threading.RLock())
-    dispatcher.disconnected(None)
-    dispatcher.reconnected()
+    dispatcher.event("on_disconnect", None)
+    dispatcher.event("on_reconnect")
     assert threading.active_count() == before
     with caplog.at_level(logging.WARNING):
         dispatcher.report(ServerError("only logged"))
@@ -170,7 +170,7 @@ def test_events_that_wait_for_a_slow_callback_are_bounded_and_counted() -> None:
     dispatcher.report(ServerError("0"))
     assert began.wait(10)
     for _ in range(700):
-        dispatcher.reconnected()
+        dispatcher.event("on_reconnect")
         dispatcher.report(ServerError("1"))
     assert dispatcher._callback_thread._calls
     assert dispatcher._callback_thread._calls.qsize() == 1001

@@ -424,3 +424,31 @@ def test_a_full_network_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
         nc._connection._supervisor.loop.wake()
         assert waits.get(timeout=TIMEOUT) > begun
         peer.reset()
+
+
+def test_the_first_connection_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Also one that comes after failed attempts, which is logged, too; a later one is a reconnect."""
+    caplog.set_level("INFO", "natsync")
+    told: SimpleQueue[str] = SimpleQueue()
+    connect = partial(
+        fast,
+        on_connect=lambda: told.put("connect"),
+        on_reconnect=lambda: told.put("reconnect"),
+        retry_on_failed_connect=True,
+    )
+    with FakeServer() as server:
+        with server.client(connect) as (_, peer):
+            assert told.get(timeout=TIMEOUT) == "connect"
+            peer.close()
+            again(server)
+            assert told.get(timeout=TIMEOUT) == "reconnect"
+        assert "connected to" not in [record.msg[:12] for record in caplog.records]
+        caplog.clear()
+        connecting = Background(lambda: connect(server.url))
+        server.accept().close()
+        with connecting.result() as nc:
+            assert nc.status is natsync.Status.CONNECTING and told.empty()
+            again(server)
+            assert told.get(timeout=TIMEOUT) == "connect"
+            logged = [record.getMessage() for record in caplog.records]
+            assert f"connected to 127.0.0.1:{server.port}" in logged and told.empty()
