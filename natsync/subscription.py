@@ -138,14 +138,25 @@ class Subscription:
         return self._sink.max_msgs
 
     @property
-    def pending_limits(self) -> tuple[int, int]:
-        """The number of messages and bytes that may be pending; below 0 means no limit. May be set."""
-        return self._sink.pending.most, self._sink.pending.most_bytes
+    def pending_msgs_limit(self) -> int:
+        """The number of messages that may be pending; below 0 means no limit. May be set."""
+        return self._sink.pending.most
 
-    @pending_limits.setter
-    def pending_limits(self, limits: tuple[int, int]) -> None:
-        check_limits(*limits)
-        self._sink.pending.most, self._sink.pending.most_bytes = limits
+    @pending_msgs_limit.setter
+    def pending_msgs_limit(self, limit: int) -> None:
+        check_limits(limit, self.pending_bytes_limit)
+        self._sink.pending.most = limit
+        self._sink.host.resume()
+
+    @property
+    def pending_bytes_limit(self) -> int:
+        """The number of bytes that may be pending; below 0 means no limit. May be set."""
+        return self._sink.pending.most_bytes
+
+    @pending_bytes_limit.setter
+    def pending_bytes_limit(self, limit: int) -> None:
+        check_limits(self.pending_msgs_limit, limit)
+        self._sink.pending.most_bytes = limit
         self._sink.host.resume()
 
     @property

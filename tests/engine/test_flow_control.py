@@ -46,11 +46,11 @@ def test_limits_may_change_and_free_a_connection_that_waits() -> None:
         sid = peer.subscribed()
         peer.send(Msg(b"a", sid), Msg(b"a", sid))
         peer.send(Msg(b"b", peer.subscribed()))
-        sub.pending_limits = (-1, -1)
+        sub.pending_msgs_limit = sub.pending_bytes_limit = -1
         assert other.next_msg(TIMEOUT).subject == "b"
-        assert sub.pending_limits == (-1, -1)
+        assert (sub.pending_msgs_limit, sub.pending_bytes_limit) == (-1, -1)
         with pytest.raises(errors.OptionError):
-            sub.pending_limits = (0, 1)
+            sub.pending_msgs_limit = 0
         with pytest.raises(errors.OptionError, match="drop_new"):
             nc.subscribe("c", overflow="drop")
 

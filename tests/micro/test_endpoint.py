@@ -146,7 +146,7 @@ def test_workers_handle_requests_at_the_same_time(nc: natsync.Client) -> None:
         endpoint = service.add_endpoint("pair", pair, workers=2, pending_msgs_limit=10)
         replies = [nc.request_async("pair", data, timeout=5) for data in (b"2", b"1")]
         assert [reply.result().data for reply in replies] == [b"own", b"from the second"]
-        assert endpoint.subscription and endpoint.subscription.pending_limits[0] == 10
+        assert endpoint.subscription and endpoint.subscription.pending_msgs_limit == 10
         assert repr(endpoint) == "Endpoint('pair', subject='pair')"
         assert isinstance(endpoint, Endpoint)
 
