@@ -319,9 +319,9 @@ class Client(Requests):
         return monotonic() - start
 
     def add_callback(self, name: CallbackName, call: Callable[..., object]) -> None:
-        """Adds a callback: `name` is an option of `connect`, such as `on_disconnect`, and `call` takes the same
-        arguments. Callbacks of one name are called in the order in which they were added; the
-        option is the first. Raises OptionError, and TypeError."""
+        """Adds a callback: `name` is an option of `connect`, such as `on_disconnect`, and `call` takes the
+        same arguments. Callbacks of one name are called in the order in which they were added; the option is
+        the first. Raises OptionError, and TypeError."""
         self._connection.options.callbacks.add(name, call)
 
     def remove_callback(self, name: CallbackName, call: Callable[..., object]) -> None:

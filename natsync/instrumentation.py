@@ -176,7 +176,10 @@ def instrumented(
             subject, data, reply, headers = message_parts(
                 subject, data, reply if isinstance(reply, str) else None, headers
             )
-            if operation in ("publish", "publish_confirmed"):  # a request has a reply subject of its own
+            if operation in (
+                "publish",
+                "publish_confirmed",
+            ):  # a request has a reply subject of its own
                 options["reply"] = reply
         if isinstance(subject, str) and _PROTOCOL.search(subject):
             return send(subject, data, headers=headers, **options)

@@ -152,7 +152,7 @@ class Connection:
                 self.table.remove(sub.sid)
                 with suppress(Error):
                     self.outbound.put_control(unsubscribe(sub.sid))
-            self.dispatcher.join_handlers(until)
+            self.dispatcher.settle(until)
         if not self.send_all(until - monotonic()):
             self.close(max(0.0, until - monotonic()), "the end of the program")
 

@@ -155,13 +155,13 @@ class Dispatcher:
                     return False
         return True
 
-    def join_handlers(self, until: float) -> None:
-        """Waits for the threads of handlers until the time `until`, once every subscription has ended; and
-        makes the callbacks for which no thread could be started."""
+    def settle(self, until: float) -> None:
+        """Waits until the time `until` for the threads of handlers, once every subscription has ended, and
+        for the callbacks so far."""
         for thread in self._handling.copy():
             if thread is not threading.current_thread():
                 thread.join(max(0.0, until - monotonic()))
-        self._callback_thread.make_kept()
+        self._callback_thread.settle(until)
 
     def _others(self) -> set[threading.Thread]:
         with self.lock:
@@ -302,6 +302,20 @@ class _Serial:
             self.ended = True
             if self._calls:
                 self._calls.put(None)
+
+    def settle(self, until: float) -> None:
+        """Waits until the time `until` for the calls so far, also those that wait for their time."""
+        if self._calls is None:  # there is no thread
+            self.make_kept()
+            return
+        done = threading.Event()
+
+        def last() -> None:
+            self.make_kept()
+            done.set()
+
+        if self.post(last):
+            done.wait(max(0.0, until - monotonic()))
 
     def make_kept(self) -> None:
         """Makes the calls that were kept, and those that wait for their time."""

@@ -132,6 +132,30 @@ def test_log_handlers_that_are_flushed_last_still_publish(
     assert len(taken(seen, b"record 999")) == 1000
 
 
+def test_what_was_reported_last_is_told(nats_servers: NatsServer) -> None:
+    """The failures of a handler are counted for a second before they are told."""
+    written = ran(
+        nats_servers,
+        """
+        import sys, threading, natsync
+        nc = natsync.connect(sys.argv[1])
+        called = threading.Semaphore(0)
+
+        def fails(msg):
+            called.release()
+            raise ValueError(msg.data.decode())
+
+        nc.subscribe("fails", handler=fails)
+        for number in range(500):
+            nc.publish("fails", b"%d" % number)
+        for number in range(500):
+            called.acquire(timeout=10)
+        """,
+    )
+    told = re.findall(r"^handler of fails failed: ValueError(?: .and (\d+) times)?", written, re.M)
+    assert len(told) + sum(int(before or 0) for before in told) == 500
+
+
 def test_handlers_end_before_the_rest(nats_servers: NatsServer, seen: natsync.Subscription) -> None:
     """A message that is being handled at the end is handled to its end, while many more arrive."""
     written = ran(
