@@ -28,7 +28,7 @@ def test_lists_have_pages(nc: natsync.Client) -> None:
     assert [info.config.name for info in js.streams()] == names
     stream = js.stream("s000")
     for name in names:
-        stream.create_consumer(ConsumerConfig(name=name))
+        stream.create_consumer(ConsumerConfig(durable_name=name))
     assert list(stream.consumer_names()) == names
     assert [info.name for info in stream.consumers()] == names
     assert js.account_info().streams == 300
