@@ -6,6 +6,7 @@ network are OSError. Callers see TLS only in `secure`, `handshake`, `wants_write
 
 from __future__ import annotations
 
+import _socket  # sockets that gevent does not replace, whose greenlets are gone at the end
 import errno
 import os
 import socket
@@ -269,11 +270,16 @@ class Transport:
         """
         until = monotonic() + timeout
         with suppress(OSError):
-            with socket.fromfd(self.fileno(), self._socket.family, socket.SOCK_STREAM) as plain:
+            plain = _socket.socket(
+                self._socket.family, socket.SOCK_STREAM, 0, os.dup(self.fileno())
+            )
+            try:
                 plain.shutdown(socket.SHUT_WR)
                 plain.settimeout(max(0.01, timeout))
                 while plain.recv(65536) and monotonic() < until:
                     pass
+            finally:
+                plain.close()
 
     def close(self) -> None:
         """Closes the connection. With TLS it sends the closing alert first, and does not wait for the
