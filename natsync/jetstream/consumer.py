@@ -33,7 +33,7 @@ from .fetch import Fetch, FetchPlan, MessageBatch
 from .inbox import ConsumerRef, Inbox
 from .infos import ConsumerInfo
 from .message import JetStreamMsg
-from .pull_requests import MANY, GroupOptions, Pin, PullOptions, PullPlan, check_limit
+from .pull_requests import MANY, GroupOptions, Pin, PullOptions, PullPlan
 from .reader import Messages, OnError
 from .reader_errors import ConsumerDeletedError, NotPullConsumerError
 
@@ -219,12 +219,12 @@ class Consumer:
     ) -> Messages:
         check_call(on_error=on_error)
         self._need_pull()
-        check_limit(options)
+        both = bool(options.get("max_bytes")) and "max_msgs" in options
         check_keep_alive(options.get("keep_alive"), self._source.ack_times)
         grouped = self._grouped(call, self._limited(options), _PULL)
         # As nats.go, at least a second, unless the consumer refuses requests of a second.
         least = min(1.0, self._info.config.max_expires or 1.0)
-        plan = PullPlan(**grouped, most=self._most, least=least)
+        plan = PullPlan(**grouped, most=self._most, limits_both=both, least=least)
         return Messages(self._source, plan, on_error or self._api.core.report_error, shared)
 
     def _grouped(

@@ -36,8 +36,9 @@ from .infos import ConsumerInfo, StreamInfo
 from .message import JetStreamMsg
 from .names import check_consumer_name, check_stream_name
 from .ordered_reader import CreatedConsumer, OrderedMessages
-from .pull_requests import PullPlan, check_limit
+from .pull_requests import MANY, PullPlan
 from .reader import OnError
+from .reader_errors import PullRefusedError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -113,6 +114,8 @@ class OrderedConsumer:
         self._stage = stage
         self._handled = Source(self.stream_name, config.filter_subject or self.stream_name)
         self._reader: OrderedMessages | None = None
+        # The message that did not fit into the last `fetch_bytes`.
+        self._left_over: JetStreamMsg | None = None
 
     def messages(
         self, *, on_error: OnError | None = None, **options: Unpack[OrderedOptions]
@@ -127,15 +130,17 @@ class OrderedConsumer:
         """
         check_call(on_error=on_error)
         check_options("messages", options, OrderedOptions.__optional_keys__)
-        check_limit(options)
+        both = bool(options.get("max_bytes")) and "max_msgs" in options
         expires = options.get("expires", 30.0)
         check_seconds(expires=expires)
         options.setdefault("heartbeat", min(5.0, expires / 2))
-        plan = PullPlan(**options)
+        plan = PullPlan(**options, limits_both=both)
         last = None
         if self._reader:
             self._reader.stop()
             last = self._reader.last_seq
+        if self._left_over:
+            last, self._left_over = self._left_over.metadata.stream_seq - 1, None
         maker = self._maker
         self._reader = OrderedMessages(
             self.stream_name,
@@ -176,21 +181,46 @@ class OrderedConsumer:
         check_count(batch=batch)
         if batch < 1:
             raise OptionError("batch", "must be at least 1")
+        return self._fetch(batch, 0, timeout)
+
+    def fetch_bytes(self, max_bytes: int, *, timeout: Timeout = DEFAULT) -> MessageBatch:
+        """Fetches as `fetch` does, but as many messages as fit into `max_bytes` bytes with their
+        subjects, reply subjects and headers: their `wire_size`. Raises PullRefusedError if the next
+        message alone is larger; it stays the next one."""
+        check_count(max_bytes=max_bytes)
+        if max_bytes < 1:
+            raise OptionError("max_bytes", "must be at least 1")
+        return self._fetch(MANY, max_bytes, timeout)
+
+    def _fetch(self, batch: int, max_bytes: int, timeout: Timeout) -> MessageBatch:
         until = monotonic() + self._api.seconds(timeout)
-        reader = self._reader or self.messages()
-        found = MessageBatch()
+        found, size = MessageBatch(), 0
         try:
             while len(found) < batch:
                 if found and timeout is None:
                     until = monotonic()
-                found.append(reader.next(max(0.0, until - monotonic())))
+                msg = self._take(until)
+                size += msg.wire_size
+                if max_bytes and size > max_bytes:
+                    self._left_over = msg
+                    break
+                found.append(msg)
         except NextMsgTimeoutError:
             pass
         except Error as error:
             if not found:
                 raise
             found.error = error  # the messages were taken, and no reader gets them again
+        if not found and self._left_over:
+            text = f"the next message has {size} bytes, more than max_bytes"
+            raise PullRefusedError(self.stream_name, "", 409, text)
         return found
+
+    def _take(self, until: float) -> JetStreamMsg:
+        """Returns the next message; waits for it until the time `until`."""
+        reader = self._reader or self.messages()
+        msg, self._left_over = self._left_over, None
+        return msg or reader.next(max(0.0, until - monotonic()))
 
     def fetch_no_wait(self, batch: int, *, timeout: Timeout = DEFAULT) -> MessageBatch:
         """Returns up to `batch` messages that the stream has at this moment, which may be none; asks for
@@ -203,6 +233,7 @@ class OrderedConsumer:
         if info.name != reader.consumer:  # it has just been replaced
             return self.fetch(batch, timeout=0)
         left = info.num_pending + info.delivered.consumer_seq - reader.consumer_seq
+        left += self._left_over is not None
         return self.fetch(min(batch, left), timeout=timeout) if left > 0 else MessageBatch()
 
     def info(self, *, timeout: Timeout = DEFAULT) -> ConsumerInfo:
@@ -215,10 +246,8 @@ class OrderedConsumer:
         """Returns the next message. Raises NextMsgTimeoutError if none arrives within `timeout`
         seconds, and the errors of `messages`, which the first call makes."""
         seconds = self._api.seconds(timeout)
-        until = monotonic() + seconds
-        reader = self._reader or self.messages()
         try:
-            return reader.next(max(0.0, until - monotonic()))
+            return self._take(monotonic() + seconds)
         except NextMsgTimeoutError:
             raise NextMsgTimeoutError(self.stream_name, seconds) from None
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypedDict
@@ -40,7 +39,6 @@ __all__ = [
     "PullRequest",
     "PullStatus",
     "check_group_options",
-    "check_limit",
     "may_be_status",
     "read_status",
 ]
@@ -252,7 +250,8 @@ class PullOptions(GroupOptions, total=False):
     max_msgs: int
     """At most this many messages are requested and not yet taken (500)."""
     max_bytes: int
-    """If not 0, the limit is this many bytes instead; not together with `max_msgs`."""
+    """If not 0, the limit is this many bytes instead. With `max_msgs`, both are limits, and the next request
+    is sent when the last one has ended: only then is it known what is left of both."""
     threshold: float
     """The next request is sent when only this fraction of the limit is left (0.5)."""
     expires: float
@@ -260,15 +259,11 @@ class PullOptions(GroupOptions, total=False):
     heartbeat: float
     """Seconds between the server's signs of life while it has no messages; unless given, half of
     `expires`, but at most 30. After two of them the reader sends a new request."""
+    stop_after: int
+    """If not 0, the reader ends after this many messages, and never requests more."""
     keep_alive: bool
     """Whether the `ack_wait` of messages that wait to be taken is renewed, by progress
     acknowledgements from a thread of the reader (False)."""
-
-
-def check_limit(options: Mapping[str, object]) -> None:
-    """Raises OptionError if both messages and bytes are the limit."""
-    if options.get("max_bytes") and "max_msgs" in options:
-        raise OptionError("max_msgs", "is not for a reader with max_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,15 +279,19 @@ class PullPlan:
     min_pending: int = 0
     min_ack_pending: int = 0
     priority: int = 0
+    stop_after: int = 0
     keep_alive: bool = False
     most: int = MANY
-    """The most messages of a request if bytes are the limit."""
+    """The most messages of a request if bytes alone are the limit."""
+    limits_both: bool = False
+    """Whether `max_msgs` and `max_bytes` are limits."""
     least: float = 1.0
     """The shortest time of a request."""
 
     def __post_init__(self) -> None:
         check_group_options(self.group, self.min_pending, self.min_ack_pending, self.priority)
         check_count(max_msgs=self.max_msgs, max_bytes=self.max_bytes)
+        check_unsigned(stop_after=self.stop_after)
         check_duration(expires=self.expires)
         check_seconds(threshold=self.threshold)
         check_seconds(heartbeat=0 if self.heartbeat is None else self.heartbeat)
@@ -314,9 +313,9 @@ class PullPlan:
         return min(self.expires / 2, 30.0) if self.heartbeat is None else self.heartbeat
 
     def request(self, msgs: int, size: int, pin_id: str) -> PullRequest:
-        """Returns a request for this many more messages, or bytes."""
+        """Returns a request for this many more messages, and bytes."""
         return PullRequest(
-            self.most if self.max_bytes else msgs,
+            msgs,
             self.expires,
             self.beat,
             size if self.max_bytes else 0,
@@ -332,28 +331,37 @@ class PullPlan:
 class OpenPulls:
     """What was requested on one inbox and has not arrived yet."""
 
-    __slots__ = ("plan", "msgs", "size", "_by_bytes", "_least_msgs", "_least_size")
+    __slots__ = ("plan", "msgs", "size", "left", "_is_plain", "_least_msgs", "_least_size")
 
     def __init__(self, plan: PullPlan) -> None:
         self.plan = plan
         self.msgs = 0
         self.size = 0
-        self._by_bytes = bool(plan.max_bytes)
+        self.left = plan.stop_after
+        """The messages until the reader ends, if it does."""
+        self._is_plain = not (plan.max_bytes or plan.stop_after)
         self._least_msgs = int(plan.max_msgs * plan.threshold)
         self._least_size = int(plan.max_bytes * plan.threshold)
 
     @property
     def is_low(self) -> bool:
         """Whether to request more."""
-        if self.plan.max_bytes:
+        plan = self.plan
+        if plan.stop_after and self.left <= self.msgs:
+            return False
+        if plan.max_bytes and not plan.limits_both:
             return self.size <= self._least_size or self.msgs <= 0
-        return self.msgs <= self._least_msgs
+        return self.msgs <= (0 if plan.limits_both else self._least_msgs)
 
     def ask(self, pin_id: str = "") -> PullRequest:
         """Returns a request that fills up to the limit, and counts it as open."""
         plan = self.plan
         size = plan.max_bytes - self.size
-        request = plan.request(plan.max_msgs - self.msgs, size, pin_id)
+        only_bytes = plan.max_bytes and not plan.limits_both
+        msgs = plan.most if only_bytes else plan.max_msgs - self.msgs
+        if plan.stop_after:
+            msgs = min(msgs, self.left - self.msgs)
+        request = plan.request(msgs, size, pin_id)
         if plan.max_bytes:
             self.size += size
         self.msgs += request.batch
@@ -367,7 +375,12 @@ class OpenPulls:
         msgs = self.msgs
         if msgs:
             self.msgs = msgs = msgs - 1
-        return self.is_low if self._by_bytes else msgs <= self._least_msgs
+        if self._is_plain:
+            return msgs <= self._least_msgs
+        self.left -= 1
+        if not msgs:
+            self.size = 0  # a full batch ends without a status
+        return self.is_low
 
     def status(self, status: PullStatus) -> None:
         """Counts a status that has arrived."""
@@ -376,6 +389,7 @@ class OpenPulls:
                 pass
             case Meaning.EXPIRED:
                 self.message(status.size)
+                self.left += 1
             case Meaning.INTERRUPTED | Meaning.AWAY | Meaning.RECONNECTED:
                 self.forget()
             case Meaning.UNREACHABLE | Meaning.FATAL:

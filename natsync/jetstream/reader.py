@@ -320,7 +320,7 @@ class Messages(Reader):
         self._open = supply.open
         self._backoff = supply.backoff
         # Whether each message's size or headers must be read.
-        self._is_counted = bool(plan.max_bytes or plan.group)
+        self._is_counted = bool(plan.max_bytes or plan.group or plan.stop_after)
         self._ask()
 
     def _take(self) -> JetStreamMsg | Effect | None:
@@ -352,6 +352,8 @@ class Messages(Reader):
         self._backoff.failures = 0
         if self._open.message(item.wire_size if plan.max_bytes else 0):
             self._low = True
+        if plan.stop_after and self._open.left <= 0:
+            self.stop()
         return item
 
     @property

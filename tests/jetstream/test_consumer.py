@@ -79,15 +79,6 @@ def test_a_group_that_the_consumer_does_not_have_is_refused(
             call()
 
 
-def test_a_reader_has_one_limit(js: JetStream, stream_name: str) -> None:
-    stream = js.create_stream(StreamConfig(stream_name))
-    consumer = stream.create_consumer(ConsumerConfig(durable_name="c", max_batch=10))
-    for messages in (consumer.messages, js.ordered_consumer(stream_name).messages):
-        with pytest.raises(OptionError, match="max_msgs: is not for a reader with max_bytes"):
-            messages(max_msgs=10, max_bytes=1000)
-        messages(max_bytes=1000).stop()
-
-
 def test_a_consumer_that_allows_requests_of_less_than_a_second(
     js: JetStream, stream_name: str
 ) -> None:

@@ -23,6 +23,7 @@ from natsync.jetstream import (
     JetStream,
     OrderedConsumer,
     OrderedMessages,
+    PullRefusedError,
     StreamConfig,
     StreamNotFoundError,
     StreamReplacedError,
@@ -279,6 +280,21 @@ def test_what_there_is_at_this_moment(js: JetStream, stream_name: str) -> None:
         assert numbers(ordered.fetch_no_wait(10)) == [5]
         with pytest.raises(OptionError):
             ordered.fetch_no_wait(0)
+
+
+def test_as_many_messages_as_fit_into_some_bytes(js: JetStream, stream_name: str) -> None:
+    filled(js, stream_name, 6)
+    with js.ordered_consumer(stream_name) as ordered:
+        (first,) = ordered.fetch(1)
+        some = ordered.fetch_bytes(2 * first.wire_size + 1)
+        assert numbers(some) == [1, 2]
+        with pytest.raises(PullRefusedError, match="bytes, more than max_bytes"):
+            ordered.fetch_bytes(5)
+        assert ordered.next().data == b"3"  # what did not fit is not lost
+        assert numbers(ordered.fetch_bytes(first.wire_size)) == [4]
+        assert int(next(ordered.messages()).data) == 5
+        with pytest.raises(OptionError):
+            ordered.fetch_bytes(0)
 
 
 def test_the_names_of_its_consumers(js: JetStream, stream_name: str) -> None:

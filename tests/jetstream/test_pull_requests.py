@@ -163,6 +163,32 @@ def test_bytes_are_counted_where_they_are_the_limit() -> None:
     assert pulls.size == 0
 
 
+def test_with_two_limits_a_request_follows_the_end_of_the_last_one() -> None:
+    pulls = OpenPulls(PullPlan(max_msgs=3, max_bytes=1000, limits_both=True))
+    first = pulls.ask()
+    assert (first.batch, first.max_bytes) == (3, 1000)
+    assert not pulls.message(400) and not pulls.message(400)
+    pulls.status(PullStatus(Meaning.TOO_LARGE, None, 1, 200))
+    assert pulls.is_low
+    second = pulls.ask()
+    assert (second.batch, second.max_bytes) == (3, 1000)
+    assert [pulls.message(10) for _ in range(3)] == [False, False, True]  # 970 bytes are left over
+    assert pulls.ask().max_bytes == 1000
+
+
+def test_no_more_is_requested_than_until_the_end() -> None:
+    pulls = OpenPulls(PullPlan(max_msgs=4, stop_after=6))
+    assert pulls.ask().batch == 4
+    assert [pulls.message(0), pulls.message(0)] == [False, True]
+    assert pulls.ask().batch == 2
+    assert not pulls.is_low
+    pulls.status(PullStatus(Meaning.END, None, 3, 0))
+    assert pulls.msgs == 1 and pulls.is_low  # three were not sent
+    assert pulls.ask().batch == 3
+    pulls.status(PullStatus(Meaning.EXPIRED))  # not handed out: another one is needed
+    assert (pulls.msgs, pulls.left) == (3, 4)
+
+
 @pytest.mark.parametrize(
     ("status", "open_msgs"),
     [

@@ -76,6 +76,41 @@ def test_bytes_as_the_limit(js: JetStream, stream_name: str) -> None:
             messages.next(TIMEOUT)
 
 
+def test_messages_and_bytes_as_limits(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 100))
+    size = consumer.next(timeout=TIMEOUT).wire_size
+    for options, most in (({"max_msgs": 10, "max_bytes": 100 * size}, 10), ({"max_msgs": 50}, 50)):
+        with consumer.messages(**options) as messages:  # type: ignore[arg-type]  # a dict of options
+            messages.next(TIMEOUT)
+            assert messages.pending_msgs <= most
+    with consumer.messages(max_msgs=50, max_bytes=5 * size) as messages:
+        found = numbers(messages, 30)
+        assert len(set(found)) == 30 and messages.stop() <= 6
+
+
+@pytest.mark.parametrize("options", [{}, {"max_msgs": 2}, {"max_bytes": 300}])
+def test_a_reader_that_stops_after_some_messages(
+    js: JetStream, stream_name: str, options: dict[str, int]
+) -> None:
+    consumer = durable(filled(js, stream_name, 20))
+    messages = consumer.messages(stop_after=7, **options)  # type: ignore[typeddict-item]  # as above
+    assert [int(msg.data) for msg in messages] == list(range(7))
+    with pytest.raises(MessagesClosedError):
+        messages.next(TIMEOUT)
+    assert consumer.info().num_ack_pending == 7  # no more was requested
+    handled: list[int] = []
+    context = consumer.consume(lambda msg: handled.append(int(msg.data)), stop_after=5)
+    assert context.wait(TIMEOUT) and handled == list(range(7, 12))
+
+
+def test_workers_stop_after_some_messages_together(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 20))
+    handled: list[int] = []
+    context = consumer.consume(lambda msg: handled.append(int(msg.data)), workers=3, stop_after=10)
+    assert context.wait(TIMEOUT) and sorted(handled) == list(range(10))
+    assert consumer.info().num_ack_pending == 10
+
+
 def test_defaults_are_within_the_limits_of_the_consumer(js: JetStream, stream_name: str) -> None:
     consumer = durable(filled(js, stream_name, 50), max_batch=10, max_expires=2.0)
     with consumer.messages() as messages:
