@@ -26,6 +26,8 @@ SOURCE = ("natsync", "pytest_natsync", "dissect")
 CODE = (*SOURCE, "tests", "samples")
 
 FILE_LINES = 500
+# One class, all of whose methods users call: its half could not be understood alone.
+LONGER = {"natsync/client.py": 750}
 FUNCTION_LINES = 60
 FILE_BYTES = 5_000_000
 
@@ -167,7 +169,8 @@ def test_a_file_fits_in_the_head() -> None:
     sizes = {
         name: len(path.read_bytes().splitlines()) for name, path in python_files(*CODE).items()
     }
-    assert {name: lines for name, lines in sizes.items() if lines > FILE_LINES} == {}
+    long = {name for name, lines in sizes.items() if lines > LONGER.get(name, FILE_LINES)}
+    assert long == set() and all(sizes[name] > FILE_LINES for name in LONGER)
 
 
 def test_a_function_fits_on_a_screen() -> None:
