@@ -146,12 +146,12 @@ class ErrorInfo(JSONObject):
 class StreamSourceInfo(JSONObject):
     """The progress of a mirror or source: it is `lag` messages behind, and was last active `active`
     seconds ago, or never if that is negative. `seq` is the last sequence of the origin that it has
-    (server 2.15; 0 if none)."""
+    (server 2.15; None if the server does not say)."""
 
     name: str
     _: KW_ONLY
     lag: int = 0
-    seq: int = 0
+    seq: int | None = None
     active: float = -1e-9
     external: ExternalStream | None = None
     error: ErrorInfo | None = None
