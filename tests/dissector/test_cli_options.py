@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from dissect.nats import pipeline
 from dissect.nats.capture import read_runs
 from dissect.nats.cli import cli
 from dissect.nats.commands.captures import slice as captures_slice
+from dissect.nats.engine import dissection
 
 from tests.support.conversations import INFO
 from tests.support.paths import CAPTURES
@@ -171,7 +171,7 @@ def test_what_captures_carry_is_known_from_the_first_reading(
         read.append(args)
         return read_runs(*args, **named)  # type: ignore[arg-type]  # handed on as they came
 
-    monkeypatch.setattr(pipeline, "read_runs", counted)
+    monkeypatch.setattr(dissection, "read_runs", counted)
     assert "other 3" in run("sessions", str(CAPTURES / "http.pcap")).stderr
     assert len(read) == 1
 
