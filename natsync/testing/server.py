@@ -33,7 +33,7 @@ from .._connect import connect
 from ..client import Client
 from ..tls import TLS
 from .login import with_login
-from .program import NatsServerError, find_program, program_version
+from .program import NatsServerError, check_program, find_program, program_version
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -90,12 +90,12 @@ class NatsServer:
         key_file: str | Path | None = None,
         ca_file: str | Path | None = None,
         trace: bool = False,
-        program: Path | None = None,
+        program: str | Path | None = None,
     ) -> None:
         self.config = config
         """More configuration text, read at each start."""
 
-        self.program = program or find_program()
+        self.program = find_program() if program is None else check_program(program)
         self.name = name
         self.host = host
         self._sections = {"jetstream": jetstream, "websocket": websocket, "trace": trace}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from natsync.testing import NatsServer, NatsServerError
-from natsync.testing.program import find_program, program_version
+from natsync.testing.program import check_program, find_program, program_version
 
 
 def program(path: Path, version: str) -> Path:
@@ -58,3 +58,10 @@ def test_another_program_of_that_name_is_none(tmp_path: Path) -> None:
     program(tmp_path / "path/nats-server", "what?")
     with pytest.raises(NatsServerError, match="not found"):
         find_program()
+
+
+def test_a_program_may_be_named_by_text(tmp_path: Path) -> None:
+    named = program(tmp_path / "other/nats-server", "2.9.10")
+    assert check_program(str(named)) == check_program(named) == named
+    with pytest.raises(NatsServerError, match="program names .*missing, which is none"):
+        check_program(str(tmp_path / "missing"))
