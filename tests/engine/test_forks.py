@@ -33,7 +33,9 @@ nc = natsync.connect(sys.argv[1], name="app", {options})
 sub = nc.subscribe("a")
 nc.publish("parent", b"before")
 nc.flush()
-# The library's function runs none of Python's hooks. Without PyDLL, another thread could have the GIL.
+# The library's function runs none of Python's hooks. Without PyDLL, another thread could have the GIL. No
+# thread may ask for it at the fork: the child would yield it to that thread, which it has not.
+sys.setswitchinterval(30)
 pid = os.fork() if fork == "os.fork" else ctypes.PyDLL(None).fork()
 if not pid:
     child()

@@ -12,6 +12,7 @@ import ctypes
 import os
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable
 
@@ -149,7 +150,12 @@ def fork() -> int:
     thread = threading.Thread(target=hold, daemon=True)
     thread.start()
     held.wait(20)
+    # No thread may ask for the GIL at the fork: the child would yield it to that thread, which it has not.
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(30)
+    time.sleep(0.01)  # gives it to a thread that has asked already
     pid: int = ctypes.PyDLL(None).fork()
+    sys.setswitchinterval(before)
     if pid:
         free.set()
         thread.join()
