@@ -12,7 +12,6 @@ from time import monotonic
 
 from .._checks import check_call
 from .._engine.forks import notice_fork, same_process
-from .._finalizers import before_exit
 from ..errors import (
     ConnectionReconnectingError,
     Error,
@@ -210,11 +209,6 @@ class PushMessages(Reader):
     @property
     def _subject(self) -> str:
         return self._inbox.subject
-
-    @before_exit
-    def __del__(self) -> None:
-        if hasattr(self, "_inbox"):
-            self._inbox.abandon()
 
 
 class PushConsumer:

@@ -304,6 +304,11 @@ class Reader(BlockingIterator[JetStreamMsg]):
         self._supply.closing = True
         return self._inbox.drain(timeout)
 
+    @before_exit
+    def __del__(self) -> None:
+        if hasattr(self, "_inbox"):
+            self._inbox.abandon()
+
 
 class Messages(Reader):
     """The endless reader of a pull consumer, for any number of threads: it requests more messages before it
@@ -360,8 +365,3 @@ class Messages(Reader):
     def pending_msgs(self) -> int:
         """The number of messages that are requested and not yet taken."""
         return self._open.msgs
-
-    @before_exit
-    def __del__(self) -> None:
-        if hasattr(self, "_inbox"):
-            self._inbox.abandon()
