@@ -10,7 +10,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
 from .._checks import check_call, check_count, check_options, check_text
-from .._finalizers import before_exit
 from ..errors import (
     NextMsgTimeoutError,
     NoRespondersError,
@@ -289,11 +288,6 @@ class Consumer:
             if not inbox.closed:
                 return inbox
         return None
-
-    @before_exit
-    def __del__(self) -> None:
-        for inbox in getattr(self, "_idle", ()):
-            inbox.abandon()
 
     def __repr__(self) -> str:
         return f"Consumer({self.stream_name!r}, {self.name!r})"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
+from .._finalizers import before_exit
 from ..core import Core, DrainStage
 from ..errors import Error, PermissionsViolationError
 from ..message import Delivered, ReceivedMsg
@@ -169,8 +170,14 @@ class Inbox:
         return self._sub.pending_msgs
 
     def abandon(self) -> None:
-        """Ends the subscription and drops pending messages."""
+        """Ends the subscription and drops pending messages; so does the garbage collector, for an inbox that
+        no reader and no consumer has any more."""
         self._sub.unsubscribe()
+
+    @before_exit
+    def __del__(self) -> None:
+        if hasattr(self, "_sub"):
+            self.abandon()
 
     def refresh(self) -> list[JetStreamMsg | PullStatus]:
         """Prepares the inbox for another request: forgets past outages, and returns messages that

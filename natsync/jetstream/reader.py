@@ -14,7 +14,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from .._engine.forks import notice_fork, same_process
-from .._finalizers import before_exit
 from ..errors import BadSubscriptionError, Error, NextMsgTimeoutError, fresh
 from ..message import Delivered
 from ..options import DRAIN_TIMEOUT, wait_time
@@ -303,11 +302,6 @@ class Reader(BlockingIterator[JetStreamMsg]):
         """
         self._supply.closing = True
         return self._inbox.drain(timeout)
-
-    @before_exit
-    def __del__(self) -> None:
-        if hasattr(self, "_inbox"):
-            self._inbox.abandon()
 
 
 class Messages(Reader):

@@ -111,21 +111,31 @@ def test_next(js: JetStream, stream_name: str) -> None:
         consumer.next(0.2)
 
 
+def subscriptions(js: JetStream, server: NatsServer) -> list[str]:
+    """Returns the subjects of the connection's subscriptions, as the server knows them."""
+    js.api.core.flush()
+    connections = server.monitor("connz?subs=1")["connections"]
+    assert isinstance(connections, list)
+    mine = js.api.core.server_info.client_id
+    return sorted(
+        sub for each in connections if each["cid"] == mine for sub in each["subscriptions_list"]
+    )
+
+
 def test_fetches_share_a_subscription(
     js: JetStream, js_server: NatsServer, stream_name: str
 ) -> None:
     consumer = durable(filled(js, stream_name, 30))
-    for _ in range(10):
+    consumer.fetch(2)
+    subjects = subscriptions(js, js_server)
+    assert len(subjects) == 2  # replies, and fetches
+    for _ in range(9):
         consumer.fetch(2)
     assert consumer.fetch_no_wait(20)
     assert consumer.fetch(1, timeout=0.05) == []
-    connections = js_server.monitor("connz?subs=1")["connections"]
-    assert isinstance(connections, list)
-    mine = js.api.core.server_info.client_id
-    subjects = [
-        sub for each in connections if each["cid"] == mine for sub in each["subscriptions_list"]
-    ]
-    assert len(subjects) == 2  # replies, and fetches
+    assert subscriptions(js, js_server) == subjects
+    del consumer
+    assert len(subscriptions(js, js_server)) == 1
 
 
 def test_threads_that_fetch_at_the_same_time(js: JetStream, stream_name: str) -> None:
