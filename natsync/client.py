@@ -658,6 +658,12 @@ class Client:
         return transport.local_address if transport else None
 
     @property
+    def remote_address(self) -> str | None:
+        """The same of the other end: the address of the server, or of a proxy."""
+        transport = self._connection.transport
+        return transport.remote_address if transport else None
+
+    @property
     def stats(self) -> Stats:
         """Messages and bytes so far in both directions, reconnects, and messages that may be lost."""
         return self._connection.stats

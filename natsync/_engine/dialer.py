@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from os import urandom
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
@@ -60,6 +61,8 @@ class Dialer:
         through = "" if first is server else "proxy"  # a step of its own: the server may be well
         begin(through or "dns")
         addresses = self.look_up(first.host, first.port, until, check)
+        if options.randomize:
+            addresses = _shuffled(addresses)
         begin(through or "tcp")
         self.dial(addresses, until, check)
         if not through:
@@ -220,6 +223,13 @@ class Dialer:
         for error in errors:
             raise error
         return values[0]
+
+
+def _shuffled(addresses: list[Address]) -> list[Address]:
+    """Returns `addresses` in random order, those of the first one's family first: resolvers may give all
+    clients the same order, and all would connect to one server (nats.go: createConn)."""
+    family = addresses[0].family
+    return sorted(addresses, key=lambda address: (address.family != family, urandom(8)))
 
 
 def _mixed(addresses: list[Address]) -> list[Address]:

@@ -194,11 +194,19 @@ class Transport:
     def local_address(self) -> str | None:
         """`host:port` of this end, the path of a Unix socket, or None if the connection is closed. For any
         thread."""
+        return self._address(self._socket.getsockname)
+
+    @property
+    def remote_address(self) -> str | None:
+        """The same of the other end."""
+        return self._address(self._socket.getpeername)
+
+    def _address(self, ask: Callable[[], tuple[str, int] | str | bytes]) -> str | None:
         try:
-            name = self._socket.getsockname()
+            name = ask()
         except OSError:
             return None
-        if self._socket.family not in _INTERNET:
+        if isinstance(name, (str, bytes)):
             return os.fsdecode(name)
         host, port = name[:2]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -44,6 +44,10 @@ class WebSocketTransport(Transport):
     def local_address(self) -> str | None:
         return self._inner.local_address
 
+    @property
+    def remote_address(self) -> str | None:
+        return self._inner.remote_address
+
     def fileno(self) -> int:
         return self._inner.fileno()
 

@@ -8,16 +8,18 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from time import monotonic
 
 import pytest
 
 import natsync
 from natsync import errors
-from natsync._engine.dialer import Dialer, _mixed
+from natsync._engine.dialer import Dialer, _mixed, _shuffled
 from natsync._engine.loop import Loop
 from natsync._engine.transport import Address, resolve
 from natsync.errors import ConnectionClosedError
+from natsync.options import Options, parse_servers
 from natsync.protocol import Pub
 
 from tests.engine.test_loop import TIMEOUT, nothing, run
@@ -98,6 +100,43 @@ def test_families_take_turns() -> None:
     six = [Address(socket.AF_INET6, 0, (n,)) for n in range(1)]
     assert _mixed(six + four) == [six[0], *four] and _mixed(four) == four
     assert _mixed([*four, *six]) == [four[0], six[0], *four[1:]]
+
+
+@pytest.mark.parametrize("randomize", [True, False])
+def test_clients_spread_over_the_addresses_of_a_name(
+    monkeypatch: pytest.MonkeyPatch, randomize: bool
+) -> None:
+    """As the pods of a service in Kubernetes: resolvers give all clients the same order."""
+    hosts = [f"127.0.0.{number}" for number in (1, 2, 3)]
+    with ExitStack() as stack:
+        sink = stack.enter_context(socket.create_server((hosts[0], 0)))
+        port = sink.getsockname()[1]
+        for host in hosts[1:]:
+            stack.enter_context(socket.create_server((host, port)))
+        kind = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "")
+        found = [(*kind, (host, port)) for host in hosts]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        (server,) = parse_servers("nats.example")
+        options = Options(servers=(server,), randomize=randomize)
+        seen: list[str | None] = []
+
+        def body(loop: Loop) -> None:
+            Dialer(loop).reach(options, server, monotonic() + TIMEOUT, nothing, lambda step: None)
+            assert loop.transport
+            seen.append(loop.transport.remote_address)
+
+        while len(set(seen)) < (3 if randomize else 1) or len(seen) < 9:
+            run(body)
+            assert len(seen) < 100
+        assert {*seen} == {f"{host}:{port}" for host in (hosts if randomize else hosts[:1])}
+
+
+def test_the_family_that_the_system_prefers_stays_the_first() -> None:
+    four = [Address(socket.AF_INET, 0, (f"10.0.0.{n}", 5)) for n in range(4)]
+    six = [Address(socket.AF_INET6, 0, (f"fe80::{n}", 5, 0, 0)) for n in range(4)]
+    for _ in range(20):
+        mixed = _shuffled([six[0], *four, *six[1:]])
+        assert {*mixed[:4]} == {*six} and {*mixed[4:]} == {*four}
 
 
 def test_a_name_nobody_has() -> None:

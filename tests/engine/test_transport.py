@@ -82,19 +82,21 @@ def test_names_and_numbers() -> None:
         resolve("localhost", 5, numeric=True)
 
 
-def test_the_address_of_this_end() -> None:
+def test_the_addresses_of_both_ends() -> None:
     near, far = socket.socketpair()
     with far:
         transport = Transport(near)
-        assert transport.local_address == "" and transport.tls_state is None
+        assert transport.local_address == transport.remote_address == ""
+        assert transport.tls_state is None
         transport.close()
-        assert transport.local_address is None
+        assert transport.local_address is transport.remote_address is None
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as sink:
         transport = Transport(socket.create_connection(sink.getsockname()[:2]))
         far, address = sink.accept()
-        far.close()
-        assert transport.local_address == f"[::1]:{address[1]}"
-        transport.close()
+        with far:
+            assert transport.local_address == f"[::1]:{address[1]}"
+            assert transport.remote_address == f"[::1]:{sink.getsockname()[1]}"
+            transport.close()
 
 
 def test_a_name_of_several_addresses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,17 +75,18 @@ def test_what_the_server_knows_of_us(nats_servers: NatsServer) -> None:
     assert ours["subscriptions_list"] == ["known"]
 
 
-def test_the_address_of_this_end(nats_servers: NatsServer) -> None:
+def test_the_addresses_of_both_ends(nats_servers: NatsServer) -> None:
     with natsync.connect(nats_servers.url) as nc:
         assert nc.tls_state is None
         connections = nats_servers.monitor("connz")["connections"]
         assert isinstance(connections, list)
         (ours,) = (one for one in connections if one["cid"] == nc.server_info.client_id)
         assert nc.local_address == f"{ours['ip']}:{ours['port']}"
+        assert nc.remote_address == nc.server
         before = nc.local_address
         nc.reconnect()
         assert nc.wait_connected(TIMEOUT) and nc.local_address not in (None, before)
-    assert nc.local_address is None
+    assert nc.local_address is nc.remote_address is None
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000, 100_000, 1 << 20])

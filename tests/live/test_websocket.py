@@ -222,9 +222,14 @@ def test_a_server_that_is_no_websocket(plain: NatsServer) -> None:
         natsync.connect(f"ws://127.0.0.1:{plain.monitor_port}/varz")
 
 
-def test_a_server_with_tls_needs_wss(secure: NatsServer, tmp_path: Path) -> None:
+def test_a_server_with_tls_needs_wss_or_tls(
+    secure: NatsServer, authority: Authority, tmp_path: Path
+) -> None:
+    url = f"ws://127.0.0.1:{secure.websocket_port}"
     with pytest.raises(errors.ConnectError):
-        natsync.connect(f"ws://127.0.0.1:{secure.websocket_port}", connect_timeout=5)
+        natsync.connect(url, connect_timeout=5)
+    with natsync.connect(url, tls=natsync.TLS(ca_file=authority.cert)) as nc:
+        assert nc.tls_state and nc.remote_address == f"127.0.0.1:{secure.websocket_port}"
     with pytest.raises(errors.ConnectError, match="TLS"):
         natsync.connect(f"wss://127.0.0.1:{secure.websocket_port}", connect_timeout=5)
 
