@@ -30,7 +30,7 @@ _COMMANDS = frozenset(
 )
 _NAME_SHOWN = 24
 _ANSWERS = {
-    outcomes.NO_RESPONDERS: "503 nobody",
+    outcomes.NO_RESPONDERS: f"{outcomes.NO_RESPONDERS_STATUS} nobody",
     outcomes.NO_REPLY: "none",
     outcomes.REFUSED: outcomes.REFUSED,
 }

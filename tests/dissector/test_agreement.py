@@ -253,15 +253,34 @@ def test_services_of_clients(name: str) -> None:
             name,
             "SELECT count(*) AS c0, count(latency_ns) AS c1,"
             " quantile_disc(latency_ns, 0.5) AS c2, quantile_disc(latency_ns, 0.99) AS c3,"
-            " max(latency_ns) AS c4 FROM requests"
+            " max(latency_ns) AS c4,"
+            " count(*) FILTER (outcome IN ('service_error', 'no_responders')) AS c5 FROM requests"
             f" WHERE session = '{service['session']}' AND subject = '{service['subject']}'",
         )
         assert requests == [
             (
                 *(service["requests"], service["replies"], service.get("latency_median_ns")),
                 *(service.get("latency_p99_ns"), service.get("latency_max_ns")),
+                service["errors"],
             )
         ]
+
+
+@every_capture
+@pytest.mark.parametrize("table", ["api", "publishes", "kv"])
+def test_answers_to_clients(name: str, table: str) -> None:
+    """An application layer and `sessions` find the same first reply to a message of a client."""
+    asked = Counter(
+        (row.session, row.sent_ns, row.latency_ns)
+        for row in records([capture(name)], ["requests"])
+        if isinstance(row, RequestRecord)
+    )
+    answered = Counter(
+        (row["session"], row["ts_ns"], row["latency_ns"])
+        for row in printed(table, capture(name))
+        if row["kind"] == "client" and "latency_ns" in row
+    )
+    assert answered <= asked
 
 
 @every_capture

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.outcomes import is_error_status, is_no_responders, reply_outcome
+from dissect.nats.outcomes import (
+    api_error,
+    is_error_status,
+    is_no_responders,
+    refuses_pull,
+    reply_outcome,
+    service_error,
+)
 
 SERVICE = b"NATS/1.0\r\nNats-Service-Error: no\r\nNats-Service-Error-Code: 404\r\n\r\n"
 REFUSED = b'{"type":"io.nats.jetstream.api.v1.stream_info_response","error":{"code":404,"err_code":10059}}'
@@ -39,3 +46,34 @@ def test_statuses() -> None:
         *(False, False, False, False),
         *(True, True),
     ]
+
+
+def test_the_error_of_a_service_is_in_headers_of_any_case() -> None:
+    assert service_error([("Other", "x")]) is None
+    assert service_error([("nats-service-error", "no"), ("X", "y")]) == ("no", None)
+    assert service_error([("Nats-Service-Error-Code", "7")]) == (None, "7")
+
+
+def test_the_error_of_an_answer_of_the_api_has_parts_that_may_be_missing() -> None:
+    error = {"code": 404, "err_code": 10059, "description": "stream not found"}
+    assert api_error({"error": error}) == (404, 10059, "stream not found")
+    assert api_error({"error": {"code": True, "description": 1}}) == (None, None, None)
+    assert api_error({"error": "text"}) == (None, None, "text")
+    assert api_error({"stream": "S"}) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "status, text, refused",
+    [
+        (400, None, True),
+        (412, None, True),
+        (409, "Exceeded MaxWaiting", True),
+        (409, "Consumer Deleted", False),
+        (404, None, False),
+        (None, None, False),
+    ],
+)
+def test_a_pull_that_is_refused_never_waits(
+    status: int | None, text: str | None, refused: bool
+) -> None:
+    assert refuses_pull(status, text) is refused

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import cast
 
+from ..outcomes import api_error
 from ..schema.anomalies import Anomaly
 from ..schema.declaration import LayerFrame
 from ..schema.records import printable_json
@@ -114,18 +115,9 @@ def member(value: Object, name: str) -> Object:
 
 
 def error_of(value: Object) -> tuple[int | None, int | None, str | None]:
-    """`code`, `err_code` and the description of an error response (ADR-1)."""
-    error = value.get("error")
-    if isinstance(error, str):
-        return None, None, masked_text(error)
-    if not isinstance(error, dict):
-        return None, None, None
-    described = text(error, "description")
-    return (
-        number(error, "code"),
-        number(error, "err_code"),
-        masked_text(described) or None,
-    )
+    """`code`, `err_code` and the description of an error response (see `outcomes`), without secrets."""
+    error = api_error(value)
+    return error.code, error.err_code, masked_text(error.description or "") or None
 
 
 def header(frame: LayerFrame, name: str) -> str | None:

@@ -9,7 +9,6 @@ makes after those to `$SRV.` are endpoints too; one that no answer describes has
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -20,22 +19,22 @@ from natsync.protocol import matches
 
 from ..durations import Durations
 from ..number_formats import duration_text, moment_text, size_text
-from ..outcomes import is_no_responders
+from ..outcomes import service_error
 from ..schema.anomalies import Anomaly
 from ..schema.declaration import ApplicationLayer, LayerFrame, Table, TextColumn
 from ..schema.records import Record
 from ..secrets.redact import masked_text
 from .cells import cell
-from .json_bodies import Object, header, read_object, text
-from .messages import LINKS, MESSAGES_AND_INTEREST, OTHER
+from .exchanges import Exchanges
+from .json_bodies import Object, read_object, text
+from .messages import LINKS, MESSAGES_AND_INTEREST
 from .recent import Recent
 
 _Key = TypeVar("_Key")
-_Place = tuple[str | None, str]  # account, and subject or reply subject
+_Place = tuple[str | None, str]  # account and subject
 
 _DISCOVERY = "$SRV."
 _TYPE = "io.nats.micro.v1."
-_OPEN = 8192  # requests of one side that wait for replies
 # Subjects per session whose requests are counted: those of the latest requests, because most subjects do not
 # belong to services, and may occur only once.
 _SUBJECTS = 4096
@@ -113,14 +112,79 @@ class _Traffic:
 
     row: ServiceRecord
     latencies: Durations = field(default_factory=Durations)
+    held_bytes = 0
+
+    def answer(self, frame: LayerFrame, latency_ns: int | None) -> bool:
+        """Counts the answer to one of the requests."""
+        row = self.row
+        row.last_ns = frame.ts_ns
+        row.reply_bytes += frame.payload_bytes or 0
+        if latency_ns is None:
+            row.errors += 1
+            return False
+        row.replies += 1
+        self.latencies.add(latency_ns)
+        headers = frame.headers or {}
+        error = service_error((name, values[0]) for name, values in headers.items() if values)
+        if error:
+            row.errors += 1
+            row.last_error, row.last_error_code = masked_text(error.text or "") or None, error.code
+        return False
+
+    def close(self, anomaly: str | None) -> Iterable[Record]:
+        """Ends the wait for the answer to one of the requests."""
+        if anomaly:
+            self.row.anomalies = [anomaly]
+        return ()
 
 
-@dataclass(slots=True)
-class _Open:
-    """A request that waits for its answer."""
+class _Instances:
+    """The instances that a session shows. It is the `Question` of each request to `$SRV`, which several of
+    them may answer."""
 
-    ts_ns: int
-    traffic: _Traffic | None
+    held_bytes = 0
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, _Instance] = {}
+        self.has_forgotten = False
+
+    def has_room(self, kept: Mapping[_Key, object], key: _Key, limit: int) -> bool:
+        """Whether this key may be kept within the limit; if not, the rows get the anomaly `forgotten`."""
+        if key in kept or len(kept) < limit:
+            return True
+        self.has_forgotten = True
+        return False
+
+    def instance(self, key: str, service: str, account: str | None) -> _Instance | None:
+        """The instance with this id, which is added if it is new; None if there are too many."""
+        if not self.has_room(self.by_id, key, _INSTANCES):
+            return None
+        return self.by_id.setdefault(key, _Instance(service, account))
+
+    def answer(self, frame: LayerFrame, latency_ns: int | None) -> bool:
+        """Reads what an instance says of itself."""
+        read = read_object(frame.content)
+        if read is None or not text(read, "type").startswith(_TYPE):
+            return True
+        name, key = text(read, "name"), text(read, "id")
+        instance = self.instance(key, name, frame.account) if name else None
+        if instance is None:
+            return True
+        instance.service = name
+        instance.version = text(read, "version") or instance.version
+        listed = read.get("endpoints")
+        for item in listed if isinstance(listed, list) else ():
+            if isinstance(item, dict):
+                endpoint: Object = item
+                subject = text(endpoint, "subject")
+                if subject and self.has_room(instance.endpoints, subject, _ENDPOINTS):
+                    group = text(endpoint, "queue_group")
+                    instance.endpoints[subject] = _Endpoint(text(endpoint, "name"), subject, group)
+        return True
+
+    def close(self, anomaly: str | None) -> Iterable[Record]:
+        """Returns no rows: they come at the end of the session."""
+        return ()
 
 
 class _KnownEndpoint(NamedTuple):
@@ -161,14 +225,12 @@ class Services:
     """The state of one session: its own endpoints, and the services that it calls."""
 
     def __init__(self) -> None:
-        self._instances: dict[str, _Instance] = {}
+        self._instances = _Instances()
         self._own: dict[str, None] = {}  # ids of instances on this connection
         self._sids: dict[str, _Traffic] = {}  # of their endpoints, by sid
         self._served: dict[tuple[str, str], _Traffic] = {}
         self._asked = Recent[_Place, _Traffic](_SUBJECTS)
-        self._has_forgotten = False
-        # By requesting side, because a client may call a service on its own connection.
-        self._open: dict[str, OrderedDict[_Place, _Open]] = {side: OrderedDict() for side in OTHER}
+        self._exchanges = Exchanges[_Traffic | _Instances]()
 
     def add(self, frame: LayerFrame) -> Iterable[Record]:
         """Reads the next frame. All rows come from `finish`."""
@@ -179,9 +241,8 @@ class Services:
             if not frame.max_msgs:
                 self._sids.pop(frame.sid or "", None)
         else:
-            asked = self._open[OTHER[frame.sender]].get((frame.account, frame.subject or ""))
-            if asked is not None:
-                self._answer(frame, asked)
+            if self._exchanges.awaits(frame):
+                self._exchanges.answered(frame)
             elif frame.reply:
                 to_client = op == "MSG" or (op == "HMSG" and frame.kind not in LINKS)
                 if self._sids or not to_client or (frame.subject or "").startswith("$"):
@@ -193,7 +254,7 @@ class Services:
         for traffic in self._served.values():
             self._describe(traffic.row)
             yield self._done(traffic)
-        described = _Described(self._instances)
+        described = _Described(self._instances.by_id)
         for (account, subject), traffic in self._asked.items():
             known = [each for each in described.by(subject) if each.instance.account == account]
             if known or traffic.row.last_error or traffic.row.last_error_code:
@@ -203,43 +264,37 @@ class Services:
         subject = frame.subject or ""
         if subject.startswith(_DISCOVERY):
             tokens = subject.split(".")
-            if len(tokens) == 4 and self._has_room(self._instances, tokens[3], _INSTANCES):
+            if len(tokens) == 4 and self._instances.instance(tokens[3], tokens[2], None):
                 self._own.setdefault(tokens[3])
-                self._instances.setdefault(tokens[3], _Instance(tokens[2]))
             return
         if not self._own or subject.startswith("_INBOX."):
             return
         instance = next(reversed(self._own))
-        if not self._has_room(self._served, (instance, subject), _SUBJECTS):
+        if not self._instances.has_room(self._served, (instance, subject), _SUBJECTS):
             return
         row = self._row(frame, subject, "service")
-        row.service, row.instance = self._instances[instance].service, instance
+        row.service, row.instance = self._instances.by_id[instance].service, instance
         row.queue_group = frame.queue
         traffic = self._served.setdefault((instance, subject), _Traffic(row))
-        if not self._has_room(self._sids, frame.sid or "", _SIDS):
+        if not self._instances.has_room(self._sids, frame.sid or "", _SIDS):
             del self._sids[next(iter(self._sids))]
         self._sids[frame.sid or ""] = traffic
 
     def _request(self, frame: LayerFrame, to_client: bool) -> None:
         """Counts a message that asks for a reply."""
         subject = frame.subject or ""
-        traffic: _Traffic | None = None
-        if not subject.startswith("$"):
-            traffic = self._sids.get(frame.sid or "") if to_client else self._traffic(frame)
-            if traffic is None:
-                return
-            row = traffic.row
-            row.requests += 1
-            row.request_bytes += frame.payload_bytes or 0
-            row.last_ns = frame.ts_ns
-        elif not subject.startswith(_DISCOVERY):
+        if subject.startswith(_DISCOVERY):
+            self._exchanges.ask(frame, self._instances)
+        if subject.startswith("$"):
             return
-        waiting = self._open[frame.sender]
-        if len(waiting) >= _OPEN:
-            lost = waiting.popitem(last=False)[1].traffic
-            if lost:
-                lost.row.anomalies = [Anomaly.FORGOTTEN.value]
-        waiting[frame.account, frame.reply or ""] = _Open(frame.ts_ns, traffic)
+        traffic = self._sids.get(frame.sid or "") if to_client else self._traffic(frame)
+        if traffic is None:
+            return
+        row = traffic.row
+        row.requests += 1
+        row.request_bytes += frame.payload_bytes or 0
+        row.last_ns = frame.ts_ns
+        self._exchanges.ask(frame, traffic)
 
     def _traffic(self, frame: LayerFrame) -> _Traffic:
         """The traffic on a subject to which this connection sends requests."""
@@ -249,62 +304,16 @@ class Services:
         if found is None:
             found = _Traffic(self._row(frame, subject, "client"))
             if self._asked.put(key, found):
-                self._has_forgotten = True
+                self._instances.has_forgotten = True
         return found
-
-    def _has_room(self, kept: Mapping[_Key, object], key: _Key, limit: int) -> bool:
-        """Whether this key may be kept within the limit; if not, the rows get the anomaly `forgotten`."""
-        if key in kept or len(kept) < limit:
-            return True
-        self._has_forgotten = True
-        return False
-
-    def _answer(self, frame: LayerFrame, asked: _Open) -> None:
-        """Counts an answer."""
-        if asked.traffic is None:
-            self._learn(frame)  # several instances may answer
-            return
-        del self._open[OTHER[frame.sender]][frame.account, frame.subject or ""]
-        row = asked.traffic.row
-        row.last_ns = frame.ts_ns
-        row.reply_bytes += frame.payload_bytes or 0
-        error, code = header(frame, "Nats-Service-Error"), header(frame, "Nats-Service-Error-Code")
-        if is_no_responders(frame.status, frame.payload_bytes):
-            row.errors += 1
-            return
-        row.replies += 1
-        asked.traffic.latencies.add(max(0, frame.ts_ns - asked.ts_ns))
-        if error is not None or code is not None:
-            row.errors += 1
-            row.last_error, row.last_error_code = masked_text(error or "") or None, code
-
-    def _learn(self, frame: LayerFrame) -> None:
-        """Reads an instance's answer to `$SRV`."""
-        read = read_object(frame.content)
-        if read is None or not text(read, "type").startswith(_TYPE):
-            return
-        name, key = text(read, "name"), text(read, "id")
-        if not name or not self._has_room(self._instances, key, _INSTANCES):
-            return
-        instance = self._instances.setdefault(key, _Instance(name, frame.account))
-        instance.service = name
-        instance.version = text(read, "version") or instance.version
-        listed = read.get("endpoints")
-        for item in listed if isinstance(listed, list) else ():
-            if isinstance(item, dict):
-                endpoint: Object = item
-                subject = text(endpoint, "subject")
-                if subject and self._has_room(instance.endpoints, subject, _ENDPOINTS):
-                    group = text(endpoint, "queue_group")
-                    instance.endpoints[subject] = _Endpoint(text(endpoint, "name"), subject, group)
 
     def _describe(self, row: ServiceRecord) -> None:
         """Completes the row of an endpoint on this connection. If exactly one instance describes the
         endpoint, it belongs to that instance."""
-        says = [key for key in self._own if row.subject in self._instances[key].endpoints]
+        says = [key for key in self._own if row.subject in self._instances.by_id[key].endpoints]
         if len(says) == 1:
             row.instance = says[0]
-        instance = self._instances[row.instance or ""]
+        instance = self._instances.by_id[row.instance or ""]
         row.service, row.version = instance.service, instance.version or None
         described = instance.endpoints.get(row.subject)
         row.endpoint = described.name or None if described else None
@@ -324,7 +333,7 @@ class Services:
         row, latencies = traffic.row, traffic.latencies
         row.latency_median_ns, row.latency_p99_ns = latencies.quantile(50), latencies.quantile(99)
         row.latency_max_ns = latencies.largest
-        if self._has_forgotten:
+        if self._instances.has_forgotten:
             row.anomalies = [Anomaly.FORGOTTEN.value]
         return row
 

@@ -17,7 +17,7 @@ from tests.dissector.application.scripted_session import Nothing, ScriptedSessio
 
 
 def test_an_answer_comes_from_the_other_side_to_the_reply_subject() -> None:
-    session, waiting = ScriptedSession(Nothing()), Exchanges()
+    session, waiting = ScriptedSession(Nothing()), Exchanges[Publication]()
     asked = session.pub("orders", b"x", "_INBOX.1.a", Nats_Msg_Id="1")
     assert list(waiting.ask(asked, Publication(asked))) == []
     assert waiting.answered(session.msg("_INBOX.1.b")) is None
@@ -28,7 +28,7 @@ def test_an_answer_comes_from_the_other_side_to_the_reply_subject() -> None:
 
 
 def test_a_reply_subject_that_is_used_again_ends_the_question_before() -> None:
-    session, waiting = ScriptedSession(Nothing()), Exchanges()
+    session, waiting = ScriptedSession(Nothing()), Exchanges[Publication]()
     for number in (1, 2):
         asked = session.pub("orders", b"x", "_INBOX.1", Nats_Msg_Id=str(number))
         ended = list(waiting.ask(asked, Publication(asked)))
@@ -58,7 +58,7 @@ def test_the_oldest_question_is_given_up_where_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(exchanges, "_WAITING", 3)
-    session, waiting = ScriptedSession(Nothing()), Exchanges()
+    session, waiting = ScriptedSession(Nothing()), Exchanges[Publication]()
     ended: list[object] = []
     for number in range(5):
         asked = session.pub("orders", b"x", f"_INBOX.{number}", Nats_Msg_Id=str(number))
@@ -74,7 +74,7 @@ def test_the_oldest_question_is_given_up_where_payloads_would_take_too_much_memo
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(held_payloads, "HELD_BYTES", 10)
-    session, waiting = ScriptedSession(Nothing(), shown=Payload.TEXT), Exchanges()
+    session, waiting = ScriptedSession(Nothing(), shown=Payload.TEXT), Exchanges[Publication]()
     ended: list[Record] = []
     for number in range(1, 5):
         asked = session.pub("orders", b"1234", f"_INBOX.{number}", Nats_Msg_Id=str(number))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissect.nats.application import services
+from dissect.nats.application import exchanges, services
 from dissect.nats.application.messages import MESSAGES_AND_INTEREST
 from dissect.nats.application.services import ServiceRecord, Services
 from dissect.nats.pipeline import records
@@ -174,7 +174,8 @@ def test_a_subscription_that_ends_serves_no_more() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit in ("_OPEN", "_SUBJECTS", "_INSTANCES", "_ENDPOINTS"):
+    monkeypatch.setattr(exchanges, "_WAITING", 3)
+    for limit in ("_SUBJECTS", "_INSTANCES", "_ENDPOINTS"):
         monkeypatch.setattr(services, limit, 2)
     session = ScriptedSession(Services())
     session.pub("$SRV.INFO", b"", "_INBOX.i")

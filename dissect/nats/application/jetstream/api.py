@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
-from ...outcomes import is_error_status, is_no_responders
+from ...outcomes import END_OF_BATCH_STATUS, NO_RESPONDERS_TEXT, is_error_status
 from ...schema.anomalies import Anomaly
 from ...schema.declaration import LayerFrame
 from ...schema.records import Record
@@ -32,7 +32,6 @@ from ..server_time import clock_ns
 from .subjects import ApiSubject
 
 _TYPE = "io.nats.jetstream."
-_END_OF_BATCH = 204
 _DIRECT = "DIRECT.GET"
 
 
@@ -82,12 +81,11 @@ class Call:
     `value` is the frame of the first answer, and `rest` the end of the subject. If the message turns out not
     to be a call, it is `instead`: a publication to a stream whose subjects look like calls."""
 
-    __slots__ = "sender row request response value rest instead held_bytes _certain _many".split()
+    __slots__ = "row request response value rest instead held_bytes _certain _many".split()
 
     def __init__(
         self, frame: LayerFrame, asked: ApiSubject, instead: Question | None = None
     ) -> None:
-        self.sender = frame.sender
         self.row = ApiRecord(
             session=frame.session,
             number=frame.number,
@@ -126,20 +124,21 @@ class Call:
         is_message = value is not None and header(value, "Nats-Sequence") is not None
         return is_message or text(self.response, "type").startswith(_TYPE)
 
-    def answer(self, frame: LayerFrame) -> bool:
+    def answer(self, frame: LayerFrame, latency_ns: int | None) -> bool:
         """Takes an answer; returns whether more may come. Only the first one fills the row."""
         row = self.row
         row.responses += 1
         if self.value is None:
             self.value = frame
             self.held_bytes += len(frame.content)
-            if not is_no_responders(frame.status, frame.payload_bytes):
-                row.latency_ns = max(0, frame.ts_ns - row.ts_ns)
+            row.latency_ns = latency_ns
             row.reply_number = frame.number
             self._read(frame)
+            if latency_ns is None:
+                row.error = row.error or NO_RESPONDERS_TEXT
             if self.instead:
-                self.instead.answer(frame)
-        is_last = frame.status == _END_OF_BATCH or is_error_status(frame.status)
+                self.instead.answer(frame, latency_ns)
+        is_last = frame.status == END_OF_BATCH_STATUS or is_error_status(frame.status)
         return self._many and not is_last
 
     def close(self, anomaly: str | None) -> Iterable[Record]:
@@ -158,8 +157,6 @@ class Call:
         row = self.row
         if is_error_status(frame.status):
             row.code, row.error = frame.status, frame.status_text
-            if is_no_responders(frame.status, frame.payload_bytes):
-                row.error = frame.status_text or "no responders"
             return
         if row.api == _DIRECT:
             row.response = masked_json(_message_facts(frame))

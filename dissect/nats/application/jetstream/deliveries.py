@@ -95,15 +95,14 @@ class DeliveryRecord(Record):
 class Confirmation:
     """An ack that waits for its confirmation: a `Question`."""
 
-    __slots__ = ("sender", "_row")
+    __slots__ = ("_row",)
     held_bytes = 0
 
-    def __init__(self, sender: str, row: DeliveryRecord) -> None:
-        self.sender = sender
+    def __init__(self, row: DeliveryRecord) -> None:
         self._row = row
 
-    def answer(self, frame: LayerFrame) -> bool:
-        """Notes that the server confirmed the ack. A status, such as 503 (no responders), does not."""
+    def answer(self, frame: LayerFrame, latency_ns: int | None) -> bool:
+        """Notes that the server confirmed the ack. A status, such as that of no responders, does not."""
         if frame.status is None and self._row.confirmed_ns is None:
             self._row.confirmed_ns = frame.ts_ns
         return False

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ...outcomes import IDLE_HEARTBEAT_STATUS
 from ...schema.declaration import ApplicationLayer, LayerFrame
 from ...schema.records import Record
 from ..exchanges import Exchanges, Question
@@ -33,7 +34,6 @@ from .subjects import (
 )
 
 _FLOW_CONTROL = "$JS.FC."
-_HEARTBEAT = 100
 _STORES = ("KV_", "OBJ_")  # streams of buckets and object stores
 
 
@@ -41,7 +41,7 @@ class JetStream:
     """The JetStream state of one session."""
 
     def __init__(self) -> None:
-        self._exchanges = Exchanges()
+        self._exchanges = Exchanges[Question]()
         self._deliveries = Deliveries()
         self._pulls = Pulls()
         self._early: list[Record] = []  # rows of streams and consumers, of which there are too many
@@ -104,7 +104,7 @@ class JetStream:
         if answered:
             return self._close(answered, frame.ts_ns)
         if frame.status is not None:
-            if frame.status == _HEARTBEAT:
+            if frame.status == IDLE_HEARTBEAT_STATUS:
                 self._consumers.heartbeat(frame.account, subject)
             return self._pulls.status(frame)
         if subject.startswith(ADVISORY):
@@ -158,7 +158,7 @@ class JetStream:
             self._consumers.pull(pull)
             return [*found, *ended]
         if frame.reply:
-            return found + self._exchanges.ask(frame, Confirmation(frame.sender, row))
+            return found + self._exchanges.ask(frame, Confirmation(row))
         return found
 
     def _close(self, question: Question, ts_ns: int) -> Iterable[Record]:

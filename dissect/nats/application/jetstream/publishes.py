@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ...options import Payload
-from ...outcomes import is_no_responders
+from ...outcomes import NO_RESPONDERS_TEXT
 from ...schema.declaration import LayerFrame
 from ...schema.records import Headers, Record
 from ..json_bodies import (
@@ -114,11 +114,10 @@ class Publication:
     `stored` is its row in `kv` or `objects`, which the ack completes. `batch` identifies the batch to which
     it belongs; `count` is the number of messages in a batch that its ack confirms."""
 
-    __slots__ = ("sender", "row", "is_expected", "batch", "count", "_stored")
+    __slots__ = ("row", "is_expected", "batch", "count", "_stored")
 
     def __init__(self, frame: LayerFrame, stored: KvRecord | ObjectRecord | None = None) -> None:
         self._stored = stored
-        self.sender = frame.sender
         subject = frame.subject or ""
         headers: Headers = frame.headers or {}
         asks = not _ASKS.isdisjoint(headers) and not _STORED <= headers.keys()
@@ -145,12 +144,11 @@ class Publication:
         """The size of the payload that its row shows."""
         return len(self.row.payload or "")
 
-    def answer(self, frame: LayerFrame) -> bool:
+    def answer(self, frame: LayerFrame, latency_ns: int | None) -> bool:
         """Takes the answer: an ack, an error status, or something else."""
         row, content = self.row, frame.content
-        nobody = is_no_responders(frame.status, frame.payload_bytes)
-        if nobody:
-            row.code, row.error = frame.status, frame.status_text or "no responders"
+        if latency_ns is None:
+            row.code, row.error = frame.status, frame.status_text or NO_RESPONDERS_TEXT
         elif content[:1] == b"{" and b'"stream"' in content and b'"seq"' in content:
             read = read_object(content)
             if read is not None and _is_ack(read):
@@ -160,9 +158,7 @@ class Publication:
                 row.anomalies = [why_unread(frame)]
         elif self.is_expected and content and read_object(content) is None:
             row.anomalies = [why_unread(frame)]
-        if not nobody:
-            row.latency_ns = max(0, frame.ts_ns - row.ts_ns)
-        row.reply_number = frame.number
+        row.latency_ns, row.reply_number = latency_ns, frame.number
         return False
 
     def close(self, anomaly: str | None) -> Iterable[Record]:

@@ -19,7 +19,12 @@ from typing import Annotated
 
 from natsync.protocol import matches
 
-from ...outcomes import NO_MESSAGES_STATUS, TIMEOUT_STATUS
+from ...outcomes import (
+    IDLE_HEARTBEAT_STATUS,
+    NO_MESSAGES_STATUS,
+    TIMEOUT_STATUS,
+    refuses_pull,
+)
 from ...schema.anomalies import Anomaly
 from ...schema.declaration import LayerFrame
 from ...schema.records import Record
@@ -41,11 +46,7 @@ _SIDS = 65_536
 # Open inboxes that are compared with a wildcard subscription, and open pulls of an inbox that are compared
 # with a status.
 _COMPARED = 64
-_IDLE_HEARTBEAT = 100
 _MOST_DIGITS = 9
-# Statuses with which a server refuses a pull at once (server/consumer.go: processNextMsgRequest).
-_REFUSALS = (400, 412)
-_REFUSAL_TEXTS = ("Requests Pending", "Exceeded ", "Consumer is push based", "Nats-Pin-Id mismatch")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -189,7 +190,7 @@ class Pulls:
         if pulls is None or frame.status is None:
             return
         row = _concerned(pulls, frame)
-        if frame.status == _IDLE_HEARTBEAT:
+        if frame.status == IDLE_HEARTBEAT_STATUS:
             row.heartbeats += 1
             return
         row.end, row.end_ns = str(frame.status), frame.ts_ns
@@ -243,7 +244,7 @@ class Pulls:
 
 def _concerned(pulls: _OpenPulls, frame: LayerFrame) -> PullRecord:
     """The pull of an inbox that a status concerns."""
-    if frame.status in _REFUSALS or (frame.status_text or "").startswith(_REFUSAL_TEXTS):
+    if refuses_pull(frame.status, frame.status_text):
         return next(reversed(pulls.values()))
     oldest = [*islice(pulls.values(), _COMPARED)]
     if frame.status == NO_MESSAGES_STATUS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from ...number_formats import duration_text, moment_text, size_text
+from ...outcomes import NO_RESPONDERS_STATUS, NO_RESPONDERS_TEXT
 from ...schema.declaration import Table, TextColumn
 from ..cells import cell, count_cell, payload_cell
 from .api import ApiRecord
@@ -156,7 +157,7 @@ DELIVERIES = Table(
 
 
 def _end(row: PullRecord) -> str:
-    text = "no responders" if row.end == "503" else ""
+    text = NO_RESPONDERS_TEXT if row.end == str(NO_RESPONDERS_STATUS) else ""
     return f"{row.end} {row.end_text or text}".rstrip()
 
 

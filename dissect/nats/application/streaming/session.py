@@ -27,7 +27,7 @@ from natsync.protocol.streaming import (
     UnsubscribeRequest,
 )
 
-from ...outcomes import is_no_responders
+from ...outcomes import NO_RESPONDERS_TEXT, is_no_responders
 from ...schema.anomalies import Anomaly
 from ...schema.declaration import LayerFrame
 from ...schema.records import Record, printable
@@ -50,26 +50,22 @@ _BEGINNINGS = (b"\x08", b"\x0a")
 class _Request:
     """A request that waits for its answer: a `Question`."""
 
-    __slots__ = ("sender", "row", "_read")
+    __slots__ = ("row", "_read")
     held_bytes = 0  # a request shows no payload
 
     def __init__(
-        self,
-        frame: LayerFrame,
-        row: StreamingRecord,
-        read: Callable[[StreamingRecord, LayerFrame], None],
+        self, row: StreamingRecord, read: Callable[[StreamingRecord, LayerFrame], None]
     ) -> None:
-        self.sender = frame.sender
         self.row = row
         self._read = read
 
-    def answer(self, frame: LayerFrame) -> bool:
+    def answer(self, frame: LayerFrame, latency_ns: int | None) -> bool:
         """Takes the answer."""
         row = self.row
-        if is_no_responders(frame.status, frame.payload_bytes):
-            row.error = "no responders"
+        row.latency_ns = latency_ns
+        if latency_ns is None:
+            row.error = NO_RESPONDERS_TEXT
         else:
-            row.latency_ns = max(0, frame.ts_ns - row.ts_ns)
             self._read(row, frame)
         return False
 
@@ -85,7 +81,7 @@ class Streaming:
 
     def __init__(self) -> None:
         self._subjects = StreamingSubjects()
-        self._exchanges = Exchanges()
+        self._exchanges = Exchanges[_Request]()
         self._publications = Publications()
         self._subscriptions = Recent[str, StreamingRecord](_SUBSCRIPTIONS)  # by inbox
         self._acks = Recent[str, StreamingRecord](_SUBSCRIPTIONS)  # by ack inbox
@@ -150,7 +146,7 @@ class Streaming:
             return self._publications.add(row, frame.reply or "")
         if not frame.reply:
             return (row,)
-        return self._exchanges.ask(frame, _Request(frame, row, self._reader(purpose.op)))
+        return self._exchanges.ask(frame, _Request(row, self._reader(purpose.op)))
 
     def _reader(self, op: str) -> Callable[[StreamingRecord, LayerFrame], None]:
         """The function that reads the answer to a request."""
@@ -168,7 +164,7 @@ class Streaming:
         row.cluster_id = (frame.subject or "").rpartition(".")[2]
         row.client_id = printable(request.client_id)
         self._meet(request, row)
-        return self._exchanges.ask(frame, _Request(frame, row, self._connected))
+        return self._exchanges.ask(frame, _Request(row, self._connected))
 
     def _meet(self, request: ConnectRequest, row: StreamingRecord) -> None:
         # Older clients have no connection id, so many of them share the empty one.
@@ -208,7 +204,7 @@ class Streaming:
             nobody = is_no_responders(frame.status, frame.payload_bytes)
             only = nobody and self._publications.take_only(frame.subject or "")
             if only:
-                only.error = "no responders"
+                only.error = NO_RESPONDERS_TEXT
                 yield only
             return
         row = new_row(frame, "ack_published", evidence)
@@ -270,7 +266,7 @@ class Streaming:
             return ()
         row = new_row(frame, "heartbeat", "inbox")
         row.cluster_id, row.client_id = known.cluster_id, known.client_id
-        return self._exchanges.ask(frame, _Request(frame, row, _ended))
+        return self._exchanges.ask(frame, _Request(row, _ended))
 
     def _deliver(
         self, frame: LayerFrame, subscription: StreamingRecord, evidence: str

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ....options import Payload
+from ....outcomes import NO_MESSAGES_STATUS
 from ....schema.declaration import LayerFrame
 from ....schema.records import Record
 from ...json_bodies import decimal, header, member, number, text
@@ -25,7 +26,6 @@ _SUBJECTS = "$KV."
 _STREAMS = "KV_"
 _CREATES = ("CONSUMER.CREATE", "CONSUMER.DURABLE.CREATE")
 _WATCHES = 4096
-_NOT_FOUND = 404
 _REMOVED = {"DEL": "delete", "PURGE": "purge"}
 _MARKERS = {"MaxAge": "purge", "Purge": "purge", "Remove": "delete"}
 
@@ -159,7 +159,7 @@ class KeyValue:
         row.key = _key(subject)
         row.expected_revision = number(call.request, "seq")
         if found is None:
-            row.found = False if row.code == _NOT_FOUND else None
+            row.found = False if row.code == NO_MESSAGES_STATUS else None
             return row
         removed = _REMOVED.get(found.headers.get("KV-Operation", ""))
         if removed is None and "KV-Operation" not in found.headers:
