@@ -1,21 +1,8 @@
 """Behaviours that the suites of nats.go (`jetstream/test`: pull, ordered, push, consumer, message)
 and nats-py (`nats/tests/test_js.py`) hold, as far as the tests of single modules do not have them.
 
-Not applicable:
-
-- automatic unsubscribe after N messages (`StopAfter`): `itertools.islice` over `messages()` does it;
-- two limits of a pull at once, messages and bytes: `max_msgs` or `max_bytes`;
-- contexts and cancellation of coroutines: calls take a timeout, and signals interrupt them;
-- `subscribe` that creates, binds and deletes its consumer: `Stream` creates consumers;
-- `FetchBytes` and `FetchNoWait` of ordered consumers, a prefix for the names of their consumers: a
-  reader with `max_bytes`, and `next(0)`, do what they do;
-- pending limits of a subscription (`custom_limits`): requests limit what may arrive;
-- `CreateKeyValue` that repairs buckets of old clients, `StreamNameBySubject`: `create_or_update_key_value`
-  and `stream_names(subject)` do that; `Conn`, trace hooks, options that are read back: `natsync` has its own;
-- numbers of retries and a reply subject of one's own for `publish_async`: the timeout limits retries.
-
-Domains and accounts are in test_domains.py; what the nats command reads and writes, in the packages' tests
-of interoperability.
+What does not apply stands in docs/other-clients.md. Domains and accounts are in test_domains.py; what the
+nats command reads and writes, in the packages' tests of interoperability.
 """
 
 from __future__ import annotations
