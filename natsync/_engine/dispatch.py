@@ -25,7 +25,7 @@ from weakref import ref
 
 from ..errors import CallbacksSkippedError, Error, HandlerError, SlowConsumerError
 from ..options import CallbackName, Callbacks
-from .log import logger
+from .log import call_or_log, logger
 from .sink import DrainStage, Sink, SubscriptionSink
 
 __all__ = ["Dispatcher", "log_now"]
@@ -75,10 +75,7 @@ class Dispatcher:
         """Does so at once. For the callback thread."""
         on_error = self._callbacks.of("on_error")
         for call in [self.observe, *on_error] if self.observe else on_error:
-            try:
-                call(error)
-            except BaseException:  # code of the program may raise anything
-                logger().exception("a callback failed")
+            call_or_log(call, error)
         log_now("debug" if on_error and level == "warning" else level, text, error)
 
     def slow_consumer(self, sub: Sink, dropped: int) -> None:
@@ -320,14 +317,14 @@ class _Serial:
     def make_kept(self) -> None:
         """Makes the calls that were kept, and those that wait for their time."""
         while self._kept:
-            self._make(self._kept.popleft())
+            call_or_log(self._kept.popleft())
         while self._later:
-            self._make(self._later.pop(0)[1])
+            call_or_log(self._later.pop(0)[1])
 
     def _run(self) -> None:
         self.make_kept()
         while call := self._next():
-            self._make(call)
+            call_or_log(call)
         self.make_kept()
 
     def _next(self) -> Callback | None:
@@ -342,9 +339,3 @@ class _Serial:
                 return self._calls.get(timeout=wait)
         self._later.remove(due)
         return due[1]
-
-    def _make(self, call: Callback) -> None:
-        try:
-            call()
-        except BaseException:  # as above; reporting it to a callback could go on for ever
-            logger().exception("a callback failed")

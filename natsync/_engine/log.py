@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from logging import Logger
 
-__all__ = ["logger"]
+__all__ = ["call_or_log", "logger"]
 
 
 def logger() -> Logger:
@@ -15,3 +16,12 @@ def logger() -> Logger:
     import logging
 
     return logging.getLogger("natsync")
+
+
+def call_or_log(call: Callable[..., object], *args: object) -> None:
+    """Calls a function of the program. What it raises is logged: to report it to a callback could go on for
+    ever."""
+    try:
+        call(*args)
+    except BaseException:  # code of the program may raise anything
+        logger().exception("a callback failed")

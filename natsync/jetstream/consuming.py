@@ -7,13 +7,14 @@ after `ack_wait`.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import NamedTuple, Protocol
 
 from .._checks import check_call, check_count
+from .._engine.log import call_or_log
 from ..core import Core
 from ..errors import (
     ConnectionClosedError,
@@ -81,17 +82,7 @@ def check_handler(handler: object, workers: int = 1) -> None:
 def guarded(on_error: OnError | None) -> OnError | None:
     """Returns `on_error` for the threads of `consume`: they log an exception of it, and go on."""
     check_call(on_error=on_error)
-    if on_error is None:
-        return None
-    call = on_error
-
-    def report_or_log(error: Error) -> None:
-        try:
-            call(error)
-        except BaseException:  # the boundary to user code
-            logging.getLogger("natsync").exception("a callback failed")
-
-    return report_or_log
+    return None if on_error is None else partial(call_or_log, on_error)
 
 
 class ConsumeContext:

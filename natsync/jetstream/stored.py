@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
+from .._engine.log import logger
 from .._json import check_time, format_time, parse_time
 from ..errors import (
     Error,
@@ -287,9 +287,7 @@ def _headers_in(msg: Msg) -> Headers:
 
 
 def _warn(subject: str, seq: str, error: ProtocolError) -> None:
-    logging.getLogger("natsync").warning(
-        "message %s on %s has headers that cannot be read: %s", seq, subject, error
-    )
+    logger().warning("message %s on %s has headers that cannot be read: %s", seq, subject, error)
 
 
 def _headers(block: bytes) -> Headers:

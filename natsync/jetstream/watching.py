@@ -69,10 +69,21 @@ class Watch(BlockingIterator[_T | None]):
     may call `stop`. A lost connection neither loses nor repeats items."""
 
     def __init__(
-        self, api: API, stream: str, messages: OrderedMessages, updates_only: bool
+        self,
+        api: API,
+        bucket: str,
+        stream: str,
+        messages: OrderedMessages,
+        *,
+        prefix: str = "",
+        ignore_deletes: bool = False,
+        updates_only: bool = False,
     ) -> None:
         self._api = api
+        self._bucket = bucket
         self._stream = stream
+        self._prefix = prefix  # of subjects, before the key
+        self._ignore_deletes = ignore_deletes
         self._messages = messages
         self._consumer = ""
         self._initial = 0 if updates_only else messages.num_pending

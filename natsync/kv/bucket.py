@@ -241,8 +241,9 @@ class KeyValue:
         return Watcher(
             self._api,
             self.bucket,
-            self._prefix,
+            self._stream,
             messages,
+            prefix=self._prefix,
             ignore_deletes=ignore_deletes,
             updates_only=updates_only,
         )

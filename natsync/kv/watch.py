@@ -6,19 +6,16 @@ It reads an ordered consumer, so that no entry is lost or delivered twice.
 
 from __future__ import annotations
 
-import logging
 import re
 
+from .._engine.log import logger
 from ..errors import OptionError, ProtocolError
-from ..jetstream.api import API
 from ..jetstream.configs import ConsumerConfig, DeliverPolicy
 from ..jetstream.message import JetStreamMsg, MsgMetadata
-from ..jetstream.ordered_reader import OrderedMessages
 from ..jetstream.watching import Watch
 from ..message import Headers
 from .entry import Entry, Operation, operation_of
 from .errors import BucketNotFoundError
-from .naming import stream_name
 
 __all__ = ["Watcher", "watch_config"]
 
@@ -62,21 +59,6 @@ class Watcher(Watch[Entry]):
     """An iterator over entries. It yields None once, after the entries that existed when it began. Made
     by `KeyValue.watch`."""
 
-    def __init__(
-        self,
-        api: API,
-        bucket: str,
-        prefix: str,
-        messages: OrderedMessages,
-        *,
-        ignore_deletes: bool,
-        updates_only: bool,
-    ) -> None:
-        super().__init__(api, stream_name(bucket), messages, updates_only)
-        self._bucket = bucket
-        self._prefix = prefix
-        self._ignore_deletes = ignore_deletes
-
     def _read(self, msg: JetStreamMsg, origin: MsgMetadata) -> Entry | None:
         value = msg.data
         operation, size = Operation.PUT, len(value)
@@ -111,7 +93,7 @@ class Watcher(Watch[Entry]):
         try:
             return msg.headers
         except ProtocolError as error:
-            logging.getLogger("natsync").warning(
+            logger().warning(
                 "entry %r of bucket %s, revision %d, has headers that cannot be read: %s",
                 msg.subject[len(self._prefix) :],
                 self._bucket,

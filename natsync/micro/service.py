@@ -8,7 +8,6 @@ server has refused it, or the program has unsubscribed it.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -16,9 +15,9 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
-from types import TracebackType
 
 from .._checks import check_call, check_core, check_text
+from .._engine.log import logger
 from .._engine.waiter import Event
 from ..core import Core
 from ..errors import BadSubscriptionError, ConnectionClosedError, DrainTimeoutError, Error
@@ -333,7 +332,7 @@ class Service(Group):
         try:
             stop()
         except BaseException:  # `on_stop` is code of the program
-            logging.getLogger("natsync").exception("stopping service %s failed", self.name)
+            logger().exception("stopping service %s failed", self.name)
 
     def _answer(self, answer: Callable[[], Iterator[bytes]], msg: Msg) -> None:
         """Answers a request on `$SRV`. A request without a reply subject is ignored."""
@@ -366,12 +365,7 @@ class Service(Group):
     def __enter__(self) -> Service:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def __repr__(self) -> str:

@@ -276,6 +276,7 @@ class ObjectStore:
         return ObjectWatcher(
             self._api,
             self.bucket,
+            self._stream,
             messages,
             ignore_deletes=ignore_deletes,
             updates_only=updates_only,

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from ..jetstream.api import API
 from ..jetstream.message import JetStreamMsg, MsgMetadata
-from ..jetstream.ordered_reader import OrderedMessages
 from ..jetstream.watching import Watch
 from .errors import StoreNotFoundError
 from .info import ObjectInfo, read_info
-from .naming import stream_name
 
 __all__ = ["ObjectWatcher"]
 
@@ -18,19 +15,6 @@ class ObjectWatcher(Watch[ObjectInfo]):
     Made by `ObjectStore.watch`. A message that describes no object raises BadObjectMetaError; the watch goes
     on after it.
     """
-
-    def __init__(
-        self,
-        api: API,
-        bucket: str,
-        messages: OrderedMessages,
-        *,
-        ignore_deletes: bool,
-        updates_only: bool,
-    ) -> None:
-        super().__init__(api, stream_name(bucket), messages, updates_only)
-        self._bucket = bucket
-        self._ignore_deletes = ignore_deletes
 
     def _read(self, msg: JetStreamMsg, origin: MsgMetadata) -> ObjectInfo | None:
         info = read_info(self._bucket, msg.subject, msg.data, origin.timestamp, origin.stream_seq)

@@ -25,7 +25,6 @@ import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM, Signals
-from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
@@ -118,12 +117,7 @@ class NatsServer:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

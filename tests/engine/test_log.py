@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Iterator
 
 import pytest
 
-from natsync._engine.log import logger
+from natsync._engine.log import call_or_log, logger
 
 from tests.support.fake_server import Background, FakeServer
 
@@ -40,6 +41,18 @@ def stuck() -> Iterator[Stuck]:
 
 def test_the_logger_is_named_after_the_package() -> None:
     assert logger() is logging.getLogger("natsync")
+
+
+def test_what_a_function_of_the_program_raises_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    taken: list[object] = []
+    call_or_log(taken.append, 1)
+    assert taken == [1] and not caplog.records
+    call_or_log([].pop)
+    call_or_log(sys.exit, "done")
+    assert [record.message for record in caplog.records] == ["a callback failed"] * 2
+    assert "pop from empty list" in caplog.text and "SystemExit: done" in caplog.text
 
 
 def test_a_log_handler_that_waits_does_not_stop_the_connection(stuck: Stuck) -> None:

@@ -44,7 +44,7 @@ def texts(js: JetStream, stream_name: str) -> Texts:
         js.publish(f"{stream_name}.{subject}", text)
     config = ConsumerConfig(deliver_policy="last_per_subject")
     messages = js.ordered_consumer(stream_name, config).messages()
-    return Texts(js.api, stream_name, messages, updates_only=False)
+    return Texts(js.api, "", stream_name, messages)
 
 
 def test_items_then_none_then_updates(js: JetStream, stream_name: str, texts: Texts) -> None:
@@ -107,13 +107,13 @@ def test_those_that_replace_others_while_it_reads_belong_to_the_beginning(
         return SimpleNamespace(name="c", num_pending=0, delivered=delivered)
 
     monkeypatch.setattr("natsync.jetstream.watching.consumer_info", info)
-    texts = Texts(js.api, "S", cast(OrderedMessages, Sent(*sent)), updates_only=False)
+    texts = Texts(js.api, "", "S", cast(OrderedMessages, Sent(*sent)))
     assert list(texts.initial(5)) == ["1 x", "5 x", "6 x"]
 
 
 def test_a_timeout_includes_the_messages_that_are_skipped(js: JetStream) -> None:
     sent = Sent((1, 0), (1, 0), (1, 0))
-    texts = Texts(js.api, "S", cast(OrderedMessages, sent), updates_only=True)
+    texts = Texts(js.api, "", "S", cast(OrderedMessages, sent), updates_only=True)
     assert [texts.next(5), texts.next(5)] == [None, "1 x"]
     with pytest.raises(natsync.NextMsgTimeoutError, match="within 5 s"):
         texts.next(5)

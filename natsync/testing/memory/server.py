@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import count
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ..._connect import connect
@@ -205,12 +204,7 @@ class MemoryServer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def __repr__(self) -> str:
