@@ -21,7 +21,7 @@ from .engines.duckdb import over_records
 from .findings.finding import Finding
 from .findings.store import store
 from .loading import loaded_records
-from .run import check_variables, queries_of, run, tables_of
+from .run import check_variables, columns_of, queries_of, run, tables_of
 from .sigma.rule_files import load_rules
 from .sql.dialect import Dialect
 from .sql.query import Query
@@ -72,7 +72,10 @@ def _findings(
     queries: list[Query], paths: list[str], options: Options, report: CaptureReport
 ) -> Generator[Finding, None, None]:
     source = partial(_source, paths, options, report)
-    with over_records(tables_of(queries), source) as engine, store() as kept:
+    with (
+        over_records(tables_of(queries), source, columns_of(queries)) as engine,
+        store() as kept,
+    ):
         run(queries, engine, kept)
         yield from kept.findings()
 
@@ -80,4 +83,4 @@ def _findings(
 def _source(
     paths: list[str], options: Options, report: CaptureReport, tables: Collection[str]
 ) -> Generator[Record, None, None]:
-    return loaded_records(paths, tables, options, report)
+    return loaded_records(paths, tables, options, report, runs=True)

@@ -31,7 +31,7 @@ from .findings.suppressions import Suppressions, load_suppressions, names_of
 from .loading import loaded_records
 from .output.formats import OUTPUTS, column_names
 from .output.report import Report
-from .run import Engine, Outcome, check_variables, queries_of, run, tables_of
+from .run import Engine, Outcome, check_variables, columns_of, queries_of, run, tables_of
 from .sigma.levels import Level
 from .sigma.rule_files import load_rules
 from .sigma.rules import Correlation, Detection
@@ -167,9 +167,11 @@ def _engine(options: AuditOptions, reading: Command, queries: Sequence[Query]) -
     jobs = processes(options)
 
     def source(names: Collection[str]) -> Generator[Record, None, None]:
-        return loaded_records(options.captures, names, options.dissection, reading.report, jobs)
+        return loaded_records(
+            options.captures, names, options.dissection, reading.report, jobs, runs=True
+        )
 
-    with over_records(tables, source) as engine:
+    with over_records(tables, source, columns_of(queries)) as engine:
         yield engine
 
 

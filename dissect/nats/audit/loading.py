@@ -25,12 +25,14 @@ def loaded_records(
     options: Options,
     report: CaptureReport,
     jobs: int = 1,
+    runs: bool = False,
 ) -> Generator[Record, None, None]:
-    """The records of these tables as they become complete, made by `jobs` processes. Raises CaptureError."""
+    """The records of these tables as they become complete, made by `jobs` processes. With `runs`, frames come
+    as runs if one process makes them. Raises CaptureError."""
     across = [table for table in tables if (layer := TABLES[table].layer) and layer.across]
     own = [table for table in tables if table not in across]
     if jobs == 1 or not own:
-        yield from _completed(paths, tables, options, report)
+        yield from _completed(paths, tables, options, report, runs)
         return
     for timeline in timelines(paths, options, report):
         alone = CaptureReport() if options.separate else report
@@ -45,9 +47,15 @@ def loaded_records(
 
 
 def _completed(
-    paths: Sequence[str], tables: Collection[str], options: Options, report: CaptureReport
+    paths: Sequence[str],
+    tables: Collection[str],
+    options: Options,
+    report: CaptureReport,
+    runs: bool = False,
 ) -> Generator[Record, None, None]:
     for timeline in timelines(paths, options, report):
-        with closing(released(timeline, tables, options, report, together=True)) as source:
+        with closing(
+            released(timeline, tables, options, report, together=True, runs=runs)
+        ) as source:
             for rows in source:
                 yield from rows.records

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
+from ..output.duckdb import columns_named
 from .findings.finding import Finding, findings_of
 from .findings.store import Store
 from .sigma.rules import Correlation, Detection
@@ -64,6 +65,16 @@ def check_variables(
 def tables_of(queries: Sequence[Query]) -> frozenset[str]:
     """The tables that the queries read."""
     return frozenset().union(*(query.tables for query in queries if not query.unset))
+
+
+def columns_of(queries: Sequence[Query]) -> dict[str, list[str]]:
+    """The columns that the queries read, by table."""
+    texts: dict[str, list[str]] = {table: [] for table in tables_of(queries)}
+    for query in queries:
+        if not query.unset:
+            for table in query.tables:
+                texts[table].append(query.sql)
+    return {table: columns_named(table, some) for table, some in texts.items()}
 
 
 def run(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import QueryError
 from ...output.arrow.records import BATCH_ROWS, schema
-from ...output.duckdb import connect, create, create_tables, library, limits_of, load
+from ...output.duckdb import ALL, Columns, connect, create, create_tables, library, limits_of, load
 from ...schema.records import Record
 from ...temporary import temporary_folder
 from ..folders import table_files, table_paths
@@ -50,15 +50,16 @@ class DuckDb:
 def over_records(
     tables: Collection[str],
     source: Callable[[Collection[str]], Generator[Record, None, None]],
+    columns: Columns = ALL,
 ) -> Iterator[DuckDb]:
-    """The engine over the rows of these tables. `source` yields their records, which are stored on disk, in a
-    folder that is removed after the block."""
+    """The engine over the rows of these tables, with these columns. `source` yields their records, or runs of
+    frames; they are stored on disk, in a folder that is removed after the block."""
     with temporary_folder() as folder:
         path = os.path.join(folder, "tables.duckdb")
         with closing(create(library(), path, limits_of(folder))) as connection:
-            create_tables(connection, sorted(tables))
+            create_tables(connection, sorted(tables), columns)
             with closing(source(sorted(tables))) as records:
-                load(connection, records)
+                load(connection, records, columns)
             yield DuckDb(connection, tables)
 
 

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
+from ...engine.frame_runs import FrameRun
 from ...engine.session_tables import Rows
 from ...engine.time_order import payload_bytes
 from ...schema.declaration import Column
 from ...schema.records import Record, Value
 from ...tables import TABLES
-from .frame_columns import sorted_arrays
+from .frame_columns import arrays_as_released, sorted_arrays
 from .types import array, arrow_type, pyarrow
 
 if TYPE_CHECKING:
@@ -55,6 +56,12 @@ def batch(
         for column in declared(table, columns)
     ]
     return pyarrow().RecordBatch.from_arrays(arrays, schema=schema(table, columns))
+
+
+def batch_of_runs(runs: Sequence[FrameRun], columns: Sequence[str] | None = None) -> pa.RecordBatch:
+    """Like `batch`, for the frames of runs, in the order of the runs."""
+    arrays, _ = arrays_as_released(runs, declared("frames", columns))
+    return pyarrow().RecordBatch.from_arrays(arrays, schema=schema("frames", columns))
 
 
 def batches(
