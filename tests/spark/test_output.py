@@ -10,7 +10,7 @@ import pytest
 from dissect.nats.errors import DissectError, SparkError
 from dissect.nats.output.arrow.records import batch
 from dissect.nats.schema.records import AnomalyRecord, Record, SubscriptionRecord
-from dissect.nats.spark.output import Folder, Writer
+from dissect.nats.spark.output import Folder, PartitionWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +37,7 @@ def test_rows_are_in_files_by_day_in_order(tmp_path: Path) -> None:
 
     folder = Folder(str(tmp_path / "out"))
     run = folder.begin("r1")
-    writer = Writer(folder.out, run, 7, ["anomalies", "subscriptions"])
+    writer = PartitionWriter(folder.out, run, 7, ["anomalies", "subscriptions"])
     writer.add("anomalies", anomalies(1, DAY_NS + 5, 3))
     writer.add("anomalies", anomalies(4))
     untimed = SubscriptionRecord(session="s", sid="1", sender="originator")
@@ -57,10 +57,10 @@ def test_rows_are_in_files_by_day_in_order(tmp_path: Path) -> None:
 def test_only_what_is_listed_is_published(tmp_path: Path) -> None:
     folder = Folder(str(tmp_path / "out"))
     run = folder.begin("r1")
-    lost = Writer(folder.out, run, 0, ["anomalies"])
+    lost = PartitionWriter(folder.out, run, 0, ["anomalies"])
     lost.add("anomalies", anomalies(1))
     lost.close()  # a task whose answer never came
-    again = Writer(folder.out, run, 0, ["anomalies"])
+    again = PartitionWriter(folder.out, run, 0, ["anomalies"])
     again.add("anomalies", anomalies(1))
     again.close()
     folder.publish(run, ["anomalies"], again.written, {})
@@ -86,7 +86,7 @@ def test_until_all_is_there_the_old_tables_stay(tmp_path: Path) -> None:
 def test_clocks_that_went_mad_leave_a_few_files_open(tmp_path: Path) -> None:
     folder = Folder(str(tmp_path / "out"))
     run = folder.begin("r1")
-    writer = Writer(folder.out, run, 0, ["anomalies"])
+    writer = PartitionWriter(folder.out, run, 0, ["anomalies"])
     times = [number * 1000 * DAY_NS for number in range(100)] + [1 << 127, -(1 << 127)]
     writer.add("anomalies", anomalies(*times))
     writer.close()

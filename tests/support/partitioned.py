@@ -25,8 +25,8 @@ from dissect.nats.schema.records import Record
 from dissect.nats.spark.tasks.inputs import ChunkContext, JobSpec, SharedFlows
 from dissect.nats.spark.tasks.stages import (
     FlowChunk,
+    FlowState,
     FlowSurvey,
-    State,
     SurveyResult,
     chunk_contexts,
     decode,
@@ -89,7 +89,7 @@ def share_of(flow: bytes, shares: int) -> int:
 
 def stitched(
     spec: JobSpec, found: Sequence[ChunkContext], chunks: Iterable[FlowChunk]
-) -> list[State]:
+) -> list[FlowState]:
     """The states, share by share."""
     in_order = sorted(chunks, key=lambda chunk: (chunk.number, chunk.flow))
     return [

@@ -15,7 +15,7 @@ from ..number_formats import duration_text, time_text
 from ..output.writer import LineWriter, OutputFormat
 from ..schema.records import Record, printable
 from .rows import rows_of
-from .run import Chunk, Command, print_chunks
+from .run import Command, RenderedRows, print_chunks
 
 
 class NoMessage(DissectError):
@@ -42,8 +42,8 @@ def print_ladder(run: Command, message: str) -> None:
         "--message, which shows all hops of one message as text",
     )
 
-    def chunks() -> Iterator[Chunk]:
-        yield Chunk([*ladder(rows_of(run.table, run.options, run.report), message)])
+    def chunks() -> Iterator[RenderedRows]:
+        yield RenderedRows([*ladder(rows_of(run.table, run.options, run.report), message)])
 
     print_chunks(run, OutputFormat(str, LineWriter), chunks(), silent=True)
 

@@ -37,7 +37,7 @@ from ..output.writer import (
 from ..schema.records import FrameRecord, Record, SessionRecord
 from ..tables import TABLES
 from ..temporary import storing
-from .captures.info import Traffic, file_order, files_sorted, info_text, json_text, traffic
+from .captures.info import CaptureTraffic, file_order, files_sorted, info_text, json_text, traffic
 from .command_options import CommandOptions
 from .processes import packs, processes_for_rows
 from .rows import batches_of, messages_of, renderer, rows_of, shared_batches, shared_rows
@@ -54,7 +54,7 @@ _CONVERSATION = (
 )
 
 
-class Chunk(NamedTuple):
+class RenderedRows(NamedTuple):
     """Rendered rows, and the number of NATS messages in them."""
 
     rows: list[Rendered]
@@ -125,7 +125,7 @@ def print_rows(run: Command) -> None:
     jobs = processes_for_rows(run.table, form, options)
     if jobs > 1 and packs(form, options):
         with closing(shared_batches(options, run.layout, jobs, run.report)) as batches:
-            print_chunks(run, form, (Chunk([batch]) for batch in batches))
+            print_chunks(run, form, (RenderedRows([batch]) for batch in batches))
         return
     if jobs > 1:
         with closing(
@@ -135,7 +135,7 @@ def print_rows(run: Command) -> None:
         return
     if form.batches and order is None:
         with closing(batches_of(run.table, form, options, run.report)) as batches:
-            print_chunks(run, form, (Chunk([batch]) for batch in batches))
+            print_chunks(run, form, (RenderedRows([batch]) for batch in batches))
         return
     with closing(rows_of(run.table, options, run.report)) as rows:
         print_chunks(run, form, _ordered_chunks(run, form, rows, order))
@@ -143,7 +143,7 @@ def print_rows(run: Command) -> None:
 
 def _ordered_chunks(
     run: Command, form: OutputFormat, rows: Iterator[Record], order: SortOrder | None
-) -> Iterator[Chunk]:
+) -> Iterator[RenderedRows]:
     """Rendered rows, in the order of `--sort` if there is one."""
     options = run.options
     if order is None:
@@ -152,25 +152,27 @@ def _ordered_chunks(
     return rendered_chunks(map(render, rows), options, order)
 
 
-def chunks_of(rows: Iterator[Record], render: Render, options: CommandOptions) -> Iterator[Chunk]:
+def chunks_of(
+    rows: Iterator[Record], render: Render, options: CommandOptions
+) -> Iterator[RenderedRows]:
     """Rendered rows in chunks. While packets arrive, each chunk has one row."""
     size = 1 if options.live else max(1, min(_CHUNK_ROWS, options.limit or _CHUNK_ROWS))
     while some := list(islice(rows, size)):
-        yield Chunk(list(map(render, some)), sum(map(messages_of, some)))
+        yield RenderedRows(list(map(render, some)), sum(map(messages_of, some)))
 
 
 def rendered_chunks(
     rows: Iterator[RenderedRow], options: CommandOptions, order: SortOrder | None
-) -> Iterator[Chunk]:
+) -> Iterator[RenderedRows]:
     """Chunks of rows that are already rendered, in the order of `--sort` if there is one."""
     if order is not None:
         rows = sorted_rows(rows, order.descending)
     while some := list(islice(rows, max(1, min(_CHUNK_ROWS, options.limit or _CHUNK_ROWS)))):
-        yield Chunk([row for row, _, _ in some], sum(messages for _, messages, _ in some))
+        yield RenderedRows([row for row, _, _ in some], sum(messages for _, messages, _ in some))
 
 
 def print_chunks(
-    run: Command, form: OutputFormat, chunks: Iterator[Chunk], silent: bool = False
+    run: Command, form: OutputFormat, chunks: Iterator[RenderedRows], silent: bool = False
 ) -> None:
     """Writes chunks, reports on the inputs, and exits with a status other than 0 unless everything was read.
     With `silent`, no totals are printed."""
@@ -253,7 +255,7 @@ def print_conversation(run: Command, start: str, full: bool) -> None:
         if as_text:
             text = Conversation(run.layout.terminal.colour, full).text
             form = OutputFormat(form.render, LineWriter)
-            chunks: Iterator[Chunk] = (Chunk([text(entry)]) for entry in entries)
+            chunks: Iterator[RenderedRows] = (RenderedRows([text(entry)]) for entry in entries)
         else:
             frames = (entry for entry in entries if isinstance(entry, FrameRecord))
             chunks = _ordered_chunks(run, form, frames, order)
@@ -273,24 +275,24 @@ def print_info(run: Command) -> None:
 
 def _info(
     run: Command,
-    text: Callable[[CaptureReport, Traffic], Iterator[str]],
+    text: Callable[[CaptureReport, CaptureTraffic], Iterator[str]],
     order: SortOrder | None,
-) -> Iterator[Chunk]:
+) -> Iterator[RenderedRows]:
     options, report = run.options, run.report
     found = traffic(options.captures, options.dissection, report)
     if order is not None:
         report.files = files_sorted(report.files, order)
-    yield Chunk([*text(report, found)])
+    yield RenderedRows([*text(report, found)])
 
 
-def _story(run: Command, start: str) -> Iterator[Chunk]:
+def _story(run: Command, start: str) -> Iterator[RenderedRows]:
     options = run.options
-    yield Chunk(
+    yield RenderedRows(
         [story_text(*session_story(options.captures, start, options.dissection, run.report))]
     )
 
 
-def _settled(chunks: Iterator[Chunk], start: str) -> Iterator[Chunk]:
+def _settled(chunks: Iterator[RenderedRows], start: str) -> Iterator[RenderedRows]:
     """The chunks of the session whose id begins with `start`. They are held back until it is certain that no
     other id begins with it."""
     if is_whole(start):

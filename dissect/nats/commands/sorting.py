@@ -26,10 +26,10 @@ _RUN_BYTES = 64 << 20
 _RUNS = 64  # temporary files at a time
 _BLOCK_ROWS = 256
 
-Key = tuple[int, str | int] | tuple[int] | tuple[()]
+SortKey = tuple[int, str | int] | tuple[int] | tuple[()]
 """The value that a row is sorted by; an absent one has no second part."""
 
-RenderedRow = tuple[Rendered, int, Key]
+RenderedRow = tuple[Rendered, int, SortKey]
 """A row for its writer, the number of its NATS messages, and its key."""
 
 _SORTABLE = (Type.TEXT, Type.INTEGER, Type.BOOLEAN, Type.TIME)
@@ -41,12 +41,12 @@ class SortOrder(NamedTuple):
     field: str
     descending: bool = False
 
-    def key(self) -> Callable[[Record], Key]:
+    def key(self) -> Callable[[Record], SortKey]:
         """The function that returns the key of a record."""
         value_of = attrgetter(self.field)
         known, absent = (1, 0) if self.descending else (0, 1)
 
-        def key(record: Record) -> Key:
+        def key(record: Record) -> SortKey:
             value = value_of(record)
             return (absent,) if value is None else (known, value)
 

@@ -17,7 +17,7 @@ from ..output.sink import Fault
 from ..output.writer import OutputFormat, QueryFormat, Writer
 from ..pipeline import records
 from .command_options import CommandOptions
-from .run import Chunk, Command, print_chunks
+from .run import Command, RenderedRows, print_chunks
 from .sorting import order_among
 
 _CHUNK_ROWS = 1024
@@ -26,12 +26,12 @@ _CHUNK_ROWS = 1024
 def print_answer(query: str, options: CommandOptions) -> None:
     """Prints the rows of a query over the captures."""
     run = Command("sql", options)
-    rows = _Answer(query, run)
+    rows = _QueryRows(query, run)
     with closing(rows.chunks()) as chunks:
         print_chunks(run, OutputFormat(str, rows.writer), chunks, silent=True)
 
 
-class _Answer:
+class _QueryRows:
     """The rows of a query. Their format needs the columns, which are known only with the first chunk."""
 
     def __init__(self, query: str, run: Command) -> None:
@@ -39,7 +39,7 @@ class _Answer:
         self._run = run
         self._format: QueryFormat
 
-    def chunks(self) -> Generator[Chunk, None, None]:
+    def chunks(self) -> Generator[RenderedRows, None, None]:
         """The rows, rendered."""
         options = self._run.options
         sort = options.sort
@@ -55,7 +55,7 @@ class _Answer:
                     batch = batch.slice(0, left)
                     left -= batch.num_rows
                 for start in range(0, batch.num_rows, _CHUNK_ROWS):
-                    yield Chunk([*self._format.render(batch.slice(start, _CHUNK_ROWS))])
+                    yield RenderedRows([*self._format.render(batch.slice(start, _CHUNK_ROWS))])
                 if left == 0:
                     break
 

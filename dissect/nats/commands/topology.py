@@ -20,7 +20,7 @@ from ..output.text.lines import totals
 from ..output.writer import LineWriter, OutputFormat
 from ..schema.records import Record, printable
 from .rows import rows_of
-from .run import Chunk, Command, print_chunks
+from .run import Command, RenderedRows, print_chunks
 
 _COLOURS = {"route": "black", "gateway": "blue", "leafnode": "darkgreen"}
 
@@ -32,11 +32,11 @@ def print_topology(run: Command, dot: bool) -> None:
         ("format", "columns", "sort", "limit", "csv_safe", "jobs"), "a graph, which has no rows"
     )
 
-    def chunks() -> Iterator[Chunk]:
+    def chunks() -> Iterator[RenderedRows]:
         servers = [*rows_of(run.table, run.options, run.report)]
         if not servers:
             say(totals(run.table, 0, 0, run.report, run.options.filters))
-        yield Chunk([*(dot_text(servers) if dot else graph_text(servers))])
+        yield RenderedRows([*(dot_text(servers) if dot else graph_text(servers))])
 
     print_chunks(run, OutputFormat(str, LineWriter), chunks(), silent=True)
 

@@ -44,7 +44,7 @@ class Layout(NamedTuple):
     csv_safe: bool = False
 
 
-Batches = Callable[[Iterable[Sequence[Record]]], "Iterable[pa.RecordBatch]"]
+BatchMaker = Callable[[Iterable[Sequence[Record]]], "Iterable[pa.RecordBatch]"]
 FrameBatches = Callable[[Iterable[Rows]], "Iterable[pa.RecordBatch]"]
 
 
@@ -56,7 +56,7 @@ class OutputFormat(NamedTuple):
 
     render: Render
     writer: Callable[[TextIO], Writer]
-    batches: Batches | None = None
+    batches: BatchMaker | None = None
     frames: FrameBatches | None = None
 
 

@@ -38,7 +38,7 @@ from ..options import Options
 from ..output.arrow.shared_frames import Part, SharedFrames
 from ..schema.records import Record
 from ..tables import TABLES
-from .worker import Entry, EntryBatch, Row, TableJob, work
+from .worker import EntryBatch, ReleasedEntry, Row, TableJob, work
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -121,7 +121,7 @@ def _same(record: Record) -> Record:
     return record
 
 
-def merged(streams: Iterable[Iterator[Entry[Row]]], table: str) -> Iterator[Row]:
+def merged(streams: Iterable[Iterator[ReleasedEntry[Row]]], table: str) -> Iterator[Row]:
     """The rows of all workers, merged in order."""
     line = TimeOrder[Row](TABLES[table].window)
     for _, together in groupby(merge(*streams, key=itemgetter(0)), key=itemgetter(0)):
@@ -179,7 +179,7 @@ class _Pool(Generic[Row]):
         self.workers = workers
         self._report = report
 
-    def entries(self, worker: _Worker) -> Iterator[Entry[Row]]:
+    def entries(self, worker: _Worker) -> Iterator[ReleasedEntry[Row]]:
         """The entries that one worker sends."""
         for batch in self.batches(worker):
             yield from batch.entries  # type: ignore[misc]  # the renderer of the job made them

@@ -38,7 +38,7 @@ _BATCH_BYTES = 1 << 20
 _PACKED_PACKETS = 16_384
 _PACKED_RUNS = 8192
 
-Entry = tuple[tuple[int, int, str], int, list[Placed[Row]]]
+ReleasedEntry = tuple[tuple[int, int, str], int, list[Placed[Row]]]
 """Rows that were released together: their sort key, the size of their payloads in bytes, and the rows. A
 progress report has no rows. It is a plain tuple, because a named one takes twice the space and time in a
 pipe."""
@@ -48,7 +48,7 @@ class EntryBatch(NamedTuple):
     """Entries in order, and the capture report so far, without the files before `first_file`. `packed` frames
     come before the entries. `last` is true if the worker sends no other batch."""
 
-    entries: list[Entry[object]]
+    entries: list[ReleasedEntry[object]]
     report: CaptureReport
     first_file: int
     last: bool
@@ -164,7 +164,7 @@ class ShareWorker(Generic[Row]):
             self._next = packets + (_PACKED_PACKETS if is_packed else _PROGRESS_PACKETS)
             self._send((_key(SortKey(packets)), 0, []))
 
-    def _entries(self) -> list[Entry[object]]:
+    def _entries(self) -> list[ReleasedEntry[object]]:
         waiting: Iterable[Rows] = self._waiting
         if self._keep:
             waiting = narrow(self._waiting, self._keep)
@@ -179,7 +179,7 @@ class ShareWorker(Generic[Row]):
             for release, records in waiting
         ]
 
-    def _send(self, *progress: Entry[object], last: bool = False) -> None:
+    def _send(self, *progress: ReleasedEntry[object], last: bool = False) -> None:
         columns, packed = self._work.packed, None
         if columns is None:
             entries = [*self._entries(), *progress]

@@ -233,8 +233,8 @@ def plan(spark: SparkSession, paths: str | Sequence[str], **options: object) -> 
 
 
 # The latest plan of each session, with the arguments that it was made from.
-_Key = tuple[list[tuple[str, int, int]], JobOptions]
-_latest: WeakKeyDictionary[SparkSession, tuple[_Key, Plan]] = WeakKeyDictionary()
+_PlanKey = tuple[list[tuple[str, int, int]], JobOptions]
+_latest: WeakKeyDictionary[SparkSession, tuple[_PlanKey, Plan]] = WeakKeyDictionary()
 
 
 def read(

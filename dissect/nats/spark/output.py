@@ -77,7 +77,7 @@ class Folder:
 
     def writer(self, run: str) -> NewWriter:
         """The factory of a run's writers."""
-        return partial(Writer, self.out, run)
+        return partial(PartitionWriter, self.out, run)
 
     def publish(
         self, run: str, tables: Iterable[str], written: Iterable[WrittenFile], mark: object
@@ -123,7 +123,7 @@ class Folder:
         return SparkError(f"{self.out}: {what}: {reason_of(error)}", "name another folder")
 
 
-class Writer:
+class PartitionWriter:
     """Writes the rows of one partition, in a task: a file per table and day, with the rows in the order in
     which they are added. After `close`, `written` lists the files."""
 
@@ -132,7 +132,7 @@ class Writer:
         self._fs, root = _filesystem(out)
         self._folder = f"{root}/{run}"
         self._number = number
-        self._open: dict[tuple[str, str], _Open] = {}
+        self._open: dict[tuple[str, str], _OpenFile] = {}
         self._serial = 0
 
     def add(self, table: str, rows: pa.RecordBatch) -> None:
@@ -150,14 +150,14 @@ class Writer:
         self.written += [one.close() for one in self._open.values()]
         self._open.clear()
 
-    def _new(self, table: str, day: str) -> _Open:
+    def _new(self, table: str, day: str) -> _OpenFile:
         name = f"date={day}/part-{self._number:05}-{self._serial:03}.parquet"
         self._serial += 1
         path = f"{self._folder}/{uuid4().hex}.parquet"
-        return _Open(WrittenFile(table, name, path, 0), self._fs.open_output_stream(path))
+        return _OpenFile(WrittenFile(table, name, path, 0), self._fs.open_output_stream(path))
 
 
-class _Open:
+class _OpenFile:
     """A file of one table that is being written."""
 
     def __init__(self, where: WrittenFile, stream: fs.NativeFile) -> None:

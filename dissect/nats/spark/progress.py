@@ -56,10 +56,10 @@ class Stages:
         took = monotonic() - began
         self.seconds[name] = self.seconds.get(name, 0.0) + took
         if self.shown:
-            _Line(sys.stderr).end(f"{name} {duration_text(round(took * 1e9))}")
+            _ProgressLine(sys.stderr).end(f"{name} {duration_text(round(took * 1e9))}")
 
 
-class _Line:
+class _ProgressLine:
     """Writes progress to a terminal or a log."""
 
     def __init__(self, output: TextIO) -> None:
@@ -85,7 +85,7 @@ class _Line:
 
 
 def _watch(name: str, spark: SparkSession, over: threading.Event) -> None:
-    line = _Line(sys.stderr)
+    line = _ProgressLine(sys.stderr)
     while not over.wait(_LOOK_S):
         done, count = _tasks(spark)
         if count:

@@ -15,8 +15,8 @@ from dissect.nats.capture import embedded_secrets
 from dissect.nats.cli import cli
 from dissect.nats.commands.command_options import CommandOptions
 from dissect.nats.commands.run import (
-    Chunk,
     Command,
+    RenderedRows,
     print_chunks,
     print_conversation,
     print_rows,
@@ -29,10 +29,10 @@ from tests.support.paths import CAPTURES
 CORE = str(CAPTURES / "core-2.15.1.pcap")
 
 
-def chunks(*sizes: int) -> Iterator[Chunk]:
+def chunks(*sizes: int) -> Iterator[RenderedRows]:
     number = 0
     for size in sizes:
-        yield Chunk([f"{number + at}\n" for at in range(size)], size)
+        yield RenderedRows([f"{number + at}\n" for at in range(size)], size)
         number += size
 
 
@@ -51,7 +51,7 @@ def test_a_limit_cuts_wherever_it_falls(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_nothing_is_read_beyond_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
-    def endless() -> Iterator[Chunk]:
+    def endless() -> Iterator[RenderedRows]:
         yield from chunks(2)
         raise AssertionError("was asked for more")
 

@@ -23,7 +23,7 @@ from dissect.nats.output.formats import FORMATS
 from dissect.nats.output.writer import Layout, Rendered
 from dissect.nats.parallel import worker as shards
 from dissect.nats.parallel.pool import cores, merged, sharded
-from dissect.nats.parallel.worker import Entry, EntryBatch, ShareWorker, TableJob
+from dissect.nats.parallel.worker import EntryBatch, ReleasedEntry, ShareWorker, TableJob
 from dissect.nats.pipeline import records
 from dissect.nats.schema.records import Record
 from dissect.nats.tables import TABLE_OF, TABLES
@@ -96,7 +96,7 @@ def together(path: Path | str, table: str, jobs: int, where: str | None = None) 
 
 def apart(path: Path | str, table: str, jobs: int) -> tuple[list[Rendered], list[CaptureReport]]:
     """What workers and parent do, without processes."""
-    streams: list[Iterator[Entry[Rendered]]] = []
+    streams: list[Iterator[ReleasedEntry[Rendered]]] = []
     reports = []
     protocols: Counter[str] = Counter()  # each worker has those of its own connections
     for number in range(jobs):

@@ -12,7 +12,7 @@ import pytest
 from dissect.nats.errors import CaptureError
 from dissect.nats.options import Options
 from dissect.nats.partition.partitions import Partition
-from dissect.nats.spark.output import Writer
+from dissect.nats.spark.output import PartitionWriter
 from dissect.nats.spark.tasks import arrow_tasks as tasks
 from dissect.nats.spark.tasks.inputs import ChunkContext, JobSpec
 from dissect.nats.spark.tasks.stages import chunk_contexts
@@ -116,7 +116,9 @@ def test_writing_tells_what_was_written(tmp_path: Path) -> None:
     spec, known, inputs = prepared(8192, "frames", "sessions")
     whole = tasks.Decoded()
     for _, _, text in results(
-        tasks.writing(spec, known, ["frames"], partial(Writer, str(tmp_path), "run"))(inputs)
+        tasks.writing(spec, known, ["frames"], partial(PartitionWriter, str(tmp_path), "run"))(
+            inputs
+        )
     ):
         decoded = body(text)
         assert isinstance(decoded, tasks.Decoded)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...tables import TABLES
-from ..sql.query import ROW, SESSION, Query, Read, Source
+from ..sql.query import ROW, SESSION, Query, QuerySource, Read
 
 _COLUMN = re.compile(rf"\b({ROW}|{SESSION})\.(\w+)", re.ASCII)
 
@@ -32,7 +32,7 @@ class SharedReads:
     `s`, so that the SQL of fields is the same over the view as over the tables."""
 
     def __init__(self, queries: Sequence[Query]) -> None:
-        self._views: dict[Source, _View] = {}
+        self._views: dict[QuerySource, _View] = {}
         for query in queries:
             used = _COLUMN.findall(query.sql_with(lambda read: ""))  # outside conditions
             for source, condition in query.reads:
@@ -58,7 +58,7 @@ def _is_shared(view: _View) -> bool:
     return len(view.flags) > 1  # a single rule reads the table itself
 
 
-def _sql(source: Source, view: _View) -> str:
+def _sql(source: QuerySource, view: _View) -> str:
     columns = []
     for alias, table in source.aliases.items():
         names = [each.name for each in TABLES[table].columns if (alias, each.name) in view.used]

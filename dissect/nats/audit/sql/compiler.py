@@ -13,11 +13,11 @@ from ...schema.declaration import Type
 from ...tables import TABLES
 from ..sigma.rules import Correlation, Detection, Rule
 from .conditions import condition_sql, used_fields
-from .correlations import Events, Rows, correlation_query, referenced
+from .correlations import Events, RowsClause, correlation_query, referenced
 from .dialect import Dialect
 from .fields import Field
 from .matching import Matcher
-from .query import ROW, Query, Read, Source
+from .query import ROW, Query, QuerySource, Read
 
 _SUBJECTS = (
     "subject key bucket name stream channel service server_name user client_name anomaly originator error"
@@ -159,17 +159,17 @@ def _events_of_findings(query: Query, correlation: Correlation) -> Events:
         )
 
     own = [f"{ROW}.{name}" for name in ("session", "number", "capture", "packet")]
-    rows = Rows(f"FROM (\n{query.text}\n) AS {ROW}\nWHERE TRUE", query.tables, query.unset)
+    rows = RowsClause(f"FROM (\n{query.text}\n) AS {ROW}\nWHERE TRUE", query.tables, query.unset)
     rule = query.rule
     assert isinstance(rule, Correlation)
     return Events(rule, f"{ROW}.ts_ns", own, field, lambda: rows)
 
 
-def _rows(rule: Detection, matcher: Matcher, condition: str) -> Rows:
+def _rows(rule: Detection, matcher: Matcher, condition: str) -> RowsClause:
     """The rows that match a rule, joined with `sessions` if the rule names a field of the session."""
-    source = Source(rule.table, "sessions" if matcher.joined else "")
+    source = QuerySource(rule.table, "sessions" if matcher.joined else "")
     tables = frozenset(source.aliases.values())
-    return Rows(Read(source, condition).marked, tables, frozenset(matcher.unset))
+    return RowsClause(Read(source, condition).marked, tables, frozenset(matcher.unset))
 
 
 def _own(table: str, column: str, type_: str) -> str:

@@ -66,10 +66,10 @@ class Events(NamedTuple):
     time: str
     own: list[str]
     field: Callable[[str], Field]
-    rows: Callable[[], Rows]
+    rows: Callable[[], RowsClause]
 
 
-class Rows(NamedTuple):
+class RowsClause(NamedTuple):
     """FROM and WHERE clauses as a part of `Query.text`, the tables that they read, and the rule's
     placeholders that have no values."""
 

@@ -22,7 +22,7 @@ Row: TypeAlias = tuple[Any, ...]
 _READ = re.compile("\0([^\0]*)\0([^\0]*)\0([^\0]*)\0")  # no literal of a rule contains NUL
 
 
-class Source(NamedTuple):
+class QuerySource(NamedTuple):
     """The table whose rows a rule reads. `joined` is `sessions` if the rule names a column of the row's
     session, else empty."""
 
@@ -46,7 +46,7 @@ class Source(NamedTuple):
 class Read(NamedTuple):
     """The rows that a rule reads: those of `source` for which `condition` is true."""
 
-    source: Source
+    source: QuerySource
     condition: str
 
     @property
@@ -95,4 +95,4 @@ Answers: TypeAlias = Generator[tuple[Query, Iterator[Row]], None, None]
 
 def _read(found: re.Match[str]) -> Read:
     table, joined, condition = found.groups()
-    return Read(Source(table, joined), condition)
+    return Read(QuerySource(table, joined), condition)

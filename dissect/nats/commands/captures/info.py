@@ -19,7 +19,7 @@ from ...schema.records import AnomalyRecord, FlowRecord, SessionRecord, printabl
 from ...types import Packets
 from ..sorting import SortOrder, order_among
 
-Fact = str | int | Mapping[str, int] | list[str] | None
+InfoValue = str | int | Mapping[str, int] | list[str] | None
 
 _KEY_WIDTH = 20
 
@@ -60,7 +60,7 @@ def _counts_of(files: Sequence[FileReport]) -> PacketCounts:
 
 
 @dataclass(slots=True)
-class Traffic:
+class CaptureTraffic:
     """The traffic in all files. `in_range` are the packets in a range of time, None without a range. `no_tcp`
     counts packets, `protocols` TCP connections, `one_way` TCP connections that have bytes, but no packet of
     one side, `kinds` NATS sessions; `anomalies` and `anomaly_bytes` are by name.
@@ -77,9 +77,9 @@ class Traffic:
     anomaly_bytes: Counter[str] = field(default_factory=Counter)
 
 
-def traffic(paths: Sequence[str], options: Options, report: CaptureReport) -> Traffic:
+def traffic(paths: Sequence[str], options: Options, report: CaptureReport) -> CaptureTraffic:
     """Reads the captures to their ends, and updates `report`."""
-    found = Traffic()
+    found = CaptureTraffic()
     if options.from_time is not None or options.until_time is not None:
         found.in_range = PacketCounts()
     tables = ("flows", "sessions", "anomalies")
@@ -95,7 +95,7 @@ def traffic(paths: Sequence[str], options: Options, report: CaptureReport) -> Tr
     return found
 
 
-def _count(found: Traffic, record: object) -> None:
+def _count(found: CaptureTraffic, record: object) -> None:
     if isinstance(record, FlowRecord):
         found.protocols[record.protocol] += 1
         found.one_way += _is_one_way(record)
@@ -113,12 +113,12 @@ def _is_one_way(flow: FlowRecord) -> bool:
     return bool(is_seen and not (flow.packets_originator and flow.packets_responder))
 
 
-def file_facts(file: FileReport) -> dict[str, Fact]:
+def file_facts(file: FileReport) -> dict[str, InfoValue]:
     """The facts of one file, as in its JSON object."""
     linktypes: Counter[str] = Counter()  # several numbers have the name RAW
     for linktype, count in file.linktypes.items():
         linktypes[linktype_name(linktype)] += count
-    facts: dict[str, Fact] = {
+    facts: dict[str, InfoValue] = {
         "file": _name(file.path),
         "format": file.format,
         "packets": file.packets,
@@ -167,10 +167,10 @@ def files_sorted(files: Iterable[FileReport], order: SortOrder) -> list[FileRepo
     return [file for _, file in known] + [file for fact, file in facts if fact is None]
 
 
-def total_facts(report: CaptureReport, found: Traffic) -> dict[str, Fact]:
+def total_facts(report: CaptureReport, found: CaptureTraffic) -> dict[str, InfoValue]:
     """The facts of all files together, as in the last JSON object."""
     files = report.files
-    facts: dict[str, Fact] = {
+    facts: dict[str, InfoValue] = {
         "files": len(files),
         **asdict(found.in_range or _counts_of(files)),
         "dropped_packets": sum(file.dropped for file in files),
@@ -193,14 +193,14 @@ def _name(path: str) -> str:
     return text_of(os.fsencode(path))
 
 
-def json_text(report: CaptureReport, found: Traffic) -> Iterator[str]:
+def json_text(report: CaptureReport, found: CaptureTraffic) -> Iterator[str]:
     """A JSON object for each file, then one for all of them."""
     for facts in (*map(file_facts, report.files), total_facts(report, found)):
         line = json.dumps(facts, separators=(",", ":"))
         yield f"{line}\n"
 
 
-def info_text(report: CaptureReport, found: Traffic) -> Iterator[str]:
+def info_text(report: CaptureReport, found: CaptureTraffic) -> Iterator[str]:
     """The same facts as text."""
     for file in report.files:
         yield f"{printable(file.path)}\n{_block(_file_lines(file))}\n"
@@ -226,7 +226,7 @@ def _file_lines(file: FileReport) -> Iterator[tuple[str, str]]:
     yield "damage", file.damage or ""
 
 
-def _traffic_lines(report: CaptureReport, found: Traffic) -> Iterator[tuple[str, str]]:
+def _traffic_lines(report: CaptureReport, found: CaptureTraffic) -> Iterator[tuple[str, str]]:
     counts = found.in_range or _counts_of(report.files)
     text = _packets(counts.packets, counts.captured_bytes, counts.wire_bytes)
     yield "packets", text + ", in the range of time" * bool(found.in_range)
@@ -252,7 +252,7 @@ def _block(lines: Iterator[tuple[str, str]]) -> str:
     return "".join(f"  {name:<{width}}{text}\n" for name, text in shown)
 
 
-def _counts(counts: Fact) -> str:
+def _counts(counts: InfoValue) -> str:
     if not isinstance(counts, Mapping):
         return ""
     ranked = sorted(counts.items(), key=lambda item: -item[1])

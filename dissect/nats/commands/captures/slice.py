@@ -49,7 +49,7 @@ _MOST_WAITING = 1024  # fragmented datagrams, as many as `packet.fragments` keep
 _community_id = lru_cache(maxsize=1 << 16)(community_id)
 
 
-class _Timeline(NamedTuple):
+class _Selection(NamedTuple):
     """Captures, and their connections: Community ID -> time of the first packet -> session id."""
 
     paths: Sequence[str]
@@ -124,15 +124,15 @@ def slice_captures(ids: Sequence[str], options: CommandOptions) -> None:
 
 def _sessions(
     options: CommandOptions, report: CaptureReport
-) -> tuple[list[_Timeline], list[SessionRecord]]:
+) -> tuple[list[_Selection], list[SessionRecord]]:
     """The timelines with the start times of all connections, and the sessions."""
     dissection = options.dissection
     # A connection of any kind can reuse the ports of a wanted session.
     alone = replace(dissection, kinds=None, separate=False)
-    lines: list[_Timeline] = []
+    lines: list[_Selection] = []
     rows: list[SessionRecord] = []
     for paths in timelines(options.captures, dissection, report):
-        line = _Timeline(paths, {})
+        line = _Selection(paths, {})
         lines.append(line)
         with closing(records(paths, ("sessions", "flows"), alone, report)) as source:
             for row in source:
@@ -169,7 +169,7 @@ def _chosen_sessions(
 
 
 def _packets(
-    lines: Sequence[_Timeline], wanted: Collection[str], options: Options
+    lines: Sequence[_Selection], wanted: Collection[str], options: Options
 ) -> list[ChosenPackets]:
     """The packets of the wanted sessions, by file."""
     chosen: dict[str, ChosenPackets] = {}

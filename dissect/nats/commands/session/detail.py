@@ -90,7 +90,7 @@ def timeline_entries(
     tables = ("frames", "anomalies", "sessions", *(SUMMARIZED if summary else ()))
     chosen = _Chosen(start)
     report = CaptureReport() if report is None else report
-    place = _Place()
+    place = _AnomalyPlaces()
     rows = (
         rows
         for timeline in timelines(paths, options, report)
@@ -185,7 +185,7 @@ class _Chosen:
                     return
 
 
-class _Place:
+class _AnomalyPlaces:
     """Puts anomalies before the frame to which their bytes belong."""
 
     def __init__(self) -> None:

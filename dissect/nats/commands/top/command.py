@@ -32,13 +32,13 @@ from ...pipeline import timelines
 from ...secrets.key_log import KeyLog
 from ...types import Packets
 from ..command_options import CommandOptions
-from ..run import Chunk, Command, leave, print_chunks
+from ..run import Command, RenderedRows, leave, print_chunks
 from .options import INTERVAL
 from .page import summary
 from .screen import Keys, Quit, Screen
 from .sniffer import sniffing
-from .traffic import Traffic
-from .views import VIEWS, Controls, View, json_lines, ordered, table_text
+from .traffic import TopTraffic
+from .views import VIEWS, Controls, TopTable, json_lines, ordered, table_text
 
 Sniffed = tuple[bytes, int]
 _TABLES = ("frames", "requests", "anomalies")
@@ -100,23 +100,23 @@ def _controls(sort: str | None, view: str | None, wanted: str) -> Controls:
 
 
 def _once(
-    run: Command, controls: Controls, views: Sequence[View], terminal: Terminal
-) -> Iterator[Chunk]:
+    run: Command, controls: Controls, views: Sequence[TopTable], terminal: Terminal
+) -> Iterator[RenderedRows]:
     """The tables after the end of the input. Rates are averages over the time of the capture."""
-    options, report, traffic = run.options, run.report, Traffic()
+    options, report, traffic = run.options, run.report, TopTraffic()
     for timeline in timelines(options.captures, options.dissection, report):
         dissection = open_dissection(options.dissection, report)
         with closing(dissection.packets(timeline, report)) as blocks:
             count(blocks, dissection, traffic)
     traffic.measure(max(_span_ns(report) / 1e9, 1e-9))
     if options.format == "jsonl":
-        yield Chunk(list(islice(json_lines(traffic, controls, views), options.limit)))
+        yield RenderedRows(list(islice(json_lines(traffic, controls, views), options.limit)))
         return
-    yield Chunk([f"{line}\n" for line in summary(traffic, report)])
+    yield RenderedRows([f"{line}\n" for line in summary(traffic, report)])
     for view in views:
         lines = ordered(traffic, controls, view)[: options.limit]
         if lines:
-            yield Chunk([f"\n{view.name}\n", table_text(view, lines, terminal)])
+            yield RenderedRows([f"\n{view.name}\n", table_text(view, lines, terminal)])
 
 
 def _span_ns(report: CaptureReport) -> int:
@@ -132,7 +132,7 @@ def _live(
     run: Command, controls: Controls, colour: bool, interval: float, sniffed: Sniffed | None
 ) -> None:
     """Shows the traffic until the user leaves. Raises Quit then."""
-    traffic, options, report = Traffic(), run.options.dissection, run.report
+    traffic, options, report = TopTraffic(), run.options.dissection, run.report
 
     def look() -> tuple[Terminal, int]:
         size = shutil.get_terminal_size()
@@ -197,18 +197,18 @@ def _followed(
 def _pieces(path: str, screen: Screen, sniffed: Sniffed | None) -> Iterator[Pieces]:
     """The bytes of a file, of standard input or of an interface. Reading serves the screen while it waits."""
     if sniffed is not None:
-        yield _Stream(sniffed[1], screen, sniffed[0])
+        yield _Pipe(sniffed[1], screen, sniffed[0])
         return
     if path == STDIN:
         if sys.stdin is None:
             raise DissectError("-: standard input is closed")
-        yield _Stream(sys.stdin.fileno(), screen)
+        yield _Pipe(sys.stdin.fileno(), screen)
         return
     with opened(path) as file:
         yield _GrowingFile(file, screen)
 
 
-class _Stream:
+class _Pipe:
     """A pipe, which ends when its writer closes it. `first` are bytes that were read from it already."""
 
     def __init__(self, descriptor: int, screen: Screen, first: bytes = b"") -> None:
@@ -245,7 +245,7 @@ def open_dissection(options: Options, report: CaptureReport) -> Dissection:
     return Dissection(_TABLES, options, request_events=True, protocols=report.protocols)
 
 
-def count(blocks: Iterable[Packets], dissection: Dissection, traffic: Traffic) -> None:
+def count(blocks: Iterable[Packets], dissection: Dissection, traffic: TopTraffic) -> None:
     """Counts the packets of one timeline."""
 
     def observed(groups: Iterable[PacketEvents]) -> Iterator[PacketEvents]:

@@ -8,11 +8,11 @@ from ...capture import CaptureReport
 from ...number_formats import duration_text, size_text, time_text
 from ...output.terminal import Terminal, painted
 from ...schema.records import printable
-from .traffic import Traffic
+from .traffic import TopTraffic
 from .views import VIEWS, Controls, ordered, per_second, table_text
 
 
-def summary(traffic: Traffic, report: CaptureReport) -> list[str]:
+def summary(traffic: TopTraffic, report: CaptureReport) -> list[str]:
     """The lines above the tables."""
     files = report.files
     packets = sum(file.packets for file in files)
@@ -42,7 +42,7 @@ def summary(traffic: Traffic, report: CaptureReport) -> list[str]:
 
 
 def screen_text(
-    traffic: Traffic,
+    traffic: TopTraffic,
     report: CaptureReport,
     controls: Controls,
     look: Terminal,
@@ -68,7 +68,7 @@ def screen_text(
     return "\n".join(rows[:height])
 
 
-def _tabs(traffic: Traffic, controls: Controls, hidden: int) -> str:
+def _tabs(traffic: TopTraffic, controls: Controls, hidden: int) -> str:
     """The line between summary and table: the views, the filter, and the number of lines that do not fit."""
     parts = [
         f"[{view.name}]" if view is controls.view else f"{view.key}:{view.name}" for view in VIEWS

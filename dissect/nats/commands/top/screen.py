@@ -22,7 +22,7 @@ from rich.text import Text
 from ...capture import CaptureReport
 from ...output.terminal import Terminal
 from .page import screen_text
-from .traffic import Traffic
+from .traffic import TopTraffic
 from .views import Controls
 
 _TERMINAL = "/dev/tty"
@@ -99,7 +99,7 @@ class Screen:
 
     def __init__(
         self,
-        traffic: Traffic,
+        traffic: TopTraffic,
         report: CaptureReport,
         controls: Controls,
         keys: Keys,

@@ -31,7 +31,7 @@ _LOSSES = frozenset({"lost", "truncated"})
 
 
 @dataclass(slots=True, kw_only=True)
-class Line:
+class TopLine:
     """A line of a table. `rates` has the growth of each of `counters` per second in the last interval."""
 
     counters: ClassVar[tuple[str, ...]] = ()
@@ -55,7 +55,7 @@ class Line:
 
 
 @dataclass(slots=True, kw_only=True)
-class ConnectionLine(Line):
+class ConnectionLine(TopLine):
     """A NATS connection. `sent` and `received` are messages, as its originator sees them."""
 
     counters: ClassVar[tuple[str, ...]] = ("sent", "received", "bytes")
@@ -79,7 +79,7 @@ class ConnectionLine(Line):
 
 
 @dataclass(slots=True, kw_only=True)
-class SubjectLine(Line):
+class SubjectLine(TopLine):
     """A subject: messages from clients, to clients, and between servers."""
 
     counters: ClassVar[tuple[str, ...]] = ("published", "delivered", "forwarded", "bytes")
@@ -91,7 +91,7 @@ class SubjectLine(Line):
 
 
 @dataclass(slots=True, kw_only=True)
-class RequestLine(Line):
+class RequestLine(TopLine):
     """The requests to one subject. `failed` counts those without a reply and those with an error as reply: an
     unanswered one counts when no more replies can come. `latencies` are of those that were answered.
     """
@@ -104,7 +104,7 @@ class RequestLine(Line):
 
 
 @dataclass(slots=True, kw_only=True)
-class ProblemLine(Line):
+class ProblemLine(TopLine):
     """An -ERR, an anomaly, or failed requests of one connection."""
 
     counters: ClassVar[tuple[str, ...]] = ("count",)
@@ -115,10 +115,10 @@ class ProblemLine(Line):
     bytes: int = 0
 
 
-AnyLine = TypeVar("AnyLine", bound=Line)
+AnyLine = TypeVar("AnyLine", bound=TopLine)
 
 
-class Lines(Generic[AnyLine]):
+class TopLines(Generic[AnyLine]):
     """The lines of one table, each with a key; `forgotten` counts lines that were dropped."""
 
     def __init__(self, most: int = MOST_LINES) -> None:
@@ -155,15 +155,15 @@ class Lines(Generic[AnyLine]):
         self.forgotten += len(oldest)
 
 
-class Traffic:
+class TopTraffic:
     """The four tables, and totals. Call `meet` for each connection before its rows are added, and `part` when
     it is over; `measure` ends an interval."""
 
     def __init__(self, most: int = MOST_LINES) -> None:
-        self.connections: Lines[ConnectionLine] = Lines(most)
-        self.subjects: Lines[SubjectLine] = Lines(most)
-        self.requests: Lines[RequestLine] = Lines(min(most, MOST_REQUEST_LINES))
-        self.problems: Lines[ProblemLine] = Lines(most)
+        self.connections: TopLines[ConnectionLine] = TopLines(most)
+        self.subjects: TopLines[SubjectLine] = TopLines(most)
+        self.requests: TopLines[RequestLine] = TopLines(min(most, MOST_REQUEST_LINES))
+        self.problems: TopLines[ProblemLine] = TopLines(most)
         self.totals: Counter[str] = Counter()
         self.rates: dict[str, float] = {}
         self.latencies = Durations()
@@ -197,7 +197,7 @@ class Traffic:
             elif isinstance(record, AnomalyRecord):
                 self._add_anomaly(record)
 
-    def lines(self, table: str) -> list[Line]:
+    def lines(self, table: str) -> list[TopLine]:
         """The lines of a table, by its name."""
         return [*getattr(self, table)]
 

@@ -17,29 +17,29 @@ from ...number_formats import duration_text, iso_time, size_text, time_text
 from ...output.terminal import Terminal
 from ...output.text.table import GridWriter
 from ...schema.declaration import TextColumn
-from .traffic import Line, RequestLine, Traffic
+from .traffic import RequestLine, TopLine, TopTraffic
 
 _CLOCK = slice(11, 19)
 Sortable = int | float | str | None
 
 
-class Field(NamedTuple):
+class TopColumn(NamedTuple):
     """A column: its name in JSON and for `--sort`, its value, and how text shows it."""
 
     name: str
-    value: Callable[[Line], Sortable]
+    value: Callable[[TopLine], Sortable]
     text: TextColumn
 
 
-class View(NamedTuple):
+class TopTable(NamedTuple):
     """A table: its name, the key that shows it, its columns, and the column that it is first sorted by."""
 
     name: str
     key: str
-    fields: tuple[Field, ...]
+    fields: tuple[TopColumn, ...]
     sort: str
 
-    def field(self, name: str) -> Field:
+    def field(self, name: str) -> TopColumn:
         """The column with this name. Raises ValueError."""
         found = [each for each in self.fields if each.name == name]
         if not found:
@@ -76,12 +76,12 @@ def _field(
     title: str,
     width: int,
     show: Callable[[Sortable], str] | None = None,
-    value: Callable[[Line], Sortable] | None = None,
+    value: Callable[[TopLine], Sortable] | None = None,
     rank: int = 0,
     alarm: bool = False,
     shorter: Callable[[str], str] = str,
     may_cut: bool = False,
-) -> Field:
+) -> TopColumn:
     """A column. `title` is its heading in text; numbers have `show`, which formats them."""
     get = value or (lambda line: getattr(line, name))
     column = TextColumn(
@@ -95,23 +95,23 @@ def _field(
         alarm=alarm,
         always=True,
     )
-    return Field(name, get, column)
+    return TopColumn(name, get, column)
 
 
-def _rate(name: str, title: str, width: int = 6, sizes: bool = False) -> Field:
+def _rate(name: str, title: str, width: int = 6, sizes: bool = False) -> TopColumn:
     """The rate of a counter."""
     show = _size if sizes else per_second
     return _field(f"{name}_per_s", title, width, show, lambda line: line.rates.get(name, 0.0))
 
 
-def _quantile(percent: int) -> Callable[[Line], Sortable]:
-    def value(line: Line) -> Sortable:
+def _quantile(percent: int) -> Callable[[TopLine], Sortable]:
+    def value(line: TopLine) -> Sortable:
         return line.latencies.quantile(percent) if isinstance(line, RequestLine) else None
 
     return value
 
 
-def _largest(line: Line) -> Sortable:
+def _largest(line: TopLine) -> Sortable:
     return line.latencies.largest if isinstance(line, RequestLine) else None
 
 
@@ -120,7 +120,7 @@ _LAST = _field("last_ns", "last", 8, _clock, rank=4)
 _SESSION = _field("session", "session", 16, shorter=lambda cell: cell[:8])
 
 VIEWS = (
-    View(
+    TopTable(
         "connections",
         "c",
         (
@@ -143,7 +143,7 @@ VIEWS = (
         ),
         "bytes_per_s",
     ),
-    View(
+    TopTable(
         "subjects",
         "s",
         (
@@ -160,7 +160,7 @@ VIEWS = (
         ),
         "bytes_per_s",
     ),
-    View(
+    TopTable(
         "requests",
         "r",
         (
@@ -175,7 +175,7 @@ VIEWS = (
         ),
         "requests_per_s",
     ),
-    View(
+    TopTable(
         "problems",
         "p",
         (
@@ -196,7 +196,7 @@ class Controls:
     """The state that keys change. `sorts` has, for each view, the column of its order and whether the largest
     value comes first. `typing` is true while the user types the filter."""
 
-    view: View = VIEWS[0]
+    view: TopTable = VIEWS[0]
     sorts: dict[str, tuple[str, bool]] = field(
         default_factory=lambda: {view.name: (view.sort, True) for view in VIEWS}
     )
@@ -249,7 +249,7 @@ class Controls:
         self.sorts[self.view.name] = names[place], descending
 
 
-def ordered(traffic: Traffic, controls: Controls, view: View) -> list[Line]:
+def ordered(traffic: TopTraffic, controls: Controls, view: TopTable) -> list[TopLine]:
     """The lines of a view that match the filter, in its order; the latest first among equal ones,
     absent values last."""
     name, descending = controls.sorts[view.name]
@@ -262,12 +262,12 @@ def ordered(traffic: Traffic, controls: Controls, view: View) -> list[Line]:
     return filled + [line for line in lines if key(line) is None]
 
 
-def _matches(line: Line, view: View, wanted: str) -> bool:
+def _matches(line: TopLine, view: TopTable, wanted: str) -> bool:
     texts = (each.value(line) for each in view.fields)
     return not wanted or any(isinstance(text, str) and wanted in text.lower() for text in texts)
 
 
-def json_lines(traffic: Traffic, controls: Controls, views: Iterable[View]) -> Iterator[str]:
+def json_lines(traffic: TopTraffic, controls: Controls, views: Iterable[TopTable]) -> Iterator[str]:
     """The lines of some views, one object per line; absent values are left out."""
     for view in views:
         for line in ordered(traffic, controls, view):
@@ -284,7 +284,7 @@ def _rounded(value: Sortable) -> Sortable:
     return round(value, 3) if isinstance(value, float) else value
 
 
-def table_text(view: View, lines: Iterable[Line], look: Terminal, sort: str = "") -> str:
+def table_text(view: TopTable, lines: Iterable[TopLine], look: Terminal, sort: str = "") -> str:
     """Lines of a view as a table, as wide as a terminal. With `sort`, that column is marked, and the widths
     are those of the live screen, which do not change."""
     columns = [

@@ -37,7 +37,7 @@ class LoggedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """One step of a stream: `files` in the order of their first packets, and files of earlier steps that
     have `grown`, with their new sizes."""
 
@@ -52,13 +52,13 @@ class FileLog:
     def __init__(self, store: StateStore, about: str) -> None:
         self._store = store
         self._about = about
-        self._entries: list[Entry] = []
+        self._entries: list[LogEntry] = []
         self._taken: dict[str, LoggedFile] = {}
         self._latest_ns = EARLIEST_NS
         # For files that are not logged yet: the size at which the first packet was looked for, and its time.
         self._heads: dict[str, tuple[int, int | None]] = {}
 
-    def entries(self) -> Sequence[Entry]:
+    def entries(self) -> Sequence[LogEntry]:
         """All entries. Raises SparkError if the log was written for a stream with other options or of
         another version."""
         if not self._entries:
@@ -71,14 +71,14 @@ class FileLog:
         while (found := self._store.read(_ENTRY.format(len(self._entries) + 1))) is not None:
             values = json.loads(found)
             files, grown = (tuple(LoggedFile(**one) for one in values[name]) for name in values)
-            self._learn(Entry(files, grown))
+            self._learn(LogEntry(files, grown))
         return self._entries
 
-    def record(self, paths: Sequence[str], now_ns: int, settle_ns: int) -> Entry | None:
+    def record(self, paths: Sequence[str], now_ns: int, settle_ns: int) -> LogEntry | None:
         """Adds an entry if there are new files in the folders, or among the files, that `paths` name."""
         self.entries()
         sizes = dict(_listed(paths))
-        entry = Entry(
+        entry = LogEntry(
             tuple(self._settled(sizes, now_ns, settle_ns)),
             tuple(
                 LoggedFile(path, sizes[path][0], known.first_ns)
@@ -123,7 +123,7 @@ class FileLog:
             known = self._heads[path] = size, first
         return known[1]
 
-    def _learn(self, entry: Entry) -> None:
+    def _learn(self, entry: LogEntry) -> None:
         self._entries.append(entry)
         for one in (*entry.files, *entry.grown):
             self._taken[one.path] = one

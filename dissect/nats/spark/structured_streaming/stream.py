@@ -38,7 +38,7 @@ from ...secrets.key_log import KeyLogs
 from ...types import Packets
 from ..arrow import batches
 from ..options.settings import Settings
-from .file_log import Entry, FileLog, LoggedFile
+from .file_log import FileLog, LogEntry, LoggedFile
 from .state_store import StateStore
 
 if TYPE_CHECKING:
@@ -130,9 +130,9 @@ class FolderReader(DataSourceStreamReader):
         """Does nothing: nothing is open."""
 
     def _rows(
-        self, begin: int, end: int, entries: Sequence[Entry], report: CaptureReport
+        self, begin: int, end: int, entries: Sequence[LogEntry], report: CaptureReport
     ) -> Iterator[Rows]:
-        secrets = _Secrets(KeyLogs(self._wanted.options.key_logs))
+        secrets = _TlsSecrets(KeyLogs(self._wanted.options.key_logs))
         parser = PacketParser()
         dissection = self._dissector(secrets)
         if begin:
@@ -147,12 +147,12 @@ class FolderReader(DataSourceStreamReader):
         state = states, parser.save(), secrets.files
         self._store.write(_STATE.format(end), pickle.dumps(state))
 
-    def _dissector(self, secrets: _Secrets) -> Checkpoints:
+    def _dissector(self, secrets: _TlsSecrets) -> Checkpoints:
         options = self._wanted.options
         return Checkpoints([_TABLE], options, key_logs=secrets.key_logs, runs=True)
 
     def _load(
-        self, offset: int, dissection: Checkpoints, parser: PacketParser, secrets: _Secrets
+        self, offset: int, dissection: Checkpoints, parser: PacketParser, secrets: _TlsSecrets
     ) -> None:
         content = self._store.read(_STATE.format(offset))
         if content is None:
@@ -165,13 +165,15 @@ class FolderReader(DataSourceStreamReader):
         dissection.load(states)
         parser.load(fragments)
 
-    def _alone(self, one: LoggedFile, report: CaptureReport, secrets: _Secrets) -> Iterator[Rows]:
+    def _alone(
+        self, one: LoggedFile, report: CaptureReport, secrets: _TlsSecrets
+    ) -> Iterator[Rows]:
         dissection = self._dissector(secrets)
         yield from dissection.feed(PacketParser().segments(_packets(one, report, secrets)))
         yield from dissection.finish()
 
 
-class _Secrets:
+class _TlsSecrets:
     """The TLS secrets of a stream, and the `files` that contain some, each up to its last ones."""
 
     def __init__(self, key_logs: KeyLogs) -> None:
@@ -183,7 +185,7 @@ class _Secrets:
         self.files = list(files)
         for one in files:
             try:
-                for _ in _packets(one, CaptureReport(), _Secrets(self.key_logs)):
+                for _ in _packets(one, CaptureReport(), _TlsSecrets(self.key_logs)):
                     pass
             except CaptureError as error:
                 _complain([f"{error}; its TLS secrets can no longer be read"])
@@ -198,7 +200,7 @@ class _Secrets:
 
 
 def _merged(
-    files: Sequence[LoggedFile], report: CaptureReport, secrets: _Secrets
+    files: Sequence[LoggedFile], report: CaptureReport, secrets: _TlsSecrets
 ) -> Iterable[Packets]:
     if not files:
         return ()
@@ -209,7 +211,7 @@ def _merged(
 
 
 def _packets(
-    one: LoggedFile, report: CaptureReport, secrets: _Secrets
+    one: LoggedFile, report: CaptureReport, secrets: _TlsSecrets
 ) -> Generator[Packets, None, None]:
     """The packets of a file up to its logged size."""
     file = FileReport(one.path, capture_name(one.path), size=one.size)
@@ -227,7 +229,7 @@ def _packets(
     file.finished = True
 
 
-def _offset(entries: Sequence[Entry]) -> Offset:
+def _offset(entries: Sequence[LogEntry]) -> Offset:
     files = [one for entry in entries for one in entry.files]
     return {
         "entries": len(entries),
@@ -237,7 +239,7 @@ def _offset(entries: Sequence[Entry]) -> Offset:
     }
 
 
-def _oddities(entry: Entry) -> Iterator[str]:
+def _oddities(entry: LogEntry) -> Iterator[str]:
     for one in entry.files:
         if one.late:
             yield f"{one.path} came late, and is read by itself: flows do not go on into it"

@@ -28,8 +28,8 @@ from ..sink import NewWriter, TableWriter, WrittenFile
 from .inputs import ChunkContext, Inputs, JobSpec
 from .stages import (
     FlowChunk,
+    FlowState,
     FlowSurvey,
-    State,
     decode,
     flow_chunks,
     place_of,
@@ -235,10 +235,10 @@ def _result_or_error(function: Callable[[], _Out]) -> _Out | DissectError:
         return error
 
 
-def states_by_partition(batches: Batches) -> Iterator[tuple[int, list[State], set[bytes]]]:
+def states_by_partition(batches: Batches) -> Iterator[tuple[int, list[FlowState], set[bytes]]]:
     """Partitions with the states of flows that reach them, and the flows that continue after them."""
     for number, group in groupby(_rows(batches), key=lambda row: row[0]):
-        states: list[State] = []
+        states: list[FlowState] = []
         continuing: set[bytes] = set()
         for _, kind, flow, body in group:
             if kind == STATE:
@@ -248,14 +248,14 @@ def states_by_partition(batches: Batches) -> Iterator[tuple[int, list[State], se
         yield number, states, continuing
 
 
-def _row(state: State) -> tuple[int, bytes, bytes, bool]:
+def _row(state: FlowState) -> tuple[int, bytes, bytes, bool]:
     body = _ORIGIN.pack(state.origin) + state.state
     return state.number, state.flow, body, state.read
 
 
-def _state(number: int, flow: bytes, body: bytes) -> State:
+def _state(number: int, flow: bytes, body: bytes) -> FlowState:
     (origin,) = _ORIGIN.unpack_from(body)
-    return State(number, origin, flow, body[_ORIGIN.size :])
+    return FlowState(number, origin, flow, body[_ORIGIN.size :])
 
 
 def _rows(batches: Batches) -> Iterator[tuple[int, int, bytes, bytes]]:

@@ -81,7 +81,7 @@ class FlowChunk(NamedTuple):
     result: bytes | None
 
 
-class State(NamedTuple):
+class FlowState(NamedTuple):
     """The state in which a flow reaches the partition `number`. `Checkpoints.save` made it at the end of the
     partition `origin`. `read` is whether its packets in `origin` had to be read again."""
 
@@ -97,7 +97,7 @@ def sample(spec: JobSpec, partition: Partition) -> Counter[int]:
     return sampled(spec.packets(partition))
 
 
-class Place(Enum):
+class PartitionPosition(Enum):
     """The position of a partition. The survey does less for the first one, where no flow has a state
     yet, and for the last one, after which no state is needed."""
 
@@ -106,15 +106,15 @@ class Place(Enum):
     LAST = auto()
 
 
-def place_of(number: int, count: int) -> Place:
+def place_of(number: int, count: int) -> PartitionPosition:
     """The position of the partition with this number."""
     if number == count - 1:
-        return Place.LAST
-    return Place.BETWEEN if number else Place.FIRST
+        return PartitionPosition.LAST
+    return PartitionPosition.BETWEEN if number else PartitionPosition.FIRST
 
 
 def survey(
-    spec: JobSpec, partition: Partition, place: Place, fragments: bytes
+    spec: JobSpec, partition: Partition, place: PartitionPosition, fragments: bytes
 ) -> tuple[SurveyResult, Iterator[FlowSurvey]]:
     """Surveys a partition. `fragments` are incomplete when it begins."""
     parser = PacketParser()
@@ -123,9 +123,9 @@ def survey(
     states: dict[bytes, bytes] = {}
     summaries: dict[bytes, bytes] = {}
     stateless: set[bytes] = set()
-    if place is Place.LAST:
+    if place is PartitionPosition.LAST:
         _exhaust(observed)
-    elif place is Place.FIRST:
+    elif place is PartitionPosition.FIRST:
         dissection = Checkpoints(spec.tables, spec.options, True, spec.key_logs())
         _exhaust(dissection.feed(observed))
         states = dissection.save()
@@ -206,9 +206,9 @@ def flow_chunks(surveys: Iterable[tuple[int, FlowSurvey]]) -> Iterator[FlowChunk
 
 def stitch(
     spec: JobSpec, contexts: Sequence[ChunkContext], chunks: Iterable[FlowChunk]
-) -> Iterator[State]:
+) -> Iterator[FlowState]:
     """The states of flows, from all of their chunks in order of the partitions."""
-    states: dict[bytes, State] = {}
+    states: dict[bytes, FlowState] = {}
     for number, group in groupby(chunks, key=attrgetter("number")):
         left: dict[bytes, int] = {}
         for chunk in group:
@@ -216,17 +216,17 @@ def stitch(
             if reached is None:
                 left[chunk.flow] = chunk.following
             elif reached:
-                states[chunk.flow] = State(chunk.following, number, chunk.flow, reached)
+                states[chunk.flow] = FlowState(chunk.following, number, chunk.flow, reached)
                 yield states[chunk.flow]
         if left:
             coming = [states.pop(flow) for flow in left if flow in states]
             for flow, state in _read_again(spec, contexts, number, coming, left).items():
-                states[flow] = State(left[flow], number, flow, state, True)
+                states[flow] = FlowState(left[flow], number, flow, state, True)
                 yield states[flow]
 
 
 def _reached(
-    spec: JobSpec, contexts: Sequence[ChunkContext], state: State | None, chunk: FlowChunk
+    spec: JobSpec, contexts: Sequence[ChunkContext], state: FlowState | None, chunk: FlowChunk
 ) -> bytes | None:
     """The state of a flow after a chunk, empty if the flow is over; None if its packets have to be read."""
     if chunk.result is None:
@@ -249,7 +249,7 @@ def _read_again(
     spec: JobSpec,
     contexts: Sequence[ChunkContext],
     number: int,
-    coming: Iterable[State],
+    coming: Iterable[FlowState],
     flows: Mapping[bytes, int],
 ) -> dict[bytes, bytes]:
     """The states of flows after a partition, from their packets."""
@@ -263,7 +263,7 @@ def decode(
     spec: JobSpec,
     inputs: Inputs,
     number: int,
-    states: Iterable[State],
+    states: Iterable[FlowState],
     continuing: Collection[bytes],
     passed_over: Counter[str],
 ) -> Iterator[Rows]:
@@ -317,7 +317,7 @@ def _decode_timeline(
 
 
 def _arrivals(
-    dissection: Checkpoints, contexts: Sequence[ChunkContext], states: Iterable[State]
+    dissection: Checkpoints, contexts: Sequence[ChunkContext], states: Iterable[FlowState]
 ) -> Iterator[Rows]:
     """Loads states. Returns the rows of flows that end because of packets in the partitions in between.
     States from the earliest partitions are loaded first, because the time that passes for later ones passes

@@ -10,7 +10,7 @@ from . import arrow_tasks as tasks
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_In = TypeVar("_In")
+_T = TypeVar("_T")
 
 RESULTS = "partition long, flow binary, body binary"
 # Pieces of a capture of at least this many bytes get one task each; smaller ones share tasks.
@@ -42,7 +42,7 @@ class TaskRunner:
         return source.repartition(self.tasks(len(numbers), size)).mapInArrow(function, schema)
 
     def call(
-        self, function: Callable[[_In], object], values: Sequence[_In], size: int
+        self, function: Callable[[_T], object], values: Sequence[_T], size: int
     ) -> list[object]:
         """The results of a function for each of the values."""
         rows = self.each(len(values), size, tasks.calling(function, values)).collect()

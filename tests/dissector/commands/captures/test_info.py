@@ -7,7 +7,13 @@ from pathlib import Path
 
 from dissect.nats import CaptureReport, Options
 from dissect.nats.capture.report import FileReport, InterfaceReport
-from dissect.nats.commands.captures.info import Traffic, file_facts, info_text, json_text, traffic
+from dissect.nats.commands.captures.info import (
+    CaptureTraffic,
+    file_facts,
+    info_text,
+    json_text,
+    traffic,
+)
 
 from tests.support.damage import pcap_bytes, read_pcap
 from tests.support.paths import CAPTURES
@@ -49,7 +55,7 @@ def test_link_types_with_the_same_name_are_counted_together() -> None:
 
 
 def test_what_no_tcp_is_is_counted() -> None:
-    found = Traffic()
+    found = CaptureTraffic()
     found.no_tcp.update({"udp": 3, "arp": 1})
     text = "".join(info_text(CaptureReport(), found))
     assert "  no TCP              udp 3, arp 1\n" in text
@@ -69,7 +75,7 @@ def test_connections_of_which_one_direction_was_captured_are_counted(tmp_path: P
 
 
 def test_long_names_of_anomalies_stay_apart_from_their_numbers() -> None:
-    found = Traffic()
+    found = CaptureTraffic()
     found.anomalies.update(max_payload_exceeded=3, lost=2)
     lines = [line for line in info_text(CaptureReport(), found)][-1].splitlines()
     assert "  ! max_payload_exceeded  3" in lines
@@ -84,7 +90,7 @@ def test_what_is_lost_and_damaged_is_reported() -> None:
     file.snaplens[96] = 2
     file.broken = "the file ends early"
     report = CaptureReport([file], passed_over=["notes.txt"], unreadable=["b.pcap"])
-    found = Traffic(missing_bytes=1448)
+    found = CaptureTraffic(missing_bytes=1448)
     found.anomalies["lost"] = 1
     found.anomaly_bytes["lost"] = 1448
     text = "".join(info_text(report, found))
@@ -108,10 +114,12 @@ def test_what_is_lost_and_damaged_is_reported() -> None:
 
 def test_names_that_are_no_utf_8() -> None:
     report = CaptureReport([FileReport("\udcff", "\\xff")], passed_over=["\udcfe: no capture"])
-    lines = [json.loads(line) for line in json_text(report, Traffic())]
+    lines = [json.loads(line) for line in json_text(report, CaptureTraffic())]
     assert lines[0]["file"] == "\\xff" and lines[1]["no_captures"] == ["\\xfe: no capture"]
 
 
 def test_a_file_without_packets() -> None:
-    text = "".join(info_text(CaptureReport([FileReport("a", "a", format="pcap")]), Traffic()))
+    text = "".join(
+        info_text(CaptureReport([FileReport("a", "a", format="pcap")]), CaptureTraffic())
+    )
     assert "packets             0 (0 B)\n" in text and "time" not in text

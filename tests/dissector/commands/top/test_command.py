@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from dissect.nats import CaptureReport, Options, records
 from dissect.nats.cli import cli
 from dissect.nats.commands.top.command import count, open_dissection
-from dissect.nats.commands.top.traffic import Traffic
+from dissect.nats.commands.top.traffic import TopTraffic
 from dissect.nats.schema.records import RequestRecord, SessionRecord
 
 from tests.support.paths import CAPTURES
@@ -28,8 +28,8 @@ def run(*args: str, data: bytes | None = None) -> Result:
     return CliRunner().invoke(cli, ["top", *args], input=data)
 
 
-def counted(path: Path) -> Traffic:
-    traffic, report = Traffic(), CaptureReport()
+def counted(path: Path) -> TopTraffic:
+    traffic, report = TopTraffic(), CaptureReport()
     dissection = open_dissection(Options(), report)
     count(dissection.packets([str(path)], report), dissection, traffic)
     traffic.measure(1.0)

@@ -9,7 +9,7 @@ from dissect.nats import CaptureReport, Options
 from dissect.nats.capture.report import FileReport, InterfaceReport
 from dissect.nats.commands.top.command import count, open_dissection
 from dissect.nats.commands.top.page import screen_text, summary
-from dissect.nats.commands.top.traffic import Traffic
+from dissect.nats.commands.top.traffic import TopTraffic
 from dissect.nats.commands.top.views import VIEWS, Controls
 from dissect.nats.output.terminal import Terminal
 
@@ -17,8 +17,8 @@ from tests.support.paths import CAPTURES
 
 
 @pytest.fixture(scope="module")
-def seen() -> tuple[Traffic, CaptureReport]:
-    traffic, report = Traffic(), CaptureReport()
+def seen() -> tuple[TopTraffic, CaptureReport]:
+    traffic, report = TopTraffic(), CaptureReport()
     dissection = open_dissection(Options(), report)
     blocks = dissection.packets([str(CAPTURES / "orders-2.15.1.pcap")], report)
     count(blocks, dissection, traffic)
@@ -28,7 +28,9 @@ def seen() -> tuple[Traffic, CaptureReport]:
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
 @pytest.mark.parametrize("size", [(80, 24), (200, 50), (40, 10), (10, 3)])
-def test_it_fits(seen: tuple[Traffic, CaptureReport], view: object, size: tuple[int, int]) -> None:
+def test_it_fits(
+    seen: tuple[TopTraffic, CaptureReport], view: object, size: tuple[int, int]
+) -> None:
     controls = Controls(view=next(each for each in VIEWS if each is view))
     columns, lines = size
     text = screen_text(*seen, controls, Terminal(columns), lines, "")
@@ -38,11 +40,13 @@ def test_it_fits(seen: tuple[Traffic, CaptureReport], view: object, size: tuple[
 
 def test_a_filter_with_wide_characters_fits() -> None:
     controls = Controls(filter="数据" * 20)
-    text = screen_text(Traffic(), CaptureReport(), controls, Terminal(80), 24, "")
+    text = screen_text(TopTraffic(), CaptureReport(), controls, Terminal(80), 24, "")
     assert max(map(cell_len, text.splitlines())) == 80
 
 
-def test_the_column_of_the_order_is_marked_and_stays(seen: tuple[Traffic, CaptureReport]) -> None:
+def test_the_column_of_the_order_is_marked_and_stays(
+    seen: tuple[TopTraffic, CaptureReport],
+) -> None:
     controls = Controls()
     for _ in VIEWS[0].fields:
         name, _ = controls.sorts["connections"]
@@ -52,7 +56,7 @@ def test_the_column_of_the_order_is_marked_and_stays(seen: tuple[Traffic, Captur
         controls.press(">")
 
 
-def test_lines_that_do_not_fit_are_counted(seen: tuple[Traffic, CaptureReport]) -> None:
+def test_lines_that_do_not_fit_are_counted(seen: tuple[TopTraffic, CaptureReport]) -> None:
     traffic, _ = seen
     text = screen_text(*seen, Controls(view=VIEWS[1]), Terminal(80), 24, "")
     assert f" +{len(traffic.subjects) - 17} more" in text
@@ -62,14 +66,14 @@ def test_lines_that_do_not_fit_are_counted(seen: tuple[Traffic, CaptureReport]) 
 def test_what_was_lost_is_reported() -> None:
     file = FileReport("a", "a", packets=3)
     file.interfaces.append(InterfaceReport(1, 0, system_drops=7))
-    first, *_ = summary(Traffic(), CaptureReport([file]))
+    first, *_ = summary(TopTraffic(), CaptureReport([file]))
     assert first == "no packets  3 packets, lost 0 B, dropped 7"
 
 
 def test_the_note_and_the_filter_are_shown_safely() -> None:
     controls = Controls(filter="\x1b[2J", typing=True)
     text = screen_text(
-        Traffic(), CaptureReport(), controls, Terminal(80), 24, "the input has ended"
+        TopTraffic(), CaptureReport(), controls, Terminal(80), 24, "the input has ended"
     )
     assert "the input has ended" in text and "filter: \\x1b[2J_" in text and "\x1b" not in text
     assert "Enter: keep" in text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissect.nats.commands.top.traffic import Lines, SubjectLine, Traffic
+from dissect.nats.commands.top.traffic import SubjectLine, TopLines, TopTraffic
 from dissect.nats.schema.records import FrameRecord, RequestRecord
 from dissect.nats.sessions import Moment, RequestEvent
 
@@ -45,9 +45,9 @@ def request(outcome: str = "ok", latency_ns: int | None = None) -> RequestRecord
     )
 
 
-def counted(row: RequestRecord) -> Traffic:
+def counted(row: RequestRecord) -> TopTraffic:
     """A request from its first moment to the last one."""
-    traffic = Traffic()
+    traffic = TopTraffic()
     traffic.add([RequestEvent(Moment.SENT, row)])
     if row.replied_ns is not None:
         traffic.add([RequestEvent(Moment.ANSWERED, row)])
@@ -74,13 +74,13 @@ def test_each_failure_counts_once() -> None:
 
 
 def test_a_failure_is_shown_before_the_exchange_is_over() -> None:
-    traffic = Traffic()
+    traffic = TopTraffic()
     traffic.add([RequestEvent(moment, request("api_error", 2)) for moment in list(Moment)[:2]])
     assert [line.failed for line in traffic.requests] == [1]
 
 
 def test_rates_are_those_of_the_last_interval() -> None:
-    traffic = Traffic()
+    traffic = TopTraffic()
     traffic.add([frame("PUB", "a", size=10) for _ in range(6)])
     traffic.measure(2.0)
     (line,) = traffic.subjects
@@ -91,7 +91,7 @@ def test_rates_are_those_of_the_last_interval() -> None:
 
 
 def test_a_full_table_drops_what_was_silent_longest() -> None:
-    lines: Lines[SubjectLine] = Lines(8)
+    lines: TopLines[SubjectLine] = TopLines(8)
     for number in range(100):
         lines.line(number, lambda: SubjectLine(subject="a")).last_ns = number
     assert len(lines) <= 8 and len(lines) + lines.forgotten == 100

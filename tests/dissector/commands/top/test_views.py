@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from dissect.nats.commands.top.traffic import SubjectLine, Traffic
+from dissect.nats.commands.top.traffic import SubjectLine, TopTraffic
 from dissect.nats.commands.top.views import VIEWS, Controls, json_lines, ordered, table_text
 from dissect.nats.output.terminal import PLAIN
 
 CONNECTIONS, SUBJECTS, REQUESTS, PROBLEMS = VIEWS
 
 
-def traffic() -> Traffic:
-    made = Traffic()
+def traffic() -> TopTraffic:
+    made = TopTraffic()
     for number, (subject, size) in enumerate((("b.Two", 20), ("a.one", 10), ("c.\x1b[2J", 30))):
         line = made.subjects.line(subject, lambda: SubjectLine(subject=subject))
         line.bytes, line.last_ns = size, number + 1
