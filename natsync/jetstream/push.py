@@ -9,6 +9,7 @@ when everything before it has been taken, so the server sends no faster than mes
 from __future__ import annotations
 
 from time import monotonic
+from weakref import ref
 
 from .._checks import check_call
 from .._engine.forks import notice_fork, same_process
@@ -23,6 +24,7 @@ from ..protocol import ProtocolError
 from .ack_wait import check_keep_alive
 from .api import API
 from .consumer import consumer_ref
+from .consumer_api import consumer_info
 from .consuming import ConsumeContext, JetStreamHandler, check_handler, guarded, source_of
 from .inbox import ConsumerRef, Inbox
 from .infos import ConsumerInfo
@@ -30,6 +32,7 @@ from .message import NO_ORIGIN, JetStreamMsg, origin_of, parse_sequences
 from .pull_requests import Meaning, PullStatus
 from .reader import OnError, Reader
 from .reader_errors import (
+    ConsumerHasActiveSubscriptionError,
     NoHeartbeatError,
     NotJSMessageError,
     NotPushConsumerError,
@@ -38,6 +41,9 @@ from .reader_errors import (
 from .supply import ALARM, LOOK, NEVER, Effect, Then
 
 __all__ = ["PushConsumer", "PushMessages", "PushSupply"]
+
+_SETTLE = 1.0
+"""Seconds within which a server notices that a reader has ended: 16 ms at most in a cluster of three."""
 
 
 class PushSupply:
@@ -225,8 +231,10 @@ class PushConsumer:
             raise NotPushConsumerError(info.stream_name, info.name)
         if config.deliver_group and (config.flow_control or config.idle_heartbeat):
             raise OptionError("deliver_group", "excludes flow control and heartbeats")
+        self._api = api
         self._info = info
         self._source = consumer_ref(api, info)
+        self._reader: ref[PushMessages] | None = None  # the last one
 
     @property
     def cached_info(self) -> ConsumerInfo:
@@ -238,11 +246,11 @@ class PushConsumer:
     ) -> PushMessages:
         """Returns an endless iterator over the messages. `on_error` is called with each error that
         the iterator recovers from; without it they are logged. `keep_alive` is as for a pull consumer.
+
+        Raises ConsumerHasActiveSubscriptionError if another reader would get the same messages, too.
         """
         check_call(on_error=on_error)
-        check_keep_alive(keep_alive, self._source.ack_times)
-        on_error = on_error or self._source.core.report_error
-        return PushMessages(self._source, self._info, on_error, keep_alive=keep_alive)
+        return self._open(on_error, True, keep_alive)
 
     def consume(
         self,
@@ -254,11 +262,32 @@ class PushConsumer:
     ) -> ConsumeContext:
         """Calls `handler` with each message, on `workers` threads, as `Consumer.consume` does."""
         check_handler(handler, workers)
+        on_error, source = guarded(on_error), source_of(self._info)
+        messages = self._open(on_error, workers > 1, keep_alive)
+        return ConsumeContext(self._api.core, messages, handler, source, workers, on_error)
+
+    def _open(self, on_error: OnError | None, shared: bool, keep_alive: bool) -> PushMessages:
         check_keep_alive(keep_alive, self._source.ack_times)
-        on_error, core = guarded(on_error), self._source.core
-        trouble = on_error or core.report_error
-        messages = PushMessages(self._source, self._info, trouble, workers > 1, keep_alive)
-        return ConsumeContext(core, messages, handler, source_of(self._info), workers, on_error)
+        if self._source.acks and not self._source.deliver_group:
+            self._check_alone()
+        on_error = on_error or self._api.core.report_error
+        messages = PushMessages(self._source, self._info, on_error, shared, keep_alive)
+        self._reader = ref(messages)
+        return messages
+
+    def _check_alone(self) -> None:
+        """Raises ConsumerHasActiveSubscriptionError if this object has a reader, or if the server has said
+        that there is one, and goes on to say so."""
+        stream, name = self._info.stream_name, self._info.name
+        reader = self._reader and self._reader()
+        if reader and not reader._inbox.closed:
+            raise ConsumerHasActiveSubscriptionError(stream, name)
+        until = monotonic() + _SETTLE
+        while self._info.push_bound:
+            if monotonic() >= until:
+                raise ConsumerHasActiveSubscriptionError(stream, name)
+            self._api.pause(0.02)
+            self._info = consumer_info(self._api, stream, name)
 
     def __repr__(self) -> str:
         return f"PushConsumer({self._info.stream_name!r}, {self._info.name!r})"

@@ -10,6 +10,7 @@ __all__ = [
     "CantAckIfConsumerAckNoneError",
     "ConcurrentReadError",
     "ConsumerDeletedError",
+    "ConsumerHasActiveSubscriptionError",
     "ConsumerLeadershipChangedError",
     "ConsumerNotReachableError",
     "ConsumingError",
@@ -114,6 +115,13 @@ class NotPushConsumerError(ConsumingError):
     """The consumer has no deliver subject: messages must be pulled."""
 
     _text = "{_reader} is a pull consumer, and pushes nothing"
+
+
+class ConsumerHasActiveSubscriptionError(ConsumingError):
+    """The push consumer has a reader, here or elsewhere, and no deliver group: a second one would get every
+    message, too."""
+
+    _text = "{_reader} has a reader already, and no deliver group to share the messages"
 
 
 class PinIdMismatchError(ConsumingError):

@@ -371,10 +371,10 @@ def test_contexts_and_instrumentation_are_around_every_handler(
 
     def settle(msg: JetStreamMsg) -> None:
         assert contexts[-1] == "in"
-        if msg.reply.startswith(f"$JS.ACK.{stream_name}.c"):
+        if msg.reply.startswith(f"$JS.ACK.{stream_name}.c."):
             msg.in_progress()
             msg.nak() if msg.metadata.num_delivered == 1 else msg.ack()
-        elif msg.reply.startswith(f"$JS.ACK.{stream_name}.p"):
+        elif msg.reply.startswith(f"$JS.ACK.{stream_name}.p."):
             msg.ack_sync()
         settled.release()
 

@@ -11,6 +11,7 @@ from natsync.errors import ConnectionReconnectingError, NextMsgTimeoutError, Opt
 from natsync.jetstream import (
     ConsumerConfig,
     ConsumerDeletedError,
+    ConsumerHasActiveSubscriptionError,
     JetStream,
     JetStreamMsg,
     MessagesClosedError,
@@ -62,6 +63,32 @@ def test_messages_as_they_come(js: JetStream, stream_name: str) -> None:
         messages.stop()
         with pytest.raises(MessagesClosedError):
             messages.next()
+
+
+def test_a_second_reader_is_refused(js: JetStream, js_server: NatsServer, stream_name: str) -> None:
+    """Without a queue group, both would get every message."""
+    filled(js, stream_name, 0)
+    consumer = pushed(js, stream_name)
+    with natsync.connect(js_server.url) as nc:
+        with consumer.consume(lambda msg: None):
+            with pytest.raises(ConsumerHasActiveSubscriptionError, match="has a reader already"):
+                consumer.messages()
+            other = nc.jetstream()
+            elsewhere = other.push_consumer(stream_name, "c")
+            while not elsewhere.cached_info.push_bound:
+                elsewhere = other.push_consumer(stream_name, "c")
+            with pytest.raises(ConsumerHasActiveSubscriptionError):
+                elsewhere.consume(lambda msg: None)
+        for reader in (elsewhere, consumer, js.push_consumer(stream_name, "c")):
+            reader.messages().stop()  # the server notices a little later that it has ended
+
+
+def test_readers_without_acknowledgements_may_be_several(js: JetStream, stream_name: str) -> None:
+    filled(js, stream_name, 3)
+    consumer = pushed(js, stream_name, ack_policy="none")
+    with consumer.messages() as first, consumer.messages() as second:
+        publish(js, stream_name, [3])
+        assert int(second.next(TIMEOUT).data) in range(4) and first.next(TIMEOUT)
 
 
 def test_a_queue_group_shares_the_messages(js: JetStream, stream_name: str) -> None:
