@@ -25,7 +25,10 @@ from tests.support.paths import ROOT
 from tests.support.requirements import missing
 from tests.support.servers import require_server
 
-pytestmark = pytest.mark.xdist_group("packaging")  # the wheel and its environment are made once
+pytestmark = [
+    pytest.mark.xdist_group("packaging"),  # the wheel and its environment are made once
+    pytest.mark.timeout(300),  # which takes 20 s, and several times as long on a busy machine
+]
 
 # A copy, for setuptools writes into the tree it builds, and takes what an earlier build left there.
 SOURCE = ("natsync", "pytest_natsync", "dissect")
