@@ -7,13 +7,14 @@ readable object is a dict; anything else is None, and an anomaly in the row give
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import NamedTuple, cast
 
 from ..outcomes import api_error
 from ..schema.anomalies import Anomaly
-from ..schema.declaration import LayerFrame
-from ..schema.records import printable_json
+from ..schema.declaration import LayerFrame, Type, declared
+from ..schema.records import Record, printable_json
 from ..secrets.redact import MASK, masked_text, masked_values
 
 Object = dict[str, object]
@@ -22,6 +23,7 @@ Object = dict[str, object]
 # whole configuration and state takes about 2000 characters; lists of streams and subjects take megabytes.
 _SHOWN = 8192
 _PIECE = 512
+_TEXTS = 256  # items of a list of texts that a row shows
 # Members that hold the contents of stored messages, which no table but `frames` shows.
 _CONTENTS = ("data", "hdrs")
 
@@ -118,6 +120,49 @@ def error_of(value: Object) -> tuple[int | None, int | None, str | None]:
     """`code`, `err_code` and the description of an error response (see `outcomes`), without secrets."""
     error = api_error(value)
     return error.code, error.err_code, masked_text(error.description or "") or None
+
+
+def texts(value: Object, name: str) -> list[str] | None:
+    """The strings in a member that is a list, the first 256; None if there are none."""
+    found = value.get(name)
+    items = found if isinstance(found, list) else ()
+    return [item for item in items if isinstance(item, str) and item][:_TEXTS] or None
+
+
+class Member(NamedTuple):
+    """The member of a JSON object that a column shows, in the declaration of the column: `config.ack_wait` is
+    in the member `config`."""
+
+    path: str
+
+
+_READ: dict[Type, Callable[[Object, str], object]] = {
+    Type.TEXT: lambda value, name: text(value, name) or None,
+    Type.INTEGER: number,
+    Type.BOOLEAN: flag,
+    Type.TEXTS: texts,
+}
+
+
+@cache
+def _members(record: type) -> list[tuple[str, str, str, Callable[[Object, str], object]]]:
+    """The columns of a record that show members, each with the object around the member, if any, the name of
+    the member and what reads it."""
+    return [
+        (name, *source.path.rpartition(".")[::2], _READ[column.type])
+        for name, (column, more) in declared(record).items()
+        for source in more
+        if isinstance(source, Member)
+    ]
+
+
+def fill(row: Record, value: Object) -> None:
+    """Sets the columns of a row that show members of a JSON object. If the object with a member is missing,
+    its columns stay as they are; if only the member is missing, they become absent."""
+    for column, parent, name, read in _members(type(row)):  # type: ignore[arg-type]  # a class can be hashed
+        holder = value.get(parent) if parent else value
+        if isinstance(holder, dict):
+            setattr(row, column, read(holder, name))
 
 
 def header(frame: LayerFrame, name: str) -> str | None:

@@ -18,17 +18,17 @@ from typing import Annotated, NamedTuple, TypeVar
 from natsync.protocol import matches
 
 from ..durations import Durations
-from ..number_formats import duration_text, moment_text, size_text
+from ..number_formats import size_text
 from ..outcomes import service_error
 from ..schema.anomalies import Anomaly
-from ..schema.declaration import ApplicationLayer, LayerFrame, Table, TextColumn
+from ..schema.declaration import ApplicationLayer, LayerFrame, Table, TextColumn, text_columns
 from ..schema.records import Record
 from ..secrets.redact import masked_text
-from .cells import cell
 from .exchanges import Exchanges
 from .json_bodies import Object, read_object, text
 from .messages import LINKS, MESSAGES_AND_INTEREST
 from .recent import Recent
+from .rows import SessionRow, counted, head, lasting, words
 
 _Key = TypeVar("_Key")
 _Place = tuple[str | None, str]  # account and subject
@@ -44,40 +44,70 @@ _ENDPOINTS = 256  # of an instance
 _WILD = 1024  # endpoints with wildcards, each of which is compared with every subject
 
 
+def _error(row: ServiceRecord) -> str:
+    return words(row.last_error_code, row.last_error, row=row)
+
+
+def _volume(name: str) -> TextColumn:
+    return TextColumn(name, 7, rank=3, render=size_text)
+
+
 @dataclass(slots=True, kw_only=True)
-class ServiceRecord(Record):
+class ServiceRecord(SessionRow):
     """One endpoint of a service, as one session saw it."""
 
-    session: Annotated[str, "session id: 16 hex digits"]
     number: Annotated[int, "number of the first frame that shows the endpoint"]
-    ts_ns: Annotated[int, "time of that frame"]
-    kind: Annotated[str, "kind of the connection"]
-    account: Annotated[str | None, "account, on connections between servers"] = None
     side: Annotated[
-        str, "whose connection it is: service, or client for a connection that sends requests"
+        str,
+        "whose connection it is: service, or client for a connection that sends requests",
+        TextColumn("side", 7),
     ]
-    service: Annotated[str | None, "name of the service"] = None
-    instance: Annotated[str | None, "id of the instance, on the connection of the service"] = None
+    service: Annotated[
+        str | None, "name of the service", TextColumn("service", 12, may_cut=True)
+    ] = None
+    instance: Annotated[
+        str | None,
+        "id of the instance, on the connection of the service",
+        TextColumn("instance", 22, may_cut=True, rank=5),
+    ] = None
     instances: Annotated[
         int | None, "number of instances that answered, on the connection of a client"
     ] = None
-    version: Annotated[str | None, "version of the service, if its answers were captured"] = None
+    version: Annotated[
+        str | None,
+        "version of the service, if its answers were captured",
+        TextColumn("version", 7, rank=4),
+    ] = None
     endpoint: Annotated[
-        str | None, "name of the endpoint, if the service's answers were captured"
+        str | None,
+        "name of the endpoint, if the service's answers were captured",
+        TextColumn("endpoint", 10, may_cut=True),
     ] = None
-    subject: Annotated[str, "subject of the endpoint"]
+    subject: Annotated[str, "subject of the endpoint", TextColumn("subject", 16, may_cut=True)]
     queue_group: Annotated[str | None, "queue group of the endpoint"] = None
-    requests: Annotated[int, "number of requests"] = 0
+    requests: Annotated[int, "number of requests", TextColumn("requests", 8)] = 0
     replies: Annotated[int, "number of requests that were answered"] = 0
-    errors: Annotated[int, "number of answers with an error header, or that nobody listens"] = 0
-    request_bytes: Annotated[int, "bytes of payload in the requests"] = 0
-    reply_bytes: Annotated[int, "bytes of payload in the answers"] = 0
-    latency_median_ns: Annotated[int | None, "median time from a request to its answer"] = None
-    latency_p99_ns: Annotated[
-        int | None, "99th percentile of the time from a request to its answer"
+    errors: Annotated[
+        int,
+        "number of answers with an error header, or that nobody listens",
+        counted("errors", 6, alarm=True),
+    ] = 0
+    request_bytes: Annotated[int, "bytes of payload in the requests", _volume("in")] = 0
+    reply_bytes: Annotated[int, "bytes of payload in the answers", _volume("out")] = 0
+    latency_median_ns: Annotated[
+        int | None, "median time from a request to its answer", lasting("median")
     ] = None
-    latency_max_ns: Annotated[int | None, "longest time from a request to its answer"] = None
-    last_error: Annotated[str | None, "Nats-Service-Error of the last error"] = None
+    latency_p99_ns: Annotated[
+        int | None, "99th percentile of the time from a request to its answer", lasting("p99")
+    ] = None
+    latency_max_ns: Annotated[
+        int | None, "longest time from a request to its answer", lasting("max")
+    ] = None
+    last_error: Annotated[
+        str | None,
+        "Nats-Service-Error of the last error",
+        TextColumn("last error", 20, _error, may_cut=True, rank=2),
+    ] = None
     last_error_code: Annotated[str | None, "Nats-Service-Error-Code of the last error"] = None
     last_ns: Annotated[int, "time of the last request or answer"]
     anomalies: Annotated[
@@ -339,23 +369,11 @@ class Services:
 
     def _row(self, frame: LayerFrame, subject: str, side: str) -> ServiceRecord:
         return ServiceRecord(
-            session=frame.session,
-            number=frame.number,
-            ts_ns=frame.ts_ns,
-            kind=frame.kind,
-            account=frame.account,
+            **head(frame),
             side=side,
             subject=subject,
             last_ns=frame.ts_ns,
         )
-
-
-def _latency(name: str) -> TextColumn:
-    return TextColumn(name, 8, cell(f"latency_{name}_ns", duration_text), right=True)
-
-
-def _error(row: ServiceRecord) -> str:
-    return " ".join(filter(None, (row.last_error_code, row.last_error, *(row.anomalies or ()))))
 
 
 SERVICES = Table(
@@ -365,25 +383,10 @@ SERVICES = Table(
     row=ServiceRecord,
     time="ts_ns",
     position=attrgetter("ts_ns", "session", "number", "subject"),
-    text=(
-        TextColumn("session", 16, attrgetter("session"), shorter=lambda cell: cell[:8], rank=7),
-        TextColumn(
-            "time", 23, lambda row: moment_text(row.ts_ns), shorter=lambda cell: cell[11:], rank=6
-        ),
-        TextColumn("side", 7, attrgetter("side")),
-        TextColumn("service", 12, lambda row: row.service or "", may_cut=True),
-        TextColumn("instance", 22, lambda row: row.instance or "", may_cut=True, rank=5),
-        TextColumn("version", 7, lambda row: row.version or "", rank=4),
-        TextColumn("endpoint", 10, lambda row: row.endpoint or "", may_cut=True),
-        TextColumn("subject", 16, attrgetter("subject"), may_cut=True),
-        TextColumn("requests", 8, lambda row: str(row.requests), right=True),
-        TextColumn("errors", 6, lambda row: str(row.errors or ""), right=True, alarm=True),
-        TextColumn("in", 7, lambda row: size_text(row.request_bytes), right=True, rank=3),
-        TextColumn("out", 7, lambda row: size_text(row.reply_bytes), right=True, rank=3),
-        _latency("median"),
-        _latency("p99"),
-        _latency("max"),
-        TextColumn("last error", 20, _error, may_cut=True, rank=2),
+    text=text_columns(
+        ServiceRecord,
+        "session ts_ns side service instance version endpoint subject requests errors request_bytes"
+        " reply_bytes latency_median_ns latency_p99_ns latency_max_ns last_error",
     ),
     layer=ApplicationLayer(MESSAGES_AND_INTEREST, Services),
     payloads=True,

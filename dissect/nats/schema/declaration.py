@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
+from operator import attrgetter
 from typing import NamedTuple, Protocol, get_args, get_type_hints
 
 from .payload import Payload
@@ -57,26 +58,40 @@ _TYPES = {
 
 
 @cache
-def columns_of(record: type[Record], time: str) -> tuple[Column, ...]:
-    """The columns of a class of records. After the column named by `time` comes the column "time"."""
+def declared(record: type) -> dict[str, tuple[Column, tuple[object, ...]]]:
+    """The columns of a class of records by name, each with what its declaration has beside type and meaning:
+    the cell of text tables, the member of JSON that it shows."""
     hints = get_type_hints(record, include_extras=True)
-    found = []
-    for name in [item.name for item in fields(record)]:  # type: ignore[arg-type]  # a dataclass
-        annotation, meaning = get_args(hints[name])
+    found = {}
+    for name in [item.name for item in fields(record)]:
+        annotation, meaning, *more = get_args(hints[name])
         some = [part for part in get_args(annotation) if part in _TYPES]
         optional = type(None) in get_args(annotation)
         plain = some[0] if optional and some else annotation
         if plain not in _TYPES:
             raise TypeError(f"{record.__name__}.{name}: no column can be of type {annotation}")
-        type_ = _TYPES[plain]
-        found.append(Column(name, type_, meaning, optional, name))
+        found[name] = Column(name, _TYPES[plain], meaning, optional, name), tuple(more)
+    return found
+
+
+@cache
+def columns_of(record: type[Record], time: str) -> tuple[Column, ...]:
+    """The columns of a class of records. After the column named by `time` comes the column "time"."""
+    found = []
+    for name, (column, _) in declared(record).items():  # type: ignore[arg-type]  # a class can be hashed
+        found.append(column)
         if name == time:
-            found.append(Column("time", Type.TIME, f"`{time}` as a time in UTC", optional, name))
+            meaning = f"`{time}` as a time in UTC"
+            found.append(Column("time", Type.TIME, meaning, column.optional, name))
     return tuple(found)
 
 
 class TextColumn(NamedTuple):
     """A column of text output; `cell` makes its text from a record.
+
+    It may stand in the declaration of a column, `Annotated[int, MEANING, TextColumn("seq", 6)]`, from where
+    `text_columns` takes it. Without `cell`, it shows the value as `render` writes it, or nothing if that
+    is absent or, with `quiet`, 0.
 
     On a narrow terminal, `shorter` shortens the cells, and `short` is the title. With `may_cut`, cells may be
     cut. `rank` is the order in which columns are left out: the highest first, then those of rank 0 from the
@@ -95,6 +110,27 @@ class TextColumn(NamedTuple):
     rank: int = 0
     alarm: bool = False
     always: bool = False
+    render: Callable[..., str] = str
+    quiet: bool = False
+
+
+def text_columns(record: type[Record], names: str) -> tuple[TextColumn, ...]:
+    """The text columns in the declarations of these columns, in this order. Numbers are aligned right."""
+    return tuple(_text_column(record, name) for name in names.split())
+
+
+def _text_column(record: type[Record], name: str) -> TextColumn:
+    column, more = declared(record)[name]  # type: ignore[arg-type]  # a class can be hashed
+    (text,) = (each for each in more if isinstance(each, TextColumn))
+    if text.cell is not str:
+        return text
+    get, render, quiet = attrgetter(name), text.render, text.quiet
+
+    def cell(row: Record) -> str:
+        value = get(row)
+        return "" if value is None or (quiet and not value) else render(value)
+
+    return text._replace(cell=cell, right=text.right or column.type is Type.INTEGER)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from typing import Annotated
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dissect.nats.application.json_bodies import (
+    Member,
     decimal,
     error_of,
+    fill,
     flag,
     masked_json,
     member,
     number,
     read_object,
     text,
+    texts,
 )
+from dissect.nats.schema.records import Record
 
 
 @pytest.mark.parametrize(
@@ -115,3 +121,34 @@ def test_control_characters_that_json_allows_are_escaped() -> None:
     value = {"name": "a\x7fb\x9bc\u202ed\udc80"}
     text = masked_json(value)
     assert text == '{"name":"a\\u007fb\\u009bc\\u202ed\\udc80"}' and json.loads(text) == value
+
+
+@dataclass(slots=True, kw_only=True)
+class ConfigRecord(Record):
+    """A row that shows members of JSON."""
+
+    name: Annotated[str | None, "a text", Member("config.name")] = None
+    wait_ns: Annotated[int | None, "a number", Member("config.wait")] = None
+    subjects: Annotated[list[str] | None, "texts", Member("config.subjects")] = None
+    paused: Annotated[bool | None, "a flag", Member("paused")] = None
+    other: Annotated[str | None, "no member"] = None
+
+
+def test_columns_show_the_members_that_their_declarations_name() -> None:
+    row = ConfigRecord(other="kept")
+    config = {"name": "C", "wait": 5, "subjects": ["a", 1, "", "b"]}
+    fill(row, {"config": config, "paused": True})
+    assert row == ConfigRecord(name="C", wait_ns=5, subjects=["a", "b"], paused=True, other="kept")
+
+
+def test_a_member_that_is_missing_empties_its_column_and_a_missing_object_does_not() -> None:
+    row = ConfigRecord(name="C", wait_ns=5, paused=True)
+    fill(row, {"paused": "yes"})
+    assert row == ConfigRecord(name="C", wait_ns=5)
+    fill(row, {"config": {}})
+    assert row == ConfigRecord()
+
+
+def test_of_a_long_list_the_first_texts_are_shown() -> None:
+    assert texts({"a": ["x"] * 1000}, "a") == ["x"] * 256
+    assert texts({"a": "x"}, "a") is texts({}, "a") is texts({"a": [1]}, "a") is None

@@ -13,21 +13,24 @@ from typing import Annotated
 
 from ...outcomes import END_OF_BATCH_STATUS, NO_RESPONDERS_TEXT, is_error_status
 from ...schema.anomalies import Anomaly
-from ...schema.declaration import LayerFrame
+from ...schema.declaration import LayerFrame, TextColumn
 from ...schema.records import Record
 from ...secrets.redact import masked_text
 from ...sessions.advisories import trouble
 from ..exchanges import Question
 from ..json_bodies import (
+    Member,
     Object,
     decimal,
     error_of,
+    fill,
     header,
     masked_json,
     read_object,
     text,
     why_unread,
 )
+from ..rows import API_ERROR, CONSUMER, DOMAIN, LATENCY, STREAM, SessionRow, head, mark
 from ..server_time import clock_ns
 from .subjects import ApiSubject
 
@@ -36,23 +39,23 @@ _DIRECT = "DIRECT.GET"
 
 
 @dataclass(slots=True, kw_only=True)
-class ApiRecord(Record):
+class ApiRecord(SessionRow):
     """One call of the JetStream API, or one advisory."""
 
-    session: Annotated[str, "session id: 16 hex digits"]
     number: Annotated[int, "number of the frame of the request, or of the advisory"]
-    ts_ns: Annotated[int, "time of that frame"]
-    kind: Annotated[str, "kind of the connection"]
-    account: Annotated[str | None, "account, on connections between servers"] = None
     api: Annotated[
-        str, "name of the call, such as STREAM.CREATE; of an advisory, EVENT.ADVISORY and its name"
+        str,
+        "name of the call, such as STREAM.CREATE; of an advisory, EVENT.ADVISORY and its name",
+        TextColumn("call", 22, may_cut=True),
     ]
-    domain: Annotated[str | None, "JetStream domain that the subject or the advisory names"] = None
-    stream: Annotated[str | None, "stream that the call or advisory names"] = None
-    consumer: Annotated[str | None, "consumer that the call or advisory names"] = None
+    domain: Annotated[
+        str | None, "JetStream domain that the subject or the advisory names", DOMAIN
+    ] = None
+    stream: Annotated[str | None, "stream that the call or advisory names", STREAM] = None
+    consumer: Annotated[str | None, "consumer that the call or advisory names", CONSUMER] = None
     subject: Annotated[str, "subject of the request or advisory"]
     request: Annotated[str | None, "body of the request: JSON, with secrets masked"] = None
-    response_type: Annotated[str | None, "`type` of the answer or advisory"] = None
+    response_type: Annotated[str | None, "`type` of the answer or advisory", Member("type")] = None
     response: Annotated[
         str | None,
         "the answer or advisory: JSON, without secrets and stored contents; of a direct get, "
@@ -65,8 +68,8 @@ class ApiRecord(Record):
         None
     )
     err_code: Annotated[int | None, "JetStream's number of the error"] = None
-    error: Annotated[str | None, "description of the error"] = None
-    latency_ns: Annotated[int | None, "time from the request to the first answer"] = None
+    error: Annotated[str | None, "description of the error", API_ERROR] = None
+    latency_ns: Annotated[int | None, "time from the request to the first answer", LATENCY] = None
     reply_number: Annotated[int | None, "number of the frame of the first answer"] = None
     clock_ns: Annotated[
         int | None,
@@ -87,17 +90,14 @@ class Call:
         self, frame: LayerFrame, asked: ApiSubject, instead: Question | None = None
     ) -> None:
         self.row = ApiRecord(
-            session=frame.session,
-            number=frame.number,
-            ts_ns=frame.ts_ns,
-            kind=frame.kind,
-            account=_account(frame, asked.api),
+            **head(frame),
             api=asked.api,
             domain=asked.domain or None,
             stream=asked.stream or None,
             consumer=asked.consumer or None,
             subject=frame.subject or "",
         )
+        self.row.account = _account(frame, asked.api)
         self.request: Object = {}
         self.response: Object = {}
         self.value: LayerFrame | None = None
@@ -107,7 +107,7 @@ class Call:
         if frame.content:
             read = read_object(frame.content)
             if read is None:
-                self.mark(why_unread(frame))
+                mark(self.row, why_unread(frame))
             else:
                 self.request = read
                 self.row.request = masked_json(read)
@@ -143,15 +143,10 @@ class Call:
 
     def close(self, anomaly: str | None) -> Iterable[Record]:
         """Ends the exchange; returns the row if this is certainly a call."""
-        if anomaly:
-            self.mark(anomaly)
+        mark(self.row, anomaly)
         if self.is_proven:
             return (self.row,)
         return self.instead.close(anomaly) if self.instead else ()
-
-    def mark(self, anomaly: str) -> None:
-        """Adds an anomaly."""
-        self.row.anomalies = [*(self.row.anomalies or ()), anomaly]
 
     def _read(self, frame: LayerFrame) -> None:
         row = self.row
@@ -163,11 +158,11 @@ class Call:
             return
         read = read_object(frame.content)
         if read is None:
-            self.mark(why_unread(frame))
+            mark(self.row, why_unread(frame))
             return
         self.response = read
         row.response = masked_json(read)
-        row.response_type = text(read, "type") or None
+        fill(row, read)
         row.clock_ns = clock_ns(text(read, "ts"), frame.ts_ns)
         row.code, row.err_code, row.error = error_of(read)
         if row.stream is None:
@@ -204,22 +199,14 @@ def advisory(frame: LayerFrame) -> tuple[ApiRecord, Object]:
     subject = frame.subject or ""
     tokens = subject.split(".")
     api, names = ".".join(tokens[1:5]), tokens[5:]
-    row = ApiRecord(
-        session=frame.session,
-        number=frame.number,
-        ts_ns=frame.ts_ns,
-        kind=frame.kind,
-        account=frame.account,
-        api=api,
-        subject=subject,
-    )
+    row = ApiRecord(**head(frame), api=api, subject=subject)
     read = read_object(frame.content)
     if read is None:
         row.anomalies = [why_unread(frame)]
         read = {}
     else:
         row.response = masked_json(read)
-        row.response_type = text(read, "type") or None
+        fill(row, read)
         row.clock_ns = clock_ns(text(read, "timestamp"), frame.ts_ns)
         row.domain = text(read, "domain") or None
         row.account = row.account or text(read, "account") or None
@@ -230,5 +217,5 @@ def advisory(frame: LayerFrame) -> tuple[ApiRecord, Object]:
         named[1] if len(named) > 1 and api.startswith(_OF_CONSUMER) else None
     )
     if trouble(subject.encode("utf-8", "replace")):
-        row.anomalies = [*(row.anomalies or ()), Anomaly.JETSTREAM_TROUBLE.value]
+        mark(row, Anomaly.JETSTREAM_TROUBLE.value)
     return row, read

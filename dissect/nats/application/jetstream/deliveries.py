@@ -22,10 +22,11 @@ from typing import Annotated
 
 from ...options import Payload
 from ...schema.anomalies import Anomaly
-from ...schema.declaration import LayerFrame
+from ...schema.declaration import LayerFrame, TextColumn
 from ...schema.records import Record, text_of
 from ...secrets.redact import masked_text
 from ..held_payloads import HeldPayloads
+from ..rows import CONSUMER, ODD, PAYLOAD, STREAM, SessionRow, head, lasting, mark
 from .subjects import AckSubject, ack_subject
 
 # By default, servers allow a consumer 1000 deliveries without an ack (max_ack_pending).
@@ -46,47 +47,58 @@ _LONGEST_DURATION = 64
 
 
 @dataclass(slots=True, kw_only=True)
-class DeliveryRecord(Record):
+class DeliveryRecord(SessionRow):
     """One message that a consumer delivered."""
 
-    session: Annotated[str, "session id: 16 hex digits"]
     number: Annotated[
         int,
         "number of the delivery's frame; of the frame of the first ack, if the delivery was "
         "not captured",
     ]
-    ts_ns: Annotated[int, "time of that frame"]
-    kind: Annotated[str, "kind of the connection"]
-    account: Annotated[str | None, "account, on connections between servers"] = None
-    stream: Annotated[str, "name of the stream"]
-    consumer: Annotated[str, "name of the consumer"]
+    stream: Annotated[str, "name of the stream", STREAM]
+    consumer: Annotated[str, "name of the consumer", CONSUMER]
     domain: Annotated[str | None, "JetStream domain, if the reply subject names it"] = None
-    stream_seq: Annotated[int, "sequence of the message in the stream"]
+    stream_seq: Annotated[int, "sequence of the message in the stream", TextColumn("seq", 6)]
     consumer_seq: Annotated[int, "sequence of the delivery; each attempt has its own"]
-    delivered_count: Annotated[int, "number of the attempt to deliver this message, from 1"]
-    pending: Annotated[int, "messages that still waited for the consumer after this one"]
+    delivered_count: Annotated[
+        int,
+        "number of the attempt to deliver this message, from 1",
+        TextColumn("attempt", 7, short="try"),
+    ]
+    pending: Annotated[
+        int, "messages that still waited for the consumer after this one", TextColumn("pending", 7)
+    ]
     stored_ns: Annotated[int, "when the stream stored the message"]
     subject: Annotated[
-        str | None, "subject of the message; absent if only the ack was captured"
+        str | None,
+        "subject of the message; absent if only the ack was captured",
+        TextColumn("subject", 24, may_cut=True),
     ] = None
     payload_bytes: Annotated[int | None, "size of the payload"] = None
     ack: Annotated[
         str | None,
         "how the client acknowledged: ack, nak, term or next; progress if only that was sent;"
         " absent if nothing was seen",
+        TextColumn("ack", 8),
     ] = None
     acks: Annotated[int, "number of acks that were sent, progress included"] = 0
     ack_ns: Annotated[int | None, "time of the acknowledgement in `ack`"] = None
     ack_latency_ns: Annotated[
-        int | None, "time from the delivery to the acknowledgement in `ack`"
+        int | None, "time from the delivery to the acknowledgement in `ack`", lasting("after")
     ] = None
-    nak_delay_ns: Annotated[int | None, "delay of the redelivery that a nak asked for"] = None
-    term_reason: Annotated[str | None, "reason that a term gave"] = None
+    nak_delay_ns: Annotated[
+        int | None, "delay of the redelivery that a nak asked for", lasting("delay", 3)
+    ] = None
+    term_reason: Annotated[
+        str | None, "reason that a term gave", TextColumn("reason", 16, may_cut=True, rank=2)
+    ] = None
     confirmed_ns: Annotated[
         int | None, "when the server confirmed the ack, if the client asked for that"
     ] = None
-    anomalies: Annotated[list[str] | None, "anomalies of the delivery or its acks"] = None
-    payload: Annotated[str | None, "the payload as text or in base64, if it was asked for"] = None
+    anomalies: Annotated[list[str] | None, "anomalies of the delivery or its acks", ODD] = None
+    payload: Annotated[
+        str | None, "the payload as text or in base64, if it was asked for", PAYLOAD
+    ] = None
     payload_sha256: Annotated[str | None, "SHA-256 of the whole payload, if it was asked for"] = (
         None
     )
@@ -162,7 +174,7 @@ class Deliveries:
 
     def _forgotten(self, key: str) -> DeliveryRecord:
         row = self._unacked.pop(key)
-        row.anomalies = [*(row.anomalies or ()), Anomaly.FORGOTTEN.value]
+        mark(row, Anomaly.FORGOTTEN.value)
         self._held.remove(row.payload)
         self._confirming.discard(key)
         return row
@@ -241,11 +253,7 @@ class Deliveries:
 
 def _row(frame: LayerFrame, ack_reply: AckSubject) -> DeliveryRecord:
     return DeliveryRecord(
-        session=frame.session,
-        number=frame.number,
-        ts_ns=frame.ts_ns,
-        kind=frame.kind,
-        account=frame.account,
+        **head(frame),
         stream=ack_reply.stream,
         consumer=ack_reply.consumer,
         domain=ack_reply.domain or None,
@@ -268,8 +276,7 @@ def ack_of(content: bytes) -> str:
 
 def _read_ack(row: DeliveryRecord, frame: LayerFrame, ack: str) -> None:
     if not ack:
-        mark = Anomaly.BAD_ACK if frame.captured_bytes is None else Anomaly.TRUNCATED
-        row.anomalies = [*(row.anomalies or ()), mark.value]
+        mark(row, (Anomaly.BAD_ACK if frame.is_whole else Anomaly.TRUNCATED).value)
         return
     if row.ack not in (None, "progress"):
         return  # the first final ack counts

@@ -15,20 +15,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
-from ...options import Payload
+from ...number_formats import size_text
 from ...outcomes import NO_RESPONDERS_TEXT
-from ...schema.declaration import LayerFrame
+from ...schema.declaration import LayerFrame, TextColumn
 from ...schema.records import Headers, Record
 from ..json_bodies import (
+    Member,
     Object,
     decimal,
     error_of,
+    fill,
     flag,
     number,
     read_object,
     text,
     why_unread,
 )
+from ..rows import API_ERROR, LATENCY, PAYLOAD, STREAM, TIME, SessionRow, head, mark
 from .stores.kv import KvRecord
 from .stores.objects import ObjectRecord
 
@@ -57,18 +60,41 @@ _STORES = ("$KV.", "$O.")
 _FAST = ".$FI"
 
 
+def _expected(row: PublishRecord) -> str:
+    last, subject_last = row.expected_last_seq, row.expected_last_subject_seq
+    parts = (
+        row.expected_stream,
+        None if last is None else f"last {last}",
+        None if subject_last is None else f"subject last {subject_last}",
+        row.expected_last_msg_id and f"last id {row.expected_last_msg_id}",
+    )
+    return ", ".join(filter(None, parts))
+
+
+def _batch(row: PublishRecord) -> str:
+    if row.batch_id is None:
+        return ""
+    return f"{row.batch_id}:{row.batch_seq or '?'}{' commit' if row.batch_commit else ''}"
+
+
+_EXPECTED = TextColumn("expected", 16, _expected, may_cut=True, rank=5)
+_BATCH = TextColumn("batch", 12, _batch, may_cut=True, rank=3)
+_DUPLICATE = TextColumn("duplicate", 9, lambda row: "yes" if row.duplicate else "", short="dup")
+
+
 @dataclass(slots=True, kw_only=True)
-class PublishRecord(Record):
+class PublishRecord(SessionRow):
     """One message published to JetStream."""
 
-    session: Annotated[str, "session id: 16 hex digits"]
     number: Annotated[int, "number of the message's frame"]
-    ts_ns: Annotated[int, "time of the message's frame"]
-    kind: Annotated[str, "kind of the connection"]
-    account: Annotated[str | None, "account, on connections between servers"] = None
-    subject: Annotated[str, "subject of the message"]
-    msg_id: Annotated[str | None, "Nats-Msg-Id, by which the server recognizes duplicates"] = None
-    expected_stream: Annotated[str | None, "Nats-Expected-Stream of the message"] = None
+    ts_ns: Annotated[int, "time of the message's frame", TIME]
+    subject: Annotated[str, "subject of the message", TextColumn("subject", 24, may_cut=True)]
+    msg_id: Annotated[
+        str | None,
+        "Nats-Msg-Id, by which the server recognizes duplicates",
+        TextColumn("id", 10, may_cut=True, rank=4),
+    ] = None
+    expected_stream: Annotated[str | None, "Nats-Expected-Stream of the message", _EXPECTED] = None
     expected_last_seq: Annotated[int | None, "Nats-Expected-Last-Sequence of the message"] = None
     expected_last_subject_seq: Annotated[
         int | None,
@@ -77,33 +103,37 @@ class PublishRecord(Record):
     ] = None
     expected_last_msg_id: Annotated[str | None, "Nats-Expected-Last-Msg-Id of the message"] = None
     batch_id: Annotated[
-        str | None, "Nats-Batch-Id: the atomic batch to which the message belongs"
+        str | None, "Nats-Batch-Id: the atomic batch to which the message belongs", _BATCH
     ] = None
     batch_seq: Annotated[
         int | None, "Nats-Batch-Sequence: the place of the message in the batch"
     ] = None
     batch_commit: Annotated[
-        bool | None,
-        "true if the message commits the batch (Nats-Batch-Commit); otherwise absent",
+        bool | None, "true if the message commits the batch (Nats-Batch-Commit); otherwise absent"
     ] = None
     ttl: Annotated[str | None, "Nats-TTL: how long the stream keeps the message"] = None
-    payload_bytes: Annotated[int, "size of the payload"]
-    stream: Annotated[str | None, "stream that stored the message"] = None
-    seq: Annotated[int | None, "sequence of the message in the stream"] = None
-    domain: Annotated[str | None, "JetStream domain of the stream"] = None
+    payload_bytes: Annotated[
+        int, "size of the payload", TextColumn("bytes", 7, rank=6, render=size_text)
+    ]
+    stream: Annotated[str | None, "stream that stored the message", STREAM, Member("stream")] = None
+    seq: Annotated[int | None, "sequence of the message in the stream", TextColumn("seq", 6)] = None
+    domain: Annotated[str | None, "JetStream domain of the stream", Member("domain")] = None
     duplicate: Annotated[
         bool | None,
         "true if the stream had the message already: `seq` is the sequence of the first copy",
+        _DUPLICATE,
     ] = None
     code: Annotated[
         int | None, "code of the error, as in HTTP; 503 means that no stream listens"
     ] = None
     err_code: Annotated[int | None, "JetStream's number of the error"] = None
-    error: Annotated[str | None, "description of the error"] = None
-    latency_ns: Annotated[int | None, "time from the message to its ack"] = None
+    error: Annotated[str | None, "description of the error", API_ERROR] = None
+    latency_ns: Annotated[int | None, "time from the message to its ack", LATENCY] = None
     reply_number: Annotated[int | None, "number of the ack's frame"] = None
     anomalies: Annotated[list[str] | None, "anomalies of the message or its ack"] = None
-    payload: Annotated[str | None, "the payload as text or in base64, if it was asked for"] = None
+    payload: Annotated[
+        str | None, "the payload as text or in base64, if it was asked for", PAYLOAD
+    ] = None
     payload_sha256: Annotated[str | None, "SHA-256 of the whole payload, if it was asked for"] = (
         None
     )
@@ -123,16 +153,11 @@ class Publication:
         asks = not _ASKS.isdisjoint(headers) and not _STORED <= headers.keys()
         self.is_expected = stored is not None or asks or subject.startswith(_STORES)
         self.row = PublishRecord(
-            session=frame.session,
-            number=frame.number,
-            ts_ns=frame.ts_ns,
-            kind=frame.kind,
-            account=frame.account,
+            **head(frame),
             subject=subject,
             payload_bytes=frame.payload_bytes or 0,
         )
-        if frame.shown is not Payload.NONE:
-            self.row.payload, self.row.payload_sha256 = frame.shown_payload()
+        self.row.payload, self.row.payload_sha256 = frame.shown_payload()
         if headers and not _READ.isdisjoint(headers):
             self._read_headers(headers)
         reply = frame.reply or ""
@@ -166,8 +191,7 @@ class Publication:
         if not self.is_expected:
             return ()
         row, stored = self.row, self._stored
-        if anomaly:
-            row.anomalies = [*(row.anomalies or ()), anomaly]
+        mark(row, anomaly)
         if stored is None:
             return (row,)
         stored.error = row.error
@@ -192,8 +216,7 @@ class Publication:
 
     def _read_ack(self, read: Object) -> None:
         row = self.row
-        row.stream = text(read, "stream") or None
-        row.domain = text(read, "domain") or None
+        fill(row, read)
         row.code, row.err_code, row.error = error_of(read)
         if row.error is None and row.code is None:
             row.seq = number(read, "seq")

@@ -19,25 +19,28 @@ from typing import Annotated
 
 from natsync.protocol import matches
 
+from ...number_formats import duration_text
 from ...outcomes import (
     IDLE_HEARTBEAT_STATUS,
     NO_MESSAGES_STATUS,
+    NO_RESPONDERS_STATUS,
+    NO_RESPONDERS_TEXT,
     TIMEOUT_STATUS,
     refuses_pull,
 )
 from ...schema.anomalies import Anomaly
-from ...schema.declaration import LayerFrame
+from ...schema.declaration import LayerFrame, TextColumn
 from ...schema.records import Record
 from ..json_bodies import (
-    Object,
+    Member,
     decimal,
-    flag,
+    fill,
     header,
     number,
     read_object,
-    text,
     why_unread,
 )
+from ..rows import CONSUMER, ODD, STREAM, TIME, SessionRow, counted, head, lasting, mark
 from .subjects import AckSubject, ApiSubject, ConsumerKey
 
 # By default, a consumer lets 512 pulls wait (max_waiting).
@@ -49,38 +52,69 @@ _COMPARED = 64
 _MOST_DIGITS = 9
 
 
+def _end(row: PullRecord) -> str:
+    text = NO_RESPONDERS_TEXT if row.end == str(NO_RESPONDERS_STATUS) else ""
+    return f"{row.end} {row.end_text or text}".rstrip()
+
+
+def _lasted(row: PullRecord) -> str:
+    return duration_text(row.end_ns - row.ts_ns) if row.end_ns else ""
+
+
+_LASTED = TextColumn("lasted", 8, _lasted, right=True, rank=2)
+
+
 @dataclass(slots=True, kw_only=True)
-class PullRecord(Record):
+class PullRecord(SessionRow):
     """One pull request."""
 
-    session: Annotated[str, "session id: 16 hex digits"]
     number: Annotated[int, "number of the frame of the pull request"]
-    ts_ns: Annotated[int, "time of the frame of the pull request"]
-    kind: Annotated[str, "kind of the connection"]
-    account: Annotated[str | None, "account, on connections between servers"] = None
-    stream: Annotated[str, "name of the stream"]
-    consumer: Annotated[str, "name of the consumer"]
+    ts_ns: Annotated[int, "time of the frame of the pull request", TIME]
+    stream: Annotated[str, "name of the stream", STREAM]
+    consumer: Annotated[str, "name of the consumer", CONSUMER]
     domain: Annotated[str | None, "JetStream domain that the subject names"] = None
-    batch: Annotated[int, "number of messages that the request asks for"] = 1
-    max_bytes: Annotated[int | None, "number of bytes that the request asks for at most"] = None
-    expires_ns: Annotated[int | None, "time after which the server drops the request"] = None
+    batch: Annotated[
+        int, "number of messages that the request asks for", Member("batch"), counted("batch", 6)
+    ] = 1
+    max_bytes: Annotated[
+        int | None, "number of bytes that the request asks for at most", Member("max_bytes")
+    ] = None
+    expires_ns: Annotated[
+        int | None,
+        "time after which the server drops the request",
+        Member("expires"),
+        lasting("expires", 3),
+    ] = None
     no_wait: Annotated[
-        bool | None, "true if the request asks only for messages that are available now"
+        bool | None,
+        "true if the request asks only for messages that are available now",
+        Member("no_wait"),
     ] = None
     idle_heartbeat_ns: Annotated[
-        int | None, "time between signs of life of the server while there are no messages"
+        int | None,
+        "time between signs of life of the server while there are no messages",
+        Member("idle_heartbeat"),
     ] = None
-    group: Annotated[str | None, "priority group"] = None
+    group: Annotated[
+        str | None, "priority group", Member("group"), TextColumn("group", 8, may_cut=True, rank=4)
+    ] = None
     min_pending: Annotated[
-        int | None, "the server answers only if at least this many messages wait"
+        int | None,
+        "the server answers only if at least this many messages wait",
+        Member("min_pending"),
     ] = None
     min_ack_pending: Annotated[
-        int | None, "the server answers only if at least this many deliveries have no ack"
+        int | None,
+        "the server answers only if at least this many deliveries have no ack",
+        Member("min_ack_pending"),
     ] = None
     priority: Annotated[
-        int | None, "priority of the request, 0 to 9; the lowest number is served first"
+        int | None,
+        "priority of the request, 0 to 9; the lowest number is served first",
     ] = None
-    delivered: Annotated[int, "messages that were delivered for the request"] = 0
+    delivered: Annotated[
+        int, "messages that were delivered for the request", TextColumn("delivered", 9, short="got")
+    ] = 0
     delivered_bytes: Annotated[int, "bytes of payload in these messages"] = 0
     first_ns: Annotated[int | None, "time of the first delivery"] = None
     heartbeats: Annotated[int, "number of idle heartbeats"] = 0
@@ -88,12 +122,13 @@ class PullRecord(Record):
         str,
         "how the request ended: filled (all messages were delivered), the status that ended "
         "it (404, 409 ...), unsubscribed, or open",
+        TextColumn("end", 20, _end, may_cut=True),
     ] = "open"
     end_text: Annotated[str | None, "text of the status that ended the request"] = None
     pending_messages: Annotated[int | None, "number of undelivered messages, by that status"] = None
     pending_bytes: Annotated[int | None, "number of undelivered bytes, by that status"] = None
-    end_ns: Annotated[int | None, "when the request ended"] = None
-    anomalies: Annotated[list[str] | None, "anomalies of the request"] = None
+    end_ns: Annotated[int | None, "when the request ended", _LASTED] = None
+    anomalies: Annotated[list[str] | None, "anomalies of the request", ODD] = None
 
 
 _OpenPulls = dict[int, PullRecord]  # by number, in order
@@ -142,11 +177,7 @@ class Pulls:
         """Adds a pull request, or an ack that asks for the next message; returns its row and the rows of
         pulls that end."""
         row = PullRecord(
-            session=frame.session,
-            number=frame.number,
-            ts_ns=frame.ts_ns,
-            kind=frame.kind,
-            account=frame.account,
+            **head(frame),
             stream=asked.stream,
             consumer=asked.consumer,
             domain=asked.domain or None,
@@ -157,7 +188,7 @@ class Pulls:
         ended: list[Record] = []
         if len(self._open) >= _OPEN:
             _, _, oldest = next(iter(self._open.values()))
-            oldest.anomalies = [*(oldest.anomalies or ()), Anomaly.FORGOTTEN.value]
+            mark(oldest, Anomaly.FORGOTTEN.value)
             ended.append(self._close(oldest))
         key = frame.account, asked.stream, asked.consumer
         self._inboxes.setdefault(key, {}).setdefault(frame.reply, {})[row.number] = row
@@ -275,17 +306,7 @@ def _read(row: PullRecord, frame: LayerFrame, body: bytes) -> None:
     if read is None:
         row.anomalies = [why_unread(frame)]
         return
-    row.batch = _positive(read, "batch") or 1
-    row.max_bytes = _positive(read, "max_bytes")
-    row.expires_ns = _positive(read, "expires")
-    row.no_wait = flag(read, "no_wait") or None
-    row.idle_heartbeat_ns = _positive(read, "idle_heartbeat")
-    row.group = text(read, "group") or None
-    row.min_pending = _positive(read, "min_pending")
-    row.min_ack_pending = _positive(read, "min_ack_pending")
+    fill(row, {name: each for name, each in read.items() if type(each) is not int or each > 0})
+    row.batch = row.batch or 1
+    row.no_wait = row.no_wait or None
     row.priority = number(read, "priority")
-
-
-def _positive(read: Object, name: str) -> int | None:
-    found = number(read, name)
-    return found if found and found > 0 else None

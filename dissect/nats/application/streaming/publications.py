@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 
 from ...schema.anomalies import Anomaly
 from ..held_payloads import HeldPayloads
-from .records import StreamingRecord, mark
+from ..rows import mark
+from .records import StreamingRecord
 
 _PUBLICATIONS = 16_384  # stan.go lets this many wait for their acks
 _ACKS = "_STAN.acks."

@@ -6,37 +6,56 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ...schema.anomalies import Anomaly
-from ...schema.declaration import LayerFrame
-from ...schema.records import Record
+from ...schema.declaration import LayerFrame, TextColumn
+from ..rows import ERROR, LATENCY, PAYLOAD, TIME, SessionRow, head, mark, sized
+
+
+def _again(row: StreamingRecord) -> str:
+    return str(row.redelivery_count or ("yes" if row.redelivered else ""))
 
 
 @dataclass(slots=True, kw_only=True)
-class StreamingRecord(Record):
+class StreamingRecord(SessionRow):
     """One operation of NATS Streaming."""
 
-    session: Annotated[str, "session id: 16 hex digits"]
     number: Annotated[int, "number of the operation's frame"]
-    ts_ns: Annotated[int, "time of the operation's frame"]
-    kind: Annotated[str, "kind of the connection"]
-    account: Annotated[str | None, "account, on connections between servers"] = None
-    cluster_id: Annotated[str | None, "cluster id of the NATS Streaming server"] = None
-    client_id: Annotated[str | None, "client id"] = None
+    ts_ns: Annotated[int, "time of the operation's frame", TIME]
+    cluster_id: Annotated[
+        str | None,
+        "cluster id of the NATS Streaming server",
+        TextColumn("cluster", 12, may_cut=True, rank=6),
+    ] = None
+    client_id: Annotated[str | None, "client id", TextColumn("client", 12, may_cut=True)] = None
     op: Annotated[
         str,
         "operation: connect, publish, ack_published, subscribe, deliver, ack, unsubscribe, "
         "close_subscription, close, ping or heartbeat",
+        TextColumn("op", 13),
     ]
-    channel: Annotated[str | None, "name of the channel"] = None
+    channel: Annotated[
+        str | None, "name of the channel", TextColumn("channel", 16, may_cut=True)
+    ] = None
     guid: Annotated[str | None, "id of a publication"] = None
-    sequence: Annotated[int | None, "sequence of the message in its channel"] = None
+    sequence: Annotated[
+        int | None, "sequence of the message in its channel", TextColumn("seq", 6)
+    ] = None
     stored_ns: Annotated[int | None, "when the server stored the message"] = None
-    redelivered: Annotated[bool | None, "true if the message was delivered before"] = None
+    redelivered: Annotated[
+        bool | None, "true if the message was delivered before", TextColumn("again", 5, _again)
+    ] = None
     redelivery_count: Annotated[int | None, "number of earlier deliveries"] = None
-    durable: Annotated[str | None, "name of the durable subscription"] = None
-    queue: Annotated[str | None, "queue group"] = None
+    durable: Annotated[
+        str | None,
+        "name of the durable subscription",
+        TextColumn("durable", 10, may_cut=True, rank=3),
+    ] = None
+    queue: Annotated[str | None, "queue group", TextColumn("queue", 10, may_cut=True, rank=4)] = (
+        None
+    )
     start: Annotated[
         str | None,
         "where the subscription begins: new_only, last_received, first, sequence N, NS ns ago",
+        TextColumn("start", 12, may_cut=True, rank=5),
     ] = None
     max_in_flight: Annotated[
         int | None, "number of messages without an ack that the subscription allows"
@@ -45,10 +64,12 @@ class StreamingRecord(Record):
         int | None, "time after which the server delivers an unacknowledged message again"
     ] = None
     inbox: Annotated[str | None, "subject to which the subscription's messages are sent"] = None
-    payload_bytes: Annotated[int | None, "size of the message's data"] = None
-    error: Annotated[str | None, "why the operation was refused"] = None
+    payload_bytes: Annotated[int | None, "size of the message's data", sized("bytes")] = None
+    error: Annotated[str | None, "why the operation was refused", ERROR] = None
     latency_ns: Annotated[
-        int | None, "time from the request to its answer; of an ack, from the delivery to the ack"
+        int | None,
+        "time from the request to its answer; of an ack, from the delivery to the ack",
+        LATENCY,
     ] = None
     evidence: Annotated[
         str,
@@ -60,32 +81,20 @@ class StreamingRecord(Record):
         str | None,
         "the data of a published or delivered message, as text or in base64, if it was asked "
         "for",
+        PAYLOAD,
     ] = None
     payload_sha256: Annotated[
         str | None, "SHA-256 of the message's whole data, if it was asked for"
     ] = None
 
 
-def mark(row: StreamingRecord, anomaly: str) -> None:
-    row.anomalies = [*(row.anomalies or ()), anomaly]
-
-
 def new_row(frame: LayerFrame, op: str, evidence: str) -> StreamingRecord:
-    return StreamingRecord(
-        session=frame.session,
-        number=frame.number,
-        ts_ns=frame.ts_ns,
-        kind=frame.kind,
-        account=frame.account,
-        op=op,
-        evidence=evidence,
-    )
+    return StreamingRecord(**head(frame), op=op, evidence=evidence)
 
 
 def mark_unread(row: StreamingRecord, frame: LayerFrame) -> None:
     """Notes that the message of a frame could not be read: it is truncated, or not a protobuf."""
-    cut = frame.captured_bytes is not None
-    mark(row, Anomaly.TRUNCATED.value if cut else Anomaly.BAD_PROTOBUF.value)
+    mark(row, (Anomaly.BAD_PROTOBUF if frame.is_whole else Anomaly.TRUNCATED).value)
 
 
 def show_payload(row: StreamingRecord, frame: LayerFrame, data: bytes) -> None:

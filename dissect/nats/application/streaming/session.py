@@ -33,11 +33,12 @@ from ...schema.declaration import LayerFrame
 from ...schema.records import Record, printable
 from ..exchanges import Exchanges
 from ..recent import Recent
+from ..rows import mark
 from .candidates import Candidates
 from .delivery_times import DeliveryTimes
 from .messages import is_plausible, parsed, start_text
 from .publications import Publications
-from .records import StreamingRecord, mark, mark_unread, new_row, show_payload
+from .records import StreamingRecord, mark_unread, new_row, show_payload
 from .subjects import Purpose, StreamingSubjects
 
 _SUBSCRIPTIONS = 8192

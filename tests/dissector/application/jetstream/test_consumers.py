@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.application.jetstream import consumers
+from dissect.nats.application.jetstream import used
 from dissect.nats.application.jetstream.consumers import ConsumerRecord
 from dissect.nats.application.jetstream.layer import JetStream
 from dissect.nats.schema.anomalies import Anomaly
@@ -136,7 +136,7 @@ def test_flow_control_through_a_gateway() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumers, "_CONSUMERS", 2)
+    monkeypatch.setattr(used, "_USED", 2)
     session = ScriptedSession(JetStream())
     for number in range(5):
         session.msg("orders", b"", f"$JS.ACK.S.C{number}.1.1.1.0.0")
@@ -151,7 +151,7 @@ def test_a_push_consumer_that_was_forgotten_has_no_heartbeats(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its subject may belong to another consumer by now; only the latest subject of a consumer counts."""
-    monkeypatch.setattr(consumers, "_CONSUMERS", 2)
+    monkeypatch.setattr(used, "_USED", 2)
     session = ScriptedSession(JetStream())
     for name, subject in (("P", "old"), ("P", "push"), ("Q", "q"), ("P", "push")):
         config = {"name": name, "config": {"deliver_subject": subject}}

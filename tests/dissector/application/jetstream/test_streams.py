@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.application.jetstream import streams
+from dissect.nats.application.jetstream import used
 from dissect.nats.application.jetstream.consumers import ConsumerRecord
 from dissect.nats.application.jetstream.layer import JetStream
 from dissect.nats.application.jetstream.streams import StreamRecord
@@ -131,7 +131,7 @@ def test_messages_that_a_server_stores_one_by_one_count_one_by_one() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "_STREAMS", 2)
+    monkeypatch.setattr(used, "_USED", 2)
     session = ScriptedSession(JetStream())
     for number in range(5):
         call(session, f"STREAM.INFO.S{number}", {"config": {"subjects": ["x"] * 1000}})
@@ -141,19 +141,6 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         *((f"S{number}", [Anomaly.FORGOTTEN.value]) for number in range(3)),
         ("S3", None),
         ("S4", None),
-    ]
-
-
-def test_a_stream_in_use_stays_beside_many_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "_STREAMS", 2)
-    session = ScriptedSession(JetStream())
-    for number in range(1, 5):
-        session.msg("orders", b"abc", f"$JS.ACK.S.C.1.{number}.{number}.0.0")
-        call(session, f"STREAM.INFO.S{number}", {"config": {}})
-    rows = sorted(rows_of(session), key=lambda row: getattr(row, "number"))
-    assert values(rows, "stream", "deliveries") == [
-        ("S", 4),
-        *((f"S{number}", 0) for number in range(1, 5)),
     ]
 
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
-from ....options import Payload
 from ....outcomes import NO_MESSAGES_STATUS
-from ....schema.declaration import LayerFrame
+from ....schema.declaration import LayerFrame, TextColumn
 from ....schema.records import Record
 from ...json_bodies import decimal, header, member, number, text
+from ...rows import BUCKET, LATENCY, PAYLOAD, SessionRow, head, sized
 from ..api import Call
 from ..deliveries import DeliveryRecord
 from .stored_message import GETS, asked_subject, stored_message
@@ -30,42 +30,60 @@ _REMOVED = {"DEL": "delete", "PURGE": "purge"}
 _MARKERS = {"MaxAge": "purge", "Purge": "purge", "Remove": "delete"}
 
 
+def _answer(row: KvRecord) -> str:
+    if row.error is not None or row.code is not None:
+        return f"{row.err_code or row.code or ''} {row.error or ''}".strip()
+    return f"{row.removed}d" if row.removed else ""
+
+
+_ANSWER = TextColumn("answer", 24, _answer, may_cut=True)
+
+
 @dataclass(slots=True, kw_only=True)
-class KvRecord(Record):
+class KvRecord(SessionRow):
     """One operation on a key-value bucket."""
 
-    session: Annotated[str, "session id: 16 hex digits"]
     number: Annotated[int, "number of the frame that requests the operation"]
-    ts_ns: Annotated[int, "time of that frame"]
-    kind: Annotated[str, "kind of the connection"]
-    account: Annotated[str | None, "account, on connections between servers"] = None
-    bucket: Annotated[str, "name of the bucket"]
-    key: Annotated[str | None, "key; of a watch, its pattern"] = None
+    bucket: Annotated[str, "name of the bucket", BUCKET]
+    key: Annotated[
+        str | None, "key; of a watch, its pattern", TextColumn("key", 24, may_cut=True)
+    ] = None
     op: Annotated[
-        str, "operation: put, create, update, delete, purge, get, watch, history, keys or status"
+        str,
+        "operation: put, create, update, delete, purge, get, watch, history, keys or status",
+        TextColumn("op", 7),
     ]
-    revision: Annotated[int | None, "revision that was written or read"] = None
+    revision: Annotated[
+        int | None, "revision that was written or read", TextColumn("revision", 8, short="rev")
+    ] = None
     expected_revision: Annotated[
         int | None,
         "revision that a write expects or a read asks for; 0 means that the key must have no "
         "value",
+        TextColumn("expected", 8, rank=3),
     ] = None
-    value_bytes: Annotated[int | None, "size of the value that was written or read"] = None
+    value_bytes: Annotated[
+        int | None, "size of the value that was written or read", sized("value", 4)
+    ] = None
     ttl: Annotated[str | None, "how long the value is kept, if that is limited"] = None
     found: Annotated[bool | None, "of a get: whether the key has a value"] = None
     removed: Annotated[
         str | None, "of a get: delete or purge, if that was the last operation on the key"
     ] = None
     entries: Annotated[
-        int | None, "of a watch, history or keys: number of entries that were delivered"
+        int | None,
+        "of a watch, history or keys: number of entries that were delivered",
+        TextColumn("entries", 7, rank=5),
     ] = None
     code: Annotated[int | None, "code of the error, as in HTTP"] = None
     err_code: Annotated[int | None, "JetStream's number of the error"] = None
-    error: Annotated[str | None, "description of the error"] = None
-    latency_ns: Annotated[int | None, "time from the request to its answer"] = None
+    error: Annotated[str | None, "description of the error", _ANSWER] = None
+    latency_ns: Annotated[int | None, "time from the request to its answer", LATENCY] = None
     anomalies: Annotated[list[str] | None, "anomalies of the operation"] = None
     payload: Annotated[
-        str | None, "the value that was written or read, as text or in base64, if it was asked for"
+        str | None,
+        "the value that was written or read, as text or in base64, if it was asked for",
+        PAYLOAD,
     ] = None
     payload_sha256: Annotated[str | None, "SHA-256 of the whole value, if it was asked for"] = None
 
@@ -84,11 +102,7 @@ def kv_write(frame: LayerFrame) -> KvRecord | None:
     if op is None:
         op = "put" if expected is None else "update" if expected else "create"
     row = KvRecord(
-        session=frame.session,
-        number=frame.number,
-        ts_ns=frame.ts_ns,
-        kind=frame.kind,
-        account=frame.account,
+        **head(frame),
         bucket=bucket,
         key=key,
         op=op,
@@ -97,8 +111,7 @@ def kv_write(frame: LayerFrame) -> KvRecord | None:
     )
     if op in ("put", "create", "update"):
         row.value_bytes = frame.payload_bytes
-        if frame.shown is not Payload.NONE:
-            row.payload, row.payload_sha256 = frame.shown_payload()
+        row.payload, row.payload_sha256 = frame.shown_payload()
     return row
 
 
@@ -138,11 +151,7 @@ class KeyValue:
     def _row(self, call: Call, op: str) -> KvRecord:
         made = call.row
         return KvRecord(
-            session=made.session,
-            number=made.number,
-            ts_ns=made.ts_ns,
-            kind=made.kind,
-            account=made.account,
+            **head(made),
             bucket=(made.stream or "")[len(_STREAMS) :],
             op=op,
             code=made.code,

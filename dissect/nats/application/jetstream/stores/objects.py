@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated
 
+from ....number_formats import duration_text
 from ....schema.anomalies import Anomaly
-from ....schema.declaration import LayerFrame
+from ....schema.declaration import LayerFrame, TextColumn
 from ....schema.records import Record, text_of
 from ...json_bodies import Object, member, number, read_object, text, why_unread
+from ...rows import BUCKET, ERROR, SessionRow, head, mark, sized
 from ..api import Call
 from ..deliveries import DeliveryRecord
 from .stored_message import GETS, asked_subject, stored_message
@@ -32,42 +34,61 @@ _WATCHES = 1024
 _DIGEST = "SHA-256="
 
 
+def _whole(row: ObjectRecord) -> str:
+    if row.digest_ok is not None:
+        return "yes" if row.digest_ok else "digest differs"
+    return {None: "", True: "all chunks", False: "no"}[row.complete]
+
+
+def _lasted(row: ObjectRecord) -> str:
+    return duration_text(row.last_ns - row.first_ns)
+
+
+_LASTED = TextColumn("lasted", 8, _lasted, right=True, rank=3)
+
+
 @dataclass(slots=True, kw_only=True)
-class ObjectRecord(Record):
+class ObjectRecord(SessionRow):
     """One operation on an object store."""
 
-    session: Annotated[str, "session id: 16 hex digits"]
     number: Annotated[int, "number of the first frame of the operation"]
-    ts_ns: Annotated[int, "time of that frame"]
-    kind: Annotated[str, "kind of the connection"]
-    account: Annotated[str | None, "account, on connections between servers"] = None
-    bucket: Annotated[str, "name of the store"]
-    name: Annotated[str | None, "name of the object"] = None
+    bucket: Annotated[str, "name of the store", BUCKET]
+    name: Annotated[str | None, "name of the object", TextColumn("name", 24, may_cut=True)] = None
     nuid: Annotated[str | None, "id of the object's contents"] = None
     op: Annotated[
         str,
         "operation: put, get, update (a new meta message for stored contents), delete, link, info or "
         "watch (a list is a watch that was ended)",
+        TextColumn("op", 6),
     ]
     bytes: Annotated[
-        int | None, "size of the chunks that were seen; of an info, the size in the meta message"
+        int | None,
+        "size of the chunks that were seen; of an info, the size in the meta message",
+        sized("size"),
     ] = None
     chunks: Annotated[
         int | None,
         "number of chunks that were seen; of an info, the number in the meta message; of a "
         "watch, the number of meta messages",
+        TextColumn("chunks", 6, rank=2),
     ] = None
     digest: Annotated[str | None, "digest in the meta message"] = None
     digest_ok: Annotated[
         bool | None, "whether the chunks have that digest; absent unless every chunk was seen"
     ] = None
     complete: Annotated[
-        bool | None, "of a put or get: whether all chunks that the meta message announces were seen"
+        bool | None,
+        "of a put or get: whether all chunks that the meta message announces were seen",
+        TextColumn("whole", 10, _whole),
     ] = None
-    link: Annotated[str | None, "target of a link: `BUCKET/NAME`, or `BUCKET`"] = None
-    error: Annotated[str | None, "why the operation failed"] = None
+    link: Annotated[
+        str | None,
+        "target of a link: `BUCKET/NAME`, or `BUCKET`",
+        TextColumn("link", 16, may_cut=True, rank=4),
+    ] = None
+    error: Annotated[str | None, "why the operation failed", ERROR] = None
     first_ns: Annotated[int, "time of the first frame of the operation"]
-    last_ns: Annotated[int, "time of the last frame of the operation"]
+    last_ns: Annotated[int, "time of the last frame of the operation", _LASTED]
     anomalies: Annotated[list[str] | None, "anomalies of the operation"] = None
 
 
@@ -252,7 +273,7 @@ class Objects:
             return row
         meta = read_object(found.content)
         if meta is None:
-            row.anomalies = [*(row.anomalies or ()), Anomaly.BAD_JSON.value]
+            mark(row, Anomaly.BAD_JSON.value)
             return row
         self._remember(bucket, meta)
         row.name, row.nuid = text(meta, "name") or row.name, text(meta, "nuid") or None
@@ -288,11 +309,7 @@ class Objects:
 
 def _row(frame: LayerFrame, bucket: str, op: str) -> ObjectRecord:
     return ObjectRecord(
-        session=frame.session,
-        number=frame.number,
-        ts_ns=frame.ts_ns,
-        kind=frame.kind,
-        account=frame.account,
+        **head(frame),
         bucket=bucket,
         op=op,
         first_ns=frame.ts_ns,
@@ -303,11 +320,7 @@ def _row(frame: LayerFrame, bucket: str, op: str) -> ObjectRecord:
 def _called(call: Call, bucket: str, op: str, ts_ns: int) -> ObjectRecord:
     made = call.row
     return ObjectRecord(
-        session=made.session,
-        number=made.number,
-        ts_ns=made.ts_ns,
-        kind=made.kind,
-        account=made.account,
+        **head(made),
         bucket=bucket,
         op=op,
         error=made.error,

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from ....schema.anomalies import Anomaly
+from ...rows import Marked, mark
 from ..subjects import ConsumerKey
 
-
-class _Row(Protocol):
-    anomalies: list[str] | None
-
-
-_R = TypeVar("_R", bound=_Row)
+_R = TypeVar("_R", bound=Marked)
 
 
 class Watches(Generic[_R]):
@@ -44,7 +40,7 @@ class Watches(Generic[_R]):
             yield before
         elif len(self._rows) >= self._limit:
             oldest = self._rows.pop(next(iter(self._rows)))
-            oldest.anomalies = [*(oldest.anomalies or ()), Anomaly.FORGOTTEN.value]
+            mark(oldest, Anomaly.FORGOTTEN.value)
             yield oldest
         self._rows[key] = row
 
