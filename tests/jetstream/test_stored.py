@@ -57,6 +57,25 @@ def test_a_message_by_sequence_and_by_subject(stream: Stream, direct: bool) -> N
         stream.get_last_msg(f"{stream.name}.9", direct=direct)
 
 
+def test_headers_that_servers_add_are_kept_where_a_message_has_them(
+    js: JetStream, stream: Stream
+) -> None:
+    """As a stream has them that stores what another one publishes again (ADR-28)."""
+    names = ("Stream", "Subject", "Sequence", "Time-Stamp", "Num-Pending", "Last-Sequence")
+    headers = {f"Nats-{name}": ["77"] for name in (*names, "UpTo-Sequence")}
+    subject = f"{stream.name}.2"
+    js.publish(subject, b"x", headers=headers)
+    for msg in (
+        stream.get_msg(6),
+        stream.get_msg(6, direct=True),
+        stream.get_last_msg(subject, direct=True),
+        *stream.get_msgs(seq=6),
+        *stream.get_last_msgs([subject]),
+    ):
+        assert msg.headers.to_dict() == headers
+        assert (msg.subject, msg.seq, msg.pending) == (subject, 6, 0)
+
+
 def test_a_message_that_was_published_with_a_status(
     old_js: JetStream, old_js_server: NatsServer, stream_name: str
 ) -> None:
@@ -204,31 +223,29 @@ def test_a_message_that_is_none_is_named(api: API, answer: bytes) -> None:
             direct_get(api, "a", {"seq": 1})
 
 
+ADDED = {
+    "Nats-Stream": "a",
+    "Nats-Subject": "b",
+    "Nats-Sequence": "1",
+    "Nats-Time-Stamp": "2026-01-01T00:00:00Z",
+}
+"""The headers of a response to a direct get, in the order in which servers write them."""
+
+
 def test_a_plain_answer_without_a_time_is_named(api: API) -> None:
     """As servers write them, read without a header parser."""
-    added = {
-        "Nats-Stream": "a",
-        "Nats-Subject": "b",
-        "Nats-Sequence": "1",
-        "Nats-Time-Stamp": "yesterday",
-    }
+    added = {**ADDED, "Nats-Time-Stamp": "yesterday"}
     with api.core.subscribe("fake.>", handler=lambda msg: msg.respond(b"x", headers=added)):
         with pytest.raises(InvalidResponseError, match="without its sequence and time"):
             direct_get(api, "a", {"seq": 1})
-        added["Nats-Time-Stamp"] = "2026-01-01T00:00:00Z"
+        added.update(ADDED)
         msg = direct_get(api, "a", {"seq": 1})
     assert (msg.stream, msg.subject, msg.seq, len(msg.headers)) == ("a", "b", 1, 0)
 
 
 def test_a_batch_that_stops_is_a_timeout(api: API) -> None:
-    added = {
-        "Nats-Sequence": "1",
-        "Nats-Time-Stamp": "2026-01-01T00:00:00Z",
-        "Nats-Num-Pending": "1",
-    }
-
     def respond(msg: Msg) -> None:
-        msg.respond(b"x", headers=added)
+        msg.respond(b"x", headers={**ADDED, "Nats-Num-Pending": "1"})
 
     with api.core.subscribe("fake.>", handler=respond):
         came = direct_get_batch(api, "a", {"batch": 2})
@@ -240,11 +257,10 @@ def test_a_batch_that_stops_is_a_timeout(api: API) -> None:
 def test_a_batch_that_is_read_slowly_loses_no_message(js_client: natsync.Client) -> None:
     """It may be larger than what a subscription keeps: the server decides how much it sends."""
     count, payload = PENDING_BYTES_LIMIT // 500_000 + 10, bytes(500_000)
-    added = {"Nats-Sequence": "1", "Nats-Time-Stamp": "2026-01-01T00:00:00Z"}
 
     def respond(msg: Msg) -> None:
         for left in range(count, 0, -1):
-            msg.respond(payload, headers={**added, "Nats-Num-Pending": str(left)})
+            msg.respond(payload, headers={**ADDED, "Nats-Num-Pending": str(left)})
 
     before = js_client.stats.in_msgs
     with js_client.subscribe("fake.>", handler=respond):
