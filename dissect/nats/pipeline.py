@@ -59,7 +59,14 @@ def released(
         parser = PacketParser(lambda flow: flow % processes == number)
         options = options.share(processes)
     report = CaptureReport() if report is None else report
-    dissection = Dissection(tables, options, runs=runs, protocols=report.protocols, parser=parser)
+    dissection = Dissection(
+        tables,
+        options,
+        runs=runs,
+        protocols=report.protocols,
+        parser=parser,
+        tcp_bytes=report.tcp_bytes,
+    )
     yield from dissection.read(dissection.packets(paths, report), together, on_progress)
 
 

@@ -192,6 +192,7 @@ _FLOWS = (
     ),
     _ORIGINATOR,
     _RESPONDER,
+    TextColumn("path", 8, lambda row: row.path or "", rank=2, may_cut=True),
     TextColumn("protocol", 9, attrgetter("protocol")),
     TextColumn(
         "packets",
@@ -203,6 +204,7 @@ _FLOWS = (
     TextColumn("sent", 7, lambda row: size_text(row.bytes_originator), right=True),
     TextColumn("received", 8, lambda row: size_text(row.bytes_responder), right=True, short="recv"),
     TextColumn("repeated", 8, _retransmitted, right=True, rank=2),
+    TextColumn("duplicate", 9, lambda row: _size(row.duplicate_bytes), right=True, rank=2),
     TextColumn("stopped", 10, _stopped, rank=4, may_cut=True),
     TextColumn("disordered", 10, _disordered, right=True, rank=1),
     TextColumn(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from .schema.anomalies import Anomaly
 
@@ -19,6 +20,18 @@ EARLIEST_NS = -(1 << 63)
 NEVER_NS = 1 << 128  # later than any packet: pcapng has 64 bits for seconds
 TICK_NS = 1_000_000_000  # the resolution of time-outs; see `Tick`
 NO_SCALE = -1  # see `Segment.window_scale`
+
+
+class Path(NamedTuple):
+    """Where a packet was captured: the name of the `interface`, empty if the capture has none; and the
+    networks in the headers around its TCP connection, from the outermost to the innermost, such as "vlan 10,
+    vni 5"."""
+
+    interface: str = ""
+    networks: str = ""
+
+
+NO_PATH = Path()
 
 
 class Direction(Enum):
@@ -45,11 +58,12 @@ class Packet:
     linktype: int
     data: bytes
     wire_bytes: int
+    interface: str = ""
 
 
 @dataclass(slots=True)
 class Packets:
-    """Consecutive packets of one file, still in the block of the file that contains them.
+    """Consecutive packets of one file and interface, still in the block of the file that contains them.
 
     A whole block is passed on at once, because making an object for each packet costs more than parsing the
     packet. Each of `places` has the packet's ts_ns, its start and end in `block`, and its wire_bytes;
@@ -61,11 +75,16 @@ class Packets:
     block: bytes
     first: int
     places: list[tuple[int, int, int, int]]
+    interface: str = ""
 
     def __iter__(self) -> Iterator[Packet]:
-        capture, linktype, block = self.capture, self.linktype, self.block
-        for number, (ts_ns, start, end, wire_bytes) in enumerate(self.places, self.first):
-            yield Packet(ts_ns, number, capture, linktype, block[start:end], wire_bytes)
+        return map(self.packet, range(len(self.places)))
+
+    def packet(self, index: int) -> Packet:
+        """The packet at an index of `places`."""
+        ts_ns, start, end, wire_bytes = self.places[index]
+        place = ts_ns, self.first + index, self.capture, self.linktype
+        return Packet(*place, self.block[start:end], wire_bytes, self.interface)
 
 
 @dataclass(slots=True)
@@ -78,6 +97,7 @@ class Segment:
     among all packets that were read, over all files, from 1. `window` is the unscaled receive window of the
     header, or the largest value if it was not captured. `window_scale` is the shift count that a SYN offers
     (RFC 7323), `NO_SCALE` if the SYN has no such option, and None if it was not captured or there is no SYN.
+    `checksum` is the one in the header, right or wrong; None if it was not captured.
     """
 
     ts_ns: int
@@ -92,6 +112,8 @@ class Segment:
     ordinal: int = field(default=0, compare=False)
     window: int = 0xFFFF
     window_scale: int | None = None
+    path: Path = field(default=NO_PATH, compare=False)
+    checksum: int | None = field(default=None, compare=False)
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from tests.support.records import session_record
 EMPTY = {
     **{name: {"payload", "payload_sha256"} for name in ("frames", "publishes", "deliveries", "kv")},
     "sessions": {"proxied_for", "lame_duck_ns", "user_name"},
-    "flows": {"tls_alpn", "tls_client_subject", "tls_alerts"}
+    "flows": {"path", "tls_alpn", "tls_client_subject", "tls_alerts"}
     | {"websocket_origin", "websocket_cookies", "websocket_protocol"},
     "pulls": {"priority"},
     "consumers": {"paused"},

@@ -42,6 +42,7 @@ def loaded_records(
         if options.separate:
             report.files += alone.files
             report.protocols += alone.protocols
+            report.tcp_bytes += alone.tcp_bytes
     if across:
         yield from _completed(paths, across, options, CaptureReport())
 

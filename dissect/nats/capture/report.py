@@ -10,6 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+ALL, DUPLICATE = "all", "duplicate"
+"""Keys of `CaptureReport.tcp_bytes`."""
+
+# The share of duplicate bytes if each packet is there twice is a half.
+_DOUBLED = 0.4
+
 
 @dataclass(slots=True)
 class InterfaceReport:
@@ -105,7 +111,8 @@ class CaptureReport:
     """The reports of all inputs of which reading has begun, in the order of their first packets. `size` is
     the number of bytes of all inputs on disk, begun or not; None if not all of them are regular files.
     `passed_over` lists files in folders that are not captures, and `unreadable` files in folders that could
-    not be opened, each with the reason. `protocols` counts the TCP connections that are over, by protocol.
+    not be opened, each with the reason. `protocols` counts the TCP connections that are over, by protocol,
+    and `tcp_bytes` the bytes of their payload: ALL of them, and those that are DUPLICATE.
     """
 
     files: list[FileReport] = field(default_factory=list)
@@ -113,6 +120,18 @@ class CaptureReport:
     passed_over: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     protocols: Counter[str] = field(default_factory=Counter)
+    tcp_bytes: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def doubled(self) -> str | None:
+        """One sentence that says that the packets were captured twice; None if they were not."""
+        share = self.tcp_bytes[DUPLICATE] / (self.tcp_bytes[ALL] or 1)
+        if share < _DOUBLED:
+            return None
+        return (
+            f"packets were captured more than once, as by a mirror of both ports: {share:.0%} of the bytes "
+            "are duplicates, which `flows` counts apart from retransmissions"
+        )
 
     @property
     def position(self) -> int:

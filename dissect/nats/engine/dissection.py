@@ -42,7 +42,8 @@ class Dissection:
 
     With `quiet`, the state is the same, but no records are made. With `runs`, frames come as runs (see
     `frame_runs`); with `request_events`, requests come as events. `protocols` counts the connections that
-    are over. `key_logs` has the TLS secrets; None means those in `options.key_logs`. `parser` selects flows.
+    are over, `tcp_bytes` their bytes. `key_logs` has the TLS secrets; None means those in
+    `options.key_logs`. `parser` selects flows.
     """
 
     def __init__(
@@ -55,12 +56,15 @@ class Dissection:
         request_events: bool = False,
         protocols: Counter[str] | None = None,
         parser: PacketParser | None = None,
+        tcp_bytes: Counter[str] | None = None,
     ) -> None:
         self.parser = parser or PacketParser()
         self._tables = tables
         self._options = options
         self._connections = ConnectionTable(options, needs_payloads(tables), key_logs)
-        self._table_builder = TableBuilder(tables, options, quiet, protocols, runs, request_events)
+        self._table_builder = TableBuilder(
+            tables, options, quiet, protocols, runs, request_events, tcp_bytes
+        )
 
     @property
     def key_logs(self) -> KeyLogs:

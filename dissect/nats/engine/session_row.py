@@ -64,6 +64,7 @@ def set_late_columns(record: SessionRecord, flow: Flow) -> None:
     """Sets the columns that late packets may still change after the last byte of the connection."""
     record.last_ns = flow.last_ns
     record.retransmitted_bytes = sum(side.stream.retransmitted_bytes for side in flow.sides)
+    record.duplicate_bytes = sum(side.stream.duplicate_bytes for side in flow.sides)
     record.slow_consumer = _slow_consumer(record, flow)
 
 

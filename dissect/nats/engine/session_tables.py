@@ -10,12 +10,14 @@ from typing import NamedTuple
 
 from natsync.protocol import Kind
 
+from ..capture.report import ALL, DUPLICATE
 from ..framing import FinishedFraming
 from ..framing.events import Batch, Event, Note
 from ..options import Options
 from ..schema.records import AnomalyRecord, FlowRecord, Record, SubscriptionRecord
 from ..sessions import EntryQuota, Session, SessionDelta
 from ..tables import FROM_ENGINE, TABLES
+from ..tcp.paths import path_text
 from ..types import NEVER_NS, Direction
 from .application_rows import ApplicationRows, ApplicationStates
 from .connections import Connection, PacketEvents, SortKey
@@ -48,7 +50,8 @@ class TableBuilder:
     """Call `feed` any number of times, then `finish`, then `close`. `alive` has the tables of open
     connections, and `quota` limits the entries of their sessions. With `quiet`, the state is the same, but no
     records are made. With `runs`, frames come as runs. `protocols` counts the connections that are over, by
-    protocol. With `request_events`, events of requests stand for the rows of `requests`."""
+    protocol, and `tcp_bytes` their bytes, as in `CaptureReport`. With `request_events`, events of requests
+    stand for the rows of `requests`."""
 
     def __init__(
         self,
@@ -58,8 +61,10 @@ class TableBuilder:
         protocols: Counter[str] | None = None,
         runs: bool = False,
         request_events: bool = False,
+        tcp_bytes: Counter[str] | None = None,
     ) -> None:
         self._protocols: Counter[str] = Counter() if protocols is None else protocols
+        self._tcp_bytes: Counter[str] = Counter() if tcp_bytes is None else tcp_bytes
         self.alive: dict[Connection, SessionTables] = {}
         self.quota = EntryQuota()
         self._tables = frozenset(tables)
@@ -109,6 +114,9 @@ class TableBuilder:
                     ended.append(session_tables)
                 if connection.over:
                     self._protocols[framing.protocol] += 1
+                    for side in connection.flow.sides:
+                        self._tcp_bytes[ALL] += side.bytes
+                        self._tcp_bytes[DUPLICATE] += side.stream.duplicate_bytes
                     del alive[connection]
             waiting.append((release, parts))
             if ended or len(waiting) >= most or held_bytes > _TOGETHER_BYTES:
@@ -384,6 +392,8 @@ def _flow_row(connection: Connection) -> FlowRecord:
         window_full_responder=responder.window_full,
         retransmitted_originator=originator.stream.retransmitted_bytes,
         retransmitted_responder=responder.stream.retransmitted_bytes,
+        duplicate_bytes=originator.stream.duplicate_bytes + responder.stream.duplicate_bytes,
+        path=path_text(flow),
         out_of_order_originator=originator.stream.out_of_order,
         out_of_order_responder=responder.stream.out_of_order,
         missing_originator=originator.stream.missing_bytes,

@@ -1,4 +1,4 @@
-"""Parses what is rare after an Ethernet header in captures of servers with dpkt: LLC, Ethernet in MPLS.
+"""Parses what is rare after an Ethernet header in captures of servers with dpkt: LLC.
 
 dpkt is about 20 times slower than our own code for the common links, and importing it loads all its
 protocols. So it is imported only when the first such packet comes.

@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from zlib import crc32
 
-from ..types import NO_SCALE, TICK_NS, Packet, Packets, Segment, Tick
+from ..types import NO_SCALE, TICK_NS, Packet, Packets, Path, Segment, Tick
 from .fragments import Fragments
 from .ip import CUT_OFF, EXTENSIONS, TCP, Datagram, find_datagram, past_extensions, proto_name
-from .link import ETHERNET, find_ip
+from .link import ETHERNET, Networks, find_ip
 from .tunnels import CARRIERS, look_inside
 
 # One `unpack` call parses the common packet. Fields: the link header's mark of IPv4; first byte, length,
 # fragment and protocol of IPv4; addresses and ports (adjacent without IP options); sequence number,
-# acknowledgement number, data offset, flags and window of TCP. By link type: the struct, the mark, the offset
-# of the IP header.
-_COMMON = "BxH2xHxB2x12sIIBBH"
+# acknowledgement number, data offset, flags, window and checksum of TCP. By link type: the struct, the mark,
+# the offset of the IP header.
+_COMMON = "BxH2xHxB2x12sIIBBHH"
 _SHAPES = {
     1: (struct.Struct("!12x2s" + _COMMON), b"\x08\x00", 14),
     113: (struct.Struct("!14x2s" + _COMMON), b"\x08\x00", 16),
@@ -34,6 +34,7 @@ _UNUSUAL = _SHAPES[1]
 _FIVE_WORDS = 0x45  # IPv4 without options
 _HEADER = struct.Struct("!4sIIBB")
 _WINDOW = struct.Struct("!H")
+_CHECKSUM_AT = 16
 # The size of the IPv4 header (20 bytes) and the TCP header together, by the byte of the TCP header that has
 # its data offset.
 _HEADERS = tuple((offset >> 2 & 60) + 20 for offset in range(256))
@@ -120,15 +121,16 @@ class PacketParser:
         shape, announced, ip_at = _SHAPES.get(linktype, _UNUSUAL)
         smallest = shape.size if linktype in _SHAPES else len(block) + 1
         unpack, headers = shape.unpack_from, _HEADERS
+        path = Path(run.interface)
         number = run.first - 1
         before = self._packets - number
-        for ts_ns, start, end, wire_bytes in run.places:
+        for ts_ns, start, end, _ in run.places:
             number += 1
             segment = None
             is_common = start + smallest <= end
             if is_common:
-                kind, first, total, fragment, proto, key, seq, ack, offset, flags, window = unpack(
-                    block, start
+                kind, first, total, part, proto, key, seq, ack, offset, flags, window, check = (
+                    unpack(block, start)
                 )
                 header = headers[offset]
                 is_common = (
@@ -136,11 +138,10 @@ class PacketParser:
                     and first == _FIVE_WORDS
                     and proto == TCP
                     and total >= header >= 40
-                    and not fragment & 0x3FFF  # neither an offset nor more to follow
+                    and not part & 0x3FFF  # neither an offset nor more to follow
                 )
             if not is_common:
-                packet = Packet(ts_ns, number, capture, linktype, block[start:end], wire_bytes)
-                segment = self.segment_of(packet)
+                segment = self.segment_of(run.packet(number - run.first))
                 if segment is None:
                     continue
                 segment.ordinal = before + number
@@ -163,11 +164,11 @@ class PacketParser:
                 segment.ts_ns, segment.number, segment.ordinal = ts_ns, number, before + number
                 segment.capture, segment.key, segment.seq, segment.ack = capture, key, seq, ack
                 segment.flags, segment.payload, segment.length = flags, payload, total - header
-                segment.window, segment.window_scale = window, None
+                segment.window, segment.window_scale, segment.path = window, None, path
+                segment.checksum = check
                 if flags & _SYN:
-                    segment.window_scale = window_scale(
-                        block[at + 40 : min(at + header, end)], header - 40
-                    )
+                    options = block[at + 40 : min(at + header, end)]
+                    segment.window_scale = window_scale(options, header - 40)
             append(segment)
         self._second_ns = since_ns, until_ns
         self._packets += len(run.places)
@@ -217,7 +218,8 @@ class PacketParser:
         if self.datagrams:
             self.datagrams = []
         data, end = packet.data, packet.wire_bytes
-        at = find_ip(packet.linktype, data)
+        networks: Networks = []
+        at = find_ip(packet.linktype, data, networks)
         for _ in range(_DEEPEST):
             if isinstance(at, str):
                 return at
@@ -232,13 +234,14 @@ class PacketParser:
             if isinstance(datagram, str):
                 return datagram
             if datagram.proto == TCP:
-                return _segment(packet, data, datagram)
-            inside = look_inside(datagram.proto, data, datagram.start, datagram.end)
+                path = Path(packet.interface, ", ".join(networks))
+                return _segment(packet, path, data, datagram)
+            inside = look_inside(datagram.proto, data, datagram.start, datagram.end, networks)
             if isinstance(inside, str):
                 return inside
             data, end, at = data[inside.start :], datagram.end - inside.start, 0
             if inside.ethernet:
-                at = find_ip(ETHERNET, data)
+                at = find_ip(ETHERNET, data, networks)
         return "tunnels nested too deep"
 
     def _joined(
@@ -259,7 +262,7 @@ class PacketParser:
         self.passed_over[_FRAGMENT] += packets
 
 
-def _segment(packet: Packet, data: bytes, datagram: Datagram) -> Segment | str:
+def _segment(packet: Packet, path: Path, data: bytes, datagram: Datagram) -> Segment | str:
     addresses, _, start, end, _ = datagram
     if start + _HEADER.size > len(data):
         return CUT_OFF
@@ -271,9 +274,13 @@ def _segment(packet: Packet, data: bytes, datagram: Datagram) -> Segment | str:
     key = addresses + ports
     payload = data[body:end]
     place = packet.ts_ns, packet.number, packet.capture, key
-    segment = Segment(*place, seq, ack, flags, payload, end - body)
+    segment = Segment(*place, seq, ack, flags, payload, end - body, path=path)
     if start + _HEADER.size + _WINDOW.size <= len(data):
         (segment.window,) = _WINDOW.unpack_from(data, start + _HEADER.size)
+    if start + _CHECKSUM_AT + 2 <= len(data):
+        segment.checksum = int.from_bytes(
+            data[start + _CHECKSUM_AT : start + _CHECKSUM_AT + 2], "big"
+        )
     if flags & _SYN:
         segment.window_scale = window_scale(data[options:body], body - options)
     return segment

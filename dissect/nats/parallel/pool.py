@@ -195,6 +195,7 @@ class _Pool(Generic[Row]):
                 batch.update(self._report)
             if batch.last:
                 self._report.protocols += batch.report.protocols
+                self._report.tcp_bytes += batch.report.tcp_bytes
             yield batch
 
     def _receive(self) -> None:

@@ -55,9 +55,9 @@ class EntryBatch(NamedTuple):
     packed: PackedFrames | None = None
 
     def update(self, report: CaptureReport) -> None:
-        """Brings `report` up to date, except for `protocols`, which a worker counts for its own flows."""
+        """Brings `report` up to date, except for what a worker counts for its own flows."""
         for field in fields(report):
-            if field.name not in ("files", "protocols"):
+            if field.name not in ("files", "protocols", "tcp_bytes"):
                 setattr(report, field.name, getattr(self.report, field.name))
         report.files[self.first_file :] = self.report.files
 

@@ -52,6 +52,8 @@ def advance(
     for side, direction in zip(sides, summary.directions):
         if side.stream.held or direction.size and side.stream.next_seq != direction.first_seq:
             return False
+        if direction.packets and direction.path not in side.paths:
+            return False
         # The flow table would not count packets without bytes if they were strays.
         if direction.ack_seq >= 0:
             if not all(map(side.stream.near, (direction.ack_seq - 1, direction.ack_seq + 1))):
@@ -91,8 +93,8 @@ def _count(side: Side, peer: Side, direction: DirectionSummary) -> None:
     side.window_full += sum(
         count for unit, count in direction.fills.items() if unit == side.window_unit
     )
-    if direction.chunk:
-        side.stream.advance(_moved(direction.chunk, side.stream.offset))
+    if direction.chunk and direction.source:
+        side.stream.advance(_moved(direction.chunk, side.stream.offset), direction.source)
     if direction.last:
         peer.stream.ack = direction.last
 

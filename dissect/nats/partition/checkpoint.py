@@ -38,6 +38,7 @@ from .chunk_summary import unpacked
 
 _Reduced = str | tuple[Any, ...]
 _State = tuple[Flow, list[int], Connection | None, SessionTables | None]
+_Flows = list[tuple[Flow, list[int]]]
 
 
 class Checkpoints(Dissection):
@@ -69,13 +70,13 @@ class Checkpoints(Dissection):
         }
 
     def save(self, wanted: Container[bytes] | None = None) -> dict[bytes, bytes]:
-        """The states of all open flows, or of those in `wanted`, by `flow.undirected`. The dissection
-        does not change."""
-        return {
-            name: self._packed(flow, deadlines)
-            for name, flow, deadlines in self._flows()
-            if wanted is None or name in wanted
-        }
+        """The states of all open flows, or of those in `wanted`, by `flow.undirected`; a state has all flows
+        between the same endpoints. The dissection does not change."""
+        found: dict[bytes, _Flows] = {}
+        for name, flow, deadlines in self._flows():
+            if wanted is None or name in wanted:
+                found.setdefault(name, []).append((flow, deadlines))
+        return {name: self._packed(flows) for name, flows in found.items()}
 
     def drop(self, names: Container[bytes]) -> None:
         """Forgets flows that another dissector continues."""
@@ -94,12 +95,12 @@ class Checkpoints(Dissection):
     def load(self, states: Iterable[bytes]) -> None:
         """Restores saved flows; none may exist here already."""
         for state in states:
-            flow, deadlines, connection, session_tables = self._unpacked(state)
-            self._connections.table.restore(flow, deadlines)
-            if connection:
-                self._connections.restore(connection)
-            if connection and session_tables:
-                self._table_builder.restore(connection, session_tables)
+            for flow, deadlines, connection, session_tables in self._unpacked(state):
+                self._connections.table.restore(flow, deadlines)
+                if connection:
+                    self._connections.restore(connection)
+                if connection and session_tables:
+                    self._table_builder.restore(connection, session_tables)
 
     def advanced(self, state: bytes, summary: bytes) -> bytes | None:
         """The state of a flow after the packets of a summary (`Survey.summaries`). None if the summary
@@ -108,12 +109,15 @@ class Checkpoints(Dissection):
         key_logs = self._connections.key_logs
         alone = Checkpoints(self._tables, self._options, quiet=True, key_logs=key_logs)
         alone.load([state])
-        flow, deadlines = next(iter(alone._connections.table.deadlines().items()))
+        flows = list(alone._connections.table.deadlines().items())
+        if len(flows) > 1:  # the summary does not tell them apart
+            return None
+        flow, deadlines = flows[0]
         connection = alone._connections.alive.get(flow)
         session_tables = alone._table_builder.alive.get(connection) if connection else None
         if not advance(flow, deadlines, connection, session_tables, unpacked(summary)):
             return None
-        return alone._packed(flow, deadlines)
+        return alone._packed(flows)
 
     def advance(self, name: bytes, summary: bytes) -> bool:
         """Advances a flow across the packets of a summary. Returns False, and changes nothing, if the summary
@@ -130,17 +134,20 @@ class Checkpoints(Dissection):
         for flow, deadlines in self._connections.table.deadlines().items():
             yield undirected(flow.key), flow, deadlines
 
-    def _packed(self, flow: Flow, deadlines: list[int]) -> bytes:
-        connection = self._connections.alive.get(flow)
-        session_tables = self._table_builder.alive.get(connection) if connection else None
+    def _packed(self, flows: _Flows) -> bytes:
+        states: list[_State] = []
+        for flow, deadlines in flows:
+            connection = self._connections.alive.get(flow)
+            session_tables = self._table_builder.alive.get(connection) if connection else None
+            states.append((flow, deadlines, connection, session_tables))
         output = BytesIO()
         pickler = pickle.Pickler(output, pickle.HIGHEST_PROTOCOL)
         pickler.dispatch_table = self._reducers
-        pickler.dump((flow, deadlines, connection, session_tables))
+        pickler.dump(states)
         return zlib.compress(output.getvalue(), 1)
 
-    def _unpacked(self, state: bytes) -> _State:
-        found: _State = _Unpickler(BytesIO(zlib.decompress(state)), self._shared).load()
+    def _unpacked(self, state: bytes) -> list[_State]:
+        found: list[_State] = _Unpickler(BytesIO(zlib.decompress(state)), self._shared).load()
         return found
 
 
@@ -159,7 +166,7 @@ def _without_payload(segment: Segment) -> _Reduced:
     """Pickles a segment without its payload, which was delivered already."""
     place = segment.ts_ns, segment.number, segment.capture, segment.key
     rest = segment.seq, segment.ack, segment.flags, b"", segment.length, 0, segment.window
-    return Segment, (*place, *rest)
+    return Segment, (*place, *rest, None, segment.path, segment.checksum)
 
 
 class _Unpickler(pickle.Unpickler):

@@ -29,14 +29,14 @@ from natsync.protocol import Context, Frame, HMsg, HPub, LMsg, Msg, RHMsg
 from ..framing.events import Batch
 from ..outcomes import may_be_api_error
 from ..sessions import SessionDelta
-from ..types import EARLIEST_NS, Chunk, Segment
+from ..types import EARLIEST_NS, NO_PATH, Chunk, Path, Segment
 
 
 @dataclass(slots=True)
 class DirectionSummary:
-    """One direction: `packets` packets with `size` bytes from `first_seq` on. `last` is the last packet, and
-    `chunk` the bytes of the last packet with payload. `ack_seq` is the sequence number, give or take one, of
-    the packets before these bytes; -1 if there are none.
+    """One direction: `packets` packets with `size` bytes from `first_seq` on, all on one `path`. `last` is
+    the last packet, `source` the last one with payload, and `chunk` its bytes. `ack_seq` is the sequence
+    number, give or take one, of the packets before these bytes; -1 if there are none.
 
     To count full receive windows, `early` is the number of bytes before the first packet of the other
     direction; and for each unit in which that side may count its windows, `fills` has the number of later
@@ -52,6 +52,8 @@ class DirectionSummary:
     ack_seq: int = -1
     early: int = 0
     fills: dict[int, int] = field(default_factory=dict)
+    source: Segment | None = None
+    path: Path = NO_PATH
 
 
 @dataclass(slots=True)

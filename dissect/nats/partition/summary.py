@@ -21,7 +21,7 @@ from ..framing.events import Batch, Event
 from ..sessions import SessionDelta, is_plain
 from ..tcp.strays import is_near
 from ..tcp.window import unit_that_fits
-from ..types import EARLIEST_NS, Chunk, Direction, Gap, Segment
+from ..types import EARLIEST_NS, NO_PATH, Chunk, Direction, Gap, Segment
 from .chunk_summary import (
     Bytes,
     ChunkSummary,
@@ -75,7 +75,7 @@ class DirectionBuilder:
     """
 
     __slots__ = (
-        "builder index key packets first_seq ack_seq next_seq size last peer early fills"
+        "builder index key path packets first_seq ack_seq next_seq size last peer early fills"
         " piece pending at context skip stream decoder first ts_ns"
     ).split()
 
@@ -83,6 +83,7 @@ class DirectionBuilder:
         self.builder = builder
         self.index = index
         self.key = key
+        self.path = NO_PATH  # of all packets
         self.packets = self.early = 0
         self.first_seq = self.next_seq = self.ack_seq = -1
         self.size = 0
@@ -115,6 +116,10 @@ class DirectionBuilder:
         """Counts a segment. Returns whether it takes the fast path of flow table and reassembly."""
         self.packets += 1
         self.last = segment
+        if segment.path != self.path:
+            if self.packets > 1:
+                return False
+            self.path = segment.path
         builder = self.builder
         if segment.ts_ns > builder.last_ns:
             builder.last_ns = segment.ts_ns
@@ -173,9 +178,11 @@ class DirectionBuilder:
         last = replace(self.last, payload=b"") if self.last else None
         piece = self.piece
         chunk = piece.chunk(piece.start, piece.end) if piece else None
+        source = replace(piece.segment, payload=b"") if piece else None
         numbers = self.packets, self.first_seq, self.size
         windows = self.early, self.fills
-        return DirectionSummary(self.key, *numbers, last, chunk, self.ack_seq, *windows)
+        rest = self.ack_seq, *windows, source, self.path
+        return DirectionSummary(self.key, *numbers, last, chunk, *rest)
 
 
 class FlowSummaryBuilder:
@@ -278,6 +285,10 @@ class FlowSummaryBuilder:
             if isinstance(batch, Batch) and _continues(direction, batch):
                 self._skip_frames(direction, batch)
                 return
+        # On other paths, there may be another connection between these ports.
+        if self._connection not in (None, connection):
+            self.give_up()
+            return
         self._connection = connection
         batches: dict[Direction, list[Batch]] = {}
         for event in events:

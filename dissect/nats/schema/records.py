@@ -172,6 +172,9 @@ class SessionRecord(Record):
         "WebSocket",
     ] = None
     retransmitted_bytes: Annotated[int, "bytes that were sent again"] = 0
+    duplicate_bytes: Annotated[
+        int, "bytes of packets that were captured twice, on two paths or by a mirror"
+    ] = 0
     anomalies: Annotated[Counts | None, "number of anomalies, by name"] = None
     tls_version: Annotated[str | None, "version of TLS: 1.2 or 1.3"] = None
     tls_cipher: Annotated[str | None, "cipher suite of TLS, by its IANA name"] = None
@@ -268,6 +271,9 @@ class FlowRecord(Record):
     ended_by: Annotated[str | None, "who ended the connection: originator or responder"] = None
     retransmitted_originator: Annotated[int, "bytes that the originator sent again"] = 0
     retransmitted_responder: Annotated[int, "bytes that the responder sent again"] = 0
+    duplicate_bytes: Annotated[
+        int, "bytes of packets that were captured twice, on two paths or by a mirror"
+    ] = 0
     out_of_order_originator: Annotated[int, "packets of the originator that were out of order"] = 0
     out_of_order_responder: Annotated[int, "packets of the responder that were out of order"] = 0
     missing_originator: Annotated[
@@ -294,6 +300,11 @@ class FlowRecord(Record):
     window_full_responder: Annotated[
         int, "packets of the responder that filled the originator's receive window"
     ] = 0
+    path: Annotated[
+        str | None,
+        "networks around the packets, outermost first (VLAN, VNI, GRE key, MPLS label), and the interface "
+        "where two connections have the same endpoints at the same time",
+    ] = None
     protocol: Annotated[str, "protocol of the connection: nats, tls, websocket or other"]
     tls_version: Annotated[str | None, "version of TLS that the server chose: 1.2 or 1.3"] = None
     tls_cipher: Annotated[str | None, "cipher suite that the server chose, by its IANA name"] = None

@@ -10,6 +10,7 @@ from ..schema.anomalies import Anomaly
 from ..types import Item, Oddity, Segment
 
 end_of = attrgetter("end")
+_AT_ONCE_NS = 1_000_000  # shorter than any time-out of a retransmission
 
 
 class Piece(NamedTuple):
@@ -44,6 +45,10 @@ class Run:
             piece._replace(start=piece.start + by, end=piece.end + by) for piece in self.pieces
         ]
 
+    def at(self, position: int) -> Piece:
+        """The piece that has the byte at a position."""
+        return self.pieces[bisect_right(self.pieces, position, key=end_of)]
+
     def compare(self, start: int, origin: int, segment: Segment, items: list[Item]) -> None:
         """Reports where a segment at position `origin` differs from these bytes, from position `start` on."""
         captured = origin + len(segment.payload)
@@ -53,6 +58,16 @@ class Run:
                 self.pieces[index].start, self.pieces[index].payload, origin, segment, items
             )
             index += 1
+
+
+def is_copy(segment: Segment, first: Segment) -> bool:
+    """Whether a segment with bytes that `first` has, or that come before its bytes, is no retransmission: a
+    mirror made a copy of the packet. A copy is on another path, or it is the same packet again, with the same
+    checksum, sooner than its sender would repeat it."""
+    if segment.path != first.path:
+        return True
+    same = segment.seq == first.seq and segment.checksum == first.checksum is not None
+    return same and 0 <= segment.ts_ns - first.ts_ns < _AT_ONCE_NS
 
 
 def report(anomaly: Anomaly, start: int, end: int, segment: Segment, items: list[Item]) -> None:

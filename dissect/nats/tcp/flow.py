@@ -14,7 +14,7 @@ from enum import Enum
 from ipaddress import IPv6Address
 from typing import NamedTuple, Protocol
 
-from ..types import Chunk, Direction, Item, Segment
+from ..types import NO_PATH, Chunk, Direction, Item, Path, Segment
 
 _TCP = 6
 _SYN, _RST, _ACK = 2, 4, 16
@@ -35,12 +35,13 @@ class End(Enum):
 
 
 class StreamState(NamedTuple):
-    """The state of a complete stream in which no bytes wait: its counts (missing bytes, retransmitted bytes,
-    segments out of order), its sequence numbers (but `fin` is the stream position of its end), the latest
-    acknowledgement and window of the other side, and the last bytes with their position.
+    """The state of a complete stream in which no bytes wait: its counts (missing, retransmitted and duplicate
+    bytes, segments out of order), its sequence numbers (but `fin` is the stream position of its end), the
+    latest acknowledgement and window of the other side, and the last bytes with their position, and the
+    time, sequence number, checksum and path of their segment.
     """
 
-    counts: tuple[int, int, int]
+    counts: tuple[int, int, int, int]
     offset: int
     isn: int | None
     seq: int
@@ -48,6 +49,7 @@ class StreamState(NamedTuple):
     fin: int
     ack: tuple[int, int] | None
     last: tuple[int, bytes] | None
+    source: tuple[int, int, int | None, tuple[str, ...]]
 
 
 class ByteStream(Protocol):
@@ -57,7 +59,7 @@ class ByteStream(Protocol):
     segment in `ack` instead of calling `acked`, and bytes at the sequence number `next_seq` are delivered at
     once (-1: no bytes are). `advance` replaces the `push` of many segments; `last` is the chunk of the last
     one. `position` returns the stream position of a sequence number, and `near` whether it is close to the
-    current position.
+    current position. `shows` is whether a segment on another path continues or repeats the bytes.
     """
 
     ack: Segment | None
@@ -65,23 +67,28 @@ class ByteStream(Protocol):
     offset: int
     missing_bytes: int
     retransmitted_bytes: int
+    duplicate_bytes: int
     out_of_order: int
+    isn: int | None
 
     @property
     def held(self) -> Sequence[object]: ...
     @property
     def held_bytes(self) -> int: ...
     @property
+    def end(self) -> int: ...
+    @property
     def is_complete(self) -> bool: ...
     def push(self, segment: Segment) -> list[Item]: ...
     def acked(self, segment: Segment) -> list[Item]: ...
-    def advance(self, last: Chunk) -> None: ...
+    def advance(self, last: Chunk, source: Segment) -> None: ...
     def relieve(self) -> list[Item]: ...
     def finish(self) -> list[Item]: ...
     def shorten(self) -> None: ...
     def packed(self) -> StreamState: ...
     def unpack(self, state: StreamState) -> None: ...
     def fits(self, isn: int) -> bool: ...
+    def shows(self, segment: Segment) -> bool | None: ...
     def near(self, seq: int) -> bool: ...
     def position(self, seq: int) -> int: ...
 
@@ -100,7 +107,7 @@ class Stray(NamedTuple):
 class Side:
     """One direction of a flow. `packets` counts all of its packets, and `bytes` the bytes of their TCP
     payload, including repetitions; `stream` counts missing and repeated bytes. `reset` is the stream position
-    of its RST. For `stray` see `strays`.
+    of its RST. For `stray` see `strays`, for `paths` see there.
 
     The other fields are about receive windows (see `window`). `zero_windows` counts packets with a window of
     0, and `zero_window_ns` is the total time for which the window was closed. While the window is closed,
@@ -114,6 +121,7 @@ class Side:
     __slots__ = (
         "key",
         "direction",
+        "paths",
         "stream",
         "packets",
         "bytes",
@@ -133,6 +141,7 @@ class Side:
     def __init__(self, key: bytes, direction: Direction, stream: ByteStream) -> None:
         self.key = key
         self.direction = direction
+        self.paths: tuple[Path, ...] = ()
         self.stream = stream
         self.packets = 0
         self.bytes = 0
@@ -161,6 +170,7 @@ class Flow:
     - `complete`: all bytes of both directions up to both FINs were delivered; late packets can only show
       oddities.
     - `over`: nothing more will be delivered.
+    - `is_shared`: another flow between the same ports lived at the same time, on another path.
     - `packed`: if not empty, it contains the sides instead of `sides` (see `packed_flow`).
 
     A flow is in no reference cycle, so its memory is freed without the garbage collector.
@@ -180,6 +190,7 @@ class Flow:
     closed_ns: int | None = None
     complete: bool = False
     over: bool = False
+    is_shared: bool = False
     packed: bytes = b""
 
     @property
@@ -274,6 +285,12 @@ def reversed_key(key: bytes) -> bytes:
     return key[size : 2 * size] + key[:size] + key[-2:] + key[-4:-2]
 
 
+def sides_by_key(flow: Flow, key: bytes) -> Route:
+    """The route of segments with this key."""
+    one, other = flow.sides
+    return (flow, one, other) if one.key == key else (flow, other, one)
+
+
 def undirected(key: bytes) -> bytes:
     """A key that is the same for both directions: the two endpoints, the lower one first."""
     size = (len(key) - 4) // 2
@@ -310,6 +327,8 @@ def community_id(key: bytes) -> str:
     return "1:" + base64.b64encode(hashlib.sha1(text).digest()).decode("ascii")
 
 
-def session_id(community: str, first_ns: int) -> str:
-    """The id of the flow with this Community ID whose first packet came at `first_ns`."""
-    return hashlib.sha1(f"{community}|{first_ns}".encode()).hexdigest()[:16]
+def session_id(community: str, first_ns: int, path: Path = NO_PATH) -> str:
+    """The id of the flow with this Community ID whose first packet came at `first_ns`. It needs the `path` of
+    that packet only if another flow between the same ports began at the same time."""
+    names = (community, first_ns, *(path if path != NO_PATH else ()))
+    return hashlib.sha1("|".join(map(str, names)).encode()).hexdigest()[:16]

@@ -5,7 +5,8 @@ have no flow. The originator is the side that sent the SYN, or did not send the 
 sender counts as the originator, since ports prove nothing; if the NATS frames show otherwise, the caller
 calls `Flow.swap`. The next flow between the same ports begins with a SYN that has another sequence number;
 or, after the flow was closed, with bytes whose sequence numbers are far from its own; or with packets whose
-sequence and acknowledgement numbers are both far from its own (see `strays`).
+sequence and acknowledgement numbers are both far from its own (see `strays`). Flows on different paths may
+have the same endpoints at the same time (see `paths`).
 
 A flow is closed when both sides have sent FIN, when one has and the other was never seen, or when one has
 sent RST near its current position (any other RST ends nothing, RFC 9293, 3.5.3). Late packets still belong to
@@ -40,10 +41,12 @@ from .flow import (
     move_routes,
     reversed_key,
     session_id,
+    sides_by_key,
     worth,
 )
 from .limits import FlowLimits
 from .packed_flow import pack, unpack
+from .paths import chosen, learn_path
 from .strays import fitting, is_stray, left_out
 from .window import fills_window, learn_scale, note_window
 
@@ -71,6 +74,7 @@ class FlowTable:
         self._limits = limits
         self._routes: dict[bytes, Route] = {}  # by the keys of segments
         self._closed: dict[bytes, Route] = {}  # the same, for flows that linger
+        self._shared: dict[bytes, list[Flow]] = {}  # flows with the same keys, if there are several
         self._packed: dict[bytes, Flow] = {}  # closed flows whose sides are packed, by `Flow.key`
         self._unpacked: dict[Flow, None] = {}  # the flows that became complete last
         self._flows = Deadlines()  # all flows
@@ -94,6 +98,8 @@ class FlowTable:
         flow, side, receiver = route
         peer, stream = receiver.stream, side.stream
         if peer.held or segment.seq != stream.next_seq:
+            if segment.path not in side.paths:
+                return self._add_rare(segment)
             return self._add_unexpected(route, segment)
         if ts_ns > flow.last_ns:
             flow.last_ns = ts_ns
@@ -123,6 +129,7 @@ class FlowTable:
                 self._reopen(flow)
         self._routes.clear()
         self._closed.clear()
+        self._shared.clear()
         self._packed.clear()
         self._unpacked.clear()
         self._flows.clear()
@@ -141,7 +148,7 @@ class FlowTable:
         """Adds a flow of another table."""
         self._flows.add(flow, deadlines)
         self.next_expiry_ns = self._flows.next_ns
-        self._set_routes(flow, self._routes if flow.closed_ns is None else self._closed)
+        self._add_routes(flow)
         for side in flow.sides:
             if side.stream.held:  # if too many bytes wait now, the next segment gives up gaps
                 self._waiting[side] = flow, side.stream.held_bytes
@@ -155,7 +162,8 @@ class FlowTable:
         """`add` for segments that open or close flows, or that come when flows are closed or may expire."""
         key, ts_ns, flags = segment.key, segment.ts_ns, segment.flags
         ended = self._expired(ts_ns) if ts_ns > self.next_expiry_ns else []
-        route = self._routes.get(key) or self._closed.get(key) or self._packed_route(key)
+        routes = self._routes_of(key)
+        route = chosen(routes, segment) if routes else None
         if route is not None and is_another(route, segment):
             self._remove(route[0])
             ended.append(route[0])
@@ -168,6 +176,8 @@ class FlowTable:
         deliveries = ends(ended, segment)
         if is_stray(route, segment):
             return deliveries + self._add_stray(route, segment)
+        if segment.path not in side.paths:
+            learn_path(route, segment)
         flow.last_ns = max(flow.last_ns, ts_ns)
         side.packets += 1
         if flags & _SYN:
@@ -248,6 +258,8 @@ class FlowTable:
         while len(self._unpacked) > _UNPACKED:
             other = next(iter(self._unpacked))
             del self._unpacked[other]
+            if other.key in self._shared:
+                continue
             pack(other)
             if other.packed:
                 self._packed[other.key] = other
@@ -270,6 +282,36 @@ class FlowTable:
         self._unpacked[flow] = None
         self._set_routes(flow, self._closed)
 
+    def _routes_of(self, key: bytes) -> list[Route]:
+        """The routes of all flows that have segments with this key."""
+        if key in self._shared:
+            return [sides_by_key(flow, key) for flow in self._shared[key]]
+        route = self._routes.get(key) or self._closed.get(key) or self._packed_route(key)
+        return [] if route is None else [route]
+
+    def _add_routes(self, flow: Flow) -> None:
+        """Routes the segments of a flow to it, or to it and to the flows that have the same keys."""
+        others = [route[0] for route in self._routes_of(flow.key)]
+        if not others:
+            self._set_routes(flow, self._routes if flow.closed_ns is None else self._closed)
+            return
+        flows = [*others, flow]
+        for each in flows:
+            each.is_shared = True
+            move_routes(each, self._routes, {})
+            move_routes(each, self._closed, {})
+        for key in (flow.key, reversed_key(flow.key)):
+            self._shared[key] = flows
+
+    def _leave_shared(self, flow: Flow) -> None:
+        """Removes a flow from those with the same keys. If one is left, its segments are routed to it."""
+        if flows := self._shared.get(flow.key):
+            flows.remove(flow)
+            if len(flows) == 1:
+                for key in (flow.key, reversed_key(flow.key)):
+                    self._shared.pop(key, None)
+                self._add_routes(flows[0])
+
     def _set_routes(self, flow: Flow, routes: dict[bytes, Route]) -> None:
         """Routes the segments of a flow to it."""
         one, other = flow.sides
@@ -285,8 +327,12 @@ class FlowTable:
         direction = Direction.RESPONDER if accepting else Direction.ORIGINATOR
         side = Side(key, direction, self._new_stream())
         peer = Side(back, direction.other, self._new_stream())
+        rivals = self._routes_of(key)
+        name = session_id(community_id(key), ts_ns)
+        if any(route[0].id == name for route in rivals):
+            name = session_id(community_id(key), ts_ns, segment.path)
         flow = Flow(
-            id=session_id(community_id(key), ts_ns),
+            id=name,
             key=key,
             capture=segment.capture,
             first_ns=ts_ns,
@@ -297,8 +343,8 @@ class FlowTable:
         )
         self._flows.add(flow, [])
         self._set_deadline(flow)
-        self._set_routes(flow, self._routes)
-        return self._routes[key]
+        self._add_routes(flow)
+        return flow, side, peer
 
     def _learn(self, route: Route, segment: Segment) -> None:
         """Handles a SYN. In a flow that began without one, it shows who opened the connection. But once bytes
@@ -390,6 +436,7 @@ class FlowTable:
         self._unpacked.pop(flow, None)
         move_routes(flow, self._routes, {})
         move_routes(flow, self._closed, {})
+        self._leave_shared(flow)
         for side in flow.sides:
             if side in self._waiting:
                 self._waiting_bytes -= self._waiting.pop(side)[1]

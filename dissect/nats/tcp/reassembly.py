@@ -26,8 +26,8 @@ from bisect import bisect_right
 from dataclasses import replace
 
 from ..schema.anomalies import Anomaly
-from ..types import Chunk, Gap, Item, Segment
-from .buffer import Piece, Run, compare_bytes, end_of, report
+from ..types import Chunk, Gap, Item, Path, Segment
+from .buffer import Piece, Run, compare_bytes, end_of, is_copy, report
 from .flow import StreamState
 from .limits import Limits
 
@@ -37,6 +37,9 @@ _NEVER = -1  # not a sequence number
 _WINDOW = 1 << 30  # the largest window of TCP (RFC 7323)
 NEAR = 64 << 20  # larger than any window in use
 _PIECE_BYTES = 512  # memory of a piece without its payload
+CLOSE = (
+    1 << 16
+)  # from copies of a packet on other paths, which are captured at nearly the same time
 _LAST_BYTES = 64  # stored bytes of a complete stream, with which late copies are compared
 _WITNESS = Segment(0, 0, "", b"", 0, 0, _ACK, b"", 0)
 
@@ -53,6 +56,7 @@ class Stream:
         "offset",
         "missing_bytes",
         "retransmitted_bytes",
+        "duplicate_bytes",
         "out_of_order",
         "held",
         "ack",
@@ -66,6 +70,7 @@ class Stream:
         "_held_pieces",
         "_fin",
         "_last",
+        "_source",
         "_proved",
         "_proved_ns",
         "_proved_packets",
@@ -75,6 +80,7 @@ class Stream:
         self.offset = 0  # of the next byte to deliver
         self.missing_bytes = 0
         self.retransmitted_bytes = 0
+        self.duplicate_bytes = 0
         self.out_of_order = 0
         self.held: list[Run] = []  # sorted, with gaps between them and before the first
         self.ack: Segment | None = None
@@ -87,6 +93,7 @@ class Stream:
         self._held_bytes = self._held_pieces = 0
         self._fin: tuple[int, Segment] | None = None  # where the stream ends
         self._last: Chunk | None = None
+        self._source = _WITNESS  # the segment with the bytes of `_last`
         self._proved = _NEVER  # an acknowledged position after a gap; the next two: since when
         self._proved_ns = 0
         self._proved_packets = 0
@@ -105,6 +112,7 @@ class Stream:
             self.offset = offset + length
             self._seq = self.next_seq = (seq + length) & _MASK
             self._last = chunk
+            self._source = segment
             return [chunk]
         items: list[Item] = []
         self._take(segment, items)
@@ -118,13 +126,18 @@ class Stream:
         self._judge(segment, items)
         return items
 
-    def advance(self, last: Chunk) -> None:
-        """Replaces `push` for many consecutive, complete segments while nothing waits. Only the chunk of the
-        last one is needed."""
+    def advance(self, last: Chunk, source: Segment) -> None:
+        """Replaces `push` for many consecutive, complete segments while nothing waits. Only the last segment,
+        `source`, and its chunk are needed."""
         end = last.offset + len(last.data)
         self._move_to(end)
         self.next_seq = self._seq
-        self._last = last
+        self._last, self._source = last, source
+
+    @property
+    def end(self) -> int:
+        """The position after the last byte that was delivered or waits."""
+        return self.held[-1].end if self.held else self.offset
 
     @property
     def is_complete(self) -> bool:
@@ -137,24 +150,30 @@ class Stream:
             data = self._last.data[-_LAST_BYTES:]
             offset = self._last.offset + len(self._last.data) - len(data)
             self._last = replace(self._last, offset=offset, data=data)
+            self._source = replace(self._source, payload=b"")
 
     def packed(self) -> StreamState:
         """The state of a complete stream in which nothing waits, for `unpack`."""
         assert self._fin
-        counts = self.missing_bytes, self.retransmitted_bytes, self.out_of_order
+        counts = self.missing_bytes, self.retransmitted_bytes, self.duplicate_bytes
         numbers = self.offset, self.isn, self._seq, self._base_seq, self._fin[0]
         ack = (self.ack.ack, self.ack.window) if self.ack else None
         last = (self._last.offset, self._last.data) if self._last else None
-        return StreamState(counts, *numbers, ack, last)
+        first = self._source
+        source = first.ts_ns, first.seq, first.checksum, tuple(first.path)
+        return StreamState((*counts, self.out_of_order), *numbers, ack, last, source)
 
     def unpack(self, state: StreamState) -> None:
         """Restores the state that `packed` returned. The stream must be new."""
-        self.missing_bytes, self.retransmitted_bytes, self.out_of_order = state.counts
+        self.missing_bytes, self.retransmitted_bytes, self.duplicate_bytes = state.counts[:3]
+        self.out_of_order = state.counts[3]
         self.offset, self.isn, self._settled = state.offset, state.isn, True
         self._seq, self._base_seq, self._fin = state.seq, state.base_seq, (state.fin, _WITNESS)
         if state.ack:
             self.ack = replace(_WITNESS, ack=state.ack[0], window=state.ack[1])
         self._last = Chunk(0, 0, "", *state.last) if state.last else None
+        ts_ns, seq, checksum, path = state.source
+        self._source = replace(_WITNESS, ts_ns=ts_ns, seq=seq, checksum=checksum, path=Path(*path))
 
     @property
     def held_bytes(self) -> int:
@@ -195,6 +214,37 @@ class Stream:
             return self._base_seq == (isn + 1) & _MASK
         lowest = self.held[0].start if self.held else 0
         return 0 <= lowest - self.position(isn + 1) < self._limits.held_bytes
+
+    def shows(self, segment: Segment) -> bool | None:
+        """Whether a segment on another path continues or repeats these bytes; None if it may repeat bytes
+        that are no longer stored."""
+        seq = segment.seq
+        if segment.flags & _SYN and self.isn is not None:
+            return self.isn == seq
+        seq += bool(segment.flags & _SYN)
+        if self._seq == _NEVER:
+            return self.ack is None or (seq - self.ack.ack) & _MASK <= CLOSE
+        origin = self.position(seq)
+        first = self.held[0].start if self.held and not self._settled else 0
+        if segment.flags & _SYN:
+            return origin == first
+        if segment.length > 1 and (found := self._compared(origin, segment)) is not None:
+            return found
+        if origin in (self.offset, *(run.end for run in self.held)):
+            return True
+        return None if max(first, self.offset - CLOSE) <= origin < self.offset else False
+
+    def _compared(self, origin: int, segment: Segment) -> bool | None:
+        """Whether a segment at position `origin` has the bytes that are stored for its positions; None if
+        there are none."""
+        items: list[Item] = []
+        end = origin + len(segment.payload)
+        stored = [(self._last.offset, self._last.data)] if self._last else []
+        stored += [(piece.start, piece.payload) for run in self.held for piece in run.pieces]
+        shared = [(at, data) for at, data in stored if at < end and origin < at + len(data)]
+        for at, data in shared:
+            compare_bytes(at, data, origin, segment, items)
+        return not items if shared else None
 
     def near(self, seq: int) -> bool:
         """Whether this sequence number is plausible at the current position."""
@@ -276,10 +326,17 @@ class Stream:
         known = min(end, self.offset)
         if origin < 0 and self.isn is None:
             report(Anomaly.DATA_BEFORE_START, origin, min(end, 0), segment, items)
-        self.retransmitted_bytes += max(0, known - max(0, origin))
+        self._count_repeated(max(0, known - max(0, origin)), segment, self._source)
         if self._last is not None:
             compare_bytes(self._last.offset, self._last.data, origin, segment, items)
         return known
+
+    def _count_repeated(self, count: int, segment: Segment, first: Segment) -> None:
+        """Counts bytes that come again, after the segment `first` had them or others that follow."""
+        if is_copy(segment, first):
+            self.duplicate_bytes += count
+        else:
+            self.retransmitted_bytes += count
 
     def _hold(self, origin: int, start: int, end: int, segment: Segment, items: list[Item]) -> None:
         """Stores the new bytes between `start` and `end`; the segment's first byte is at `origin`."""
@@ -291,7 +348,8 @@ class Stream:
             if run is not None and run.start <= start:
                 known = min(end, run.end)
                 run.compare(start, origin, segment, items)
-                self.retransmitted_bytes += known - start
+                first = run.at(start).segment
+                self._count_repeated(known - start, segment, first)
                 start = known
                 index += 1
                 continue
@@ -329,6 +387,7 @@ class Stream:
         self._held_pieces -= 1
         if payload:
             self._last = Chunk(segment.ts_ns, segment.number, segment.capture, start, payload)
+            self._source = segment
             items.append(self._last)
             self._move_to(start + len(payload))
         self._skip_to(end, segment, items, truncated=True)

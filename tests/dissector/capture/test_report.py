@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dissect.nats.capture.report import CaptureReport, FileReport
+from dissect.nats.capture.report import ALL, DUPLICATE, CaptureReport, FileReport
+from dissect.nats.output.text.lines import input_lines
 
 
 def test_damage_is_reported_with_its_place() -> None:
@@ -24,3 +25,13 @@ def test_reports_share_nothing() -> None:
     one.linktypes[1] += 1
     one.skipped["x"] += 1
     assert not two.linktypes and not two.skipped
+
+
+def test_packets_that_came_twice_are_told_once() -> None:
+    report = CaptureReport()
+    assert report.doubled is None
+    report.tcp_bytes.update({ALL: 1000, DUPLICATE: 390})
+    assert report.doubled is None
+    report.tcp_bytes[DUPLICATE] = 500
+    assert "50% of the bytes are duplicates" in str(report.doubled)
+    assert [line for line in input_lines(report) if "duplicates" in line] == [report.doubled]

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dissect.nats.packet import link as links
 from dissect.nats.packet.dpkt_links import find_ip_with_dpkt
-from dissect.nats.packet.link import find_ip
 
 from tests.support.pcapwriter import ETHERNET, ip, tcp
 from tests.support.tcp_conversation import ACK
@@ -27,6 +27,10 @@ OPTIONS = ip("10.0.0.1", "10.0.0.2", BODY, options=bytes((148, 4, 0, 0)))
 # A fragment header followed by another extension header: AttributeError in dpkt 1.9.8.
 EXTENDED = ip("fd00::1", "fd00::2", BODY, proto=44, options=bytes(8) + bytes((6, 0)) + bytes(6))
 LABEL = struct.pack("!I", 6 << 12 | 0x100)
+
+
+def find_ip(linktype: int, data: bytes) -> int | str:
+    return links.find_ip(linktype, data, [])
 
 
 @pytest.mark.parametrize(

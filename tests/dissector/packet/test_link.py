@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.packet.link import find_ip, linktype_name
+from dissect.nats.packet import link as links
+from dissect.nats.packet.link import linktype_name
 
 from tests.support.pcapwriter import ETHERNET, LOOP, NULL, RAW, SLL, SLL2, ip, link
 
 PACKET = ip("10.0.0.1", "10.0.0.2", b"")
 PACKET_6 = ip("fd00::1", "fd00::2", b"")
+
+
+def find_ip(linktype: int, data: bytes) -> int | str:
+    return links.find_ip(linktype, data, [])
 
 
 @pytest.mark.parametrize("packet", [PACKET, PACKET_6])

@@ -208,5 +208,5 @@ def test_what_is_no_tunnel_is_called_by_its_name(proto: int, body: bytes, name: 
 @settings(deadline=None)
 @given(st.sampled_from([*CARRIERS, 1, 6]), st.binary(max_size=60), st.integers(0, 80))
 def test_any_bytes_give_a_place_or_a_reason(proto: int, data: bytes, end: int) -> None:
-    found = look_inside(proto, data, 4, end)
+    found = look_inside(proto, data, 4, end, [])
     assert isinstance(found, str) or (isinstance(found, Inside) and found.start >= 4)

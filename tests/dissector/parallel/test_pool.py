@@ -98,7 +98,9 @@ def apart(path: Path | str, table: str, jobs: int) -> tuple[list[Rendered], list
     """What workers and parent do, without processes."""
     streams: list[Iterator[ReleasedEntry[Rendered]]] = []
     reports = []
-    protocols: Counter[str] = Counter()  # each worker has those of its own connections
+    # Each worker counts its own connections.
+    protocols: Counter[str] = Counter()
+    tcp_bytes: Counter[str] = Counter()
     for number in range(jobs):
         batches: list[EntryBatch] = []
         ShareWorker(batches.append, work(path, table)).run(number, jobs)
@@ -107,11 +109,13 @@ def apart(path: Path | str, table: str, jobs: int) -> tuple[list[Rendered], list
         for batch in batches:
             batch.update(report)
         protocols += batches[-1].report.protocols
+        tcp_bytes += batches[-1].report.tcp_bytes
         reports.append(report)
         entries = [entry for batch in batches for entry in batch.entries]
         assert entries == sorted(entries, key=lambda entry: entry[0])
         streams.append(iter(entries))  # type: ignore[arg-type]  # what the work's renderer made
-    return list(merged(streams, table)), [replace(each, protocols=protocols) for each in reports]
+    whole = [replace(each, protocols=protocols, tcp_bytes=tcp_bytes) for each in reports]
+    return list(merged(streams, table)), whole
 
 
 @pytest.mark.parametrize("name", NAMES)

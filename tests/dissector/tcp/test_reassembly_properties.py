@@ -132,7 +132,7 @@ def test_segments_that_somebody_else_has_read_are_passed_over() -> None:
     for number in range(3):
         (last,) = one.push(segment(BASE + 4 * number, b"PING", ms=number))
     assert isinstance(last, Chunk)
-    other.advance(last)
+    other.advance(last, segment(BASE + 8, b"PING", ms=2))
     again = segment(BASE + 10, b"xy?", ms=9)
     assert one.push(again) == other.push(again)
     assert (one.offset, one.next_seq) == (other.offset, other.next_seq) == (13, BASE + 13)

@@ -74,11 +74,12 @@ def interfaces_in(context: bytes) -> int:
 @dataclass(slots=True)
 class Interface:
     """The properties of an interface that its packets need: a timestamp unit is `times` / `per`
-    nanoseconds."""
+    nanoseconds. An interface without a name has its number in the section as its `name`."""
 
     linktype: int
     snaplen: int
     report: InterfaceReport
+    name: str
     times: int = 1000
     per: int = 1
     offset_ns: int = 0
@@ -162,9 +163,10 @@ class Section:
         report.snaplens[interface.snaplen] += count
         interface.report.packets += count
         run = self._run
-        if run is None or run.linktype != interface.linktype:
+        if run is None or run.interface != interface.name or run.linktype != interface.linktype:
             first = report.before + report.packets + 1
-            run = Packets(report.capture, interface.linktype, self._data, first, places)
+            link = interface.linktype, self._data
+            run = Packets(report.capture, *link, first, places, interface.name)
             self._run = run
             self._runs.append(run)
         else:
@@ -225,12 +227,13 @@ class Section:
         if end - start >= 8:
             linktype, snaplen = struct.unpack_from(self.order + "HxxI", self._data, start)
         described = InterfaceReport(linktype, snaplen)
-        interface = Interface(linktype, snaplen, described)
+        interface = Interface(linktype, snaplen, described, f"interface {len(self.interfaces)}")
         for code, value in self.options(start + 8, end):
             if code == _COMMENT:
                 self._report.comments += 1
             elif code == _NAME:
                 described.name = value[:256].decode("utf-8", "backslashreplace")
+                interface.name = described.name or interface.name
             elif code == _TSRESOL and value:
                 units = 1 << (value[0] & 127) if value[0] & 128 else 10 ** value[0]
                 whole = 10**9 % units == 0

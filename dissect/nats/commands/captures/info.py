@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from operator import itemgetter
 
 from ...capture import CaptureReport, FileReport
+from ...capture.report import DUPLICATE
 from ...engine.dissection import Dissection
 from ...number_formats import count_text, duration_text, size_text, time_text
 from ...options import Options
@@ -84,7 +85,7 @@ def traffic(paths: Sequence[str], options: Options, report: CaptureReport) -> Ca
         found.in_range = PacketCounts()
     tables = ("flows", "sessions", "anomalies")
     for timeline in timelines(paths, options, report):
-        dissection = Dissection(tables, options)
+        dissection = Dissection(tables, options, tcp_bytes=report.tcp_bytes)
         blocks: Iterable[Packets] = dissection.packets(timeline, report)
         if found.in_range:
             blocks = found.in_range.counting(blocks)
@@ -180,6 +181,8 @@ def total_facts(report: CaptureReport, found: CaptureTraffic) -> dict[str, InfoV
         "sessions": dict(found.kinds.most_common()),
         "messages": found.messages,
         "missing_bytes": found.missing_bytes,
+        "duplicate_bytes": report.tcp_bytes[DUPLICATE] or None,
+        "doubled": bool(report.doubled) or None,
         "anomalies": dict(found.anomalies.most_common()),
         "anomaly_bytes": dict(found.anomaly_bytes.most_common()),
         "no_captures": list(map(_name, report.passed_over)),
@@ -238,6 +241,9 @@ def _traffic_lines(report: CaptureReport, found: CaptureTraffic) -> Iterator[tup
     )
     yield "NATS sessions", _counts(found.kinds) or "none"
     yield "messages", str(found.messages or "")
+    if duplicates := report.tcp_bytes[DUPLICATE]:
+        twice = ", packets were captured more than once" * bool(report.doubled)
+        yield "duplicates", size_text(duplicates) + twice
     yield "missing", size_text(found.missing_bytes) if found.missing_bytes else ""
     for name, count in found.anomalies.most_common():
         size = found.anomaly_bytes[name]

@@ -138,12 +138,14 @@ def _timeline_line(moment: FrameRecord | AnomalyRecord) -> str:
 
 
 def input_lines(report: CaptureReport, interrupted: bool = False) -> Iterator[str]:
-    """A line for each input that was not read to its end, or not decrypted. An interrupt ends standard input,
-    which is not damaged then."""
+    """A line for each input that was not read to its end, or not decrypted, and one if packets came twice. An
+    interrupt ends standard input, which is not damaged then."""
     for file in report.damaged:
         if not (interrupted and file.path == STDIN):
             yield f"{file.path}: {file.damage}"
     yield from report.unreadable
+    if report.doubled:
+        yield report.doubled
     yield from unused_secrets(report)
 
 

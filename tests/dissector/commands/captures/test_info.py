@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from dissect.nats import CaptureReport, Options
@@ -17,6 +18,8 @@ from dissect.nats.commands.captures.info import (
 
 from tests.support.damage import pcap_bytes, read_pcap
 from tests.support.paths import CAPTURES
+from tests.support.pcapwriter import RAW, pcap_file
+from tests.support.tenants import said, together
 
 
 def test_facts_of_files_and_of_all() -> None:
@@ -123,3 +126,16 @@ def test_a_file_without_packets() -> None:
         info_text(CaptureReport([FileReport("a", "a", format="pcap")]), CaptureTraffic())
     )
     assert "packets             0 (0 B)\n" in text and "time" not in text
+
+
+def test_packets_that_came_twice_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "doubled.pcap"
+    packets = said(b"a", (1000, 5000))
+    copies = [replace(each, ts_ns=each.ts_ns + 4_000) for each in packets]
+    path.write_bytes(pcap_file(together(packets, copies), RAW))
+    report = CaptureReport()
+    found = traffic([str(path)], Options(), report)
+    text = "".join(info_text(report, found))
+    assert "packets were captured more than once" in text
+    facts = json.loads(list(json_text(report, found))[-1])
+    assert facts["doubled"] is True and facts["duplicate_bytes"] > 0
