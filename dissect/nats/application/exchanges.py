@@ -21,7 +21,7 @@ from ..outcomes import is_no_responders
 from ..schema.anomalies import Anomaly
 from ..schema.declaration import LayerFrame
 from ..schema.records import Record
-from . import held_payloads
+from . import recent
 from .messages import OTHER
 
 # A JetStream context of nats.go lets 4000 publications wait for their acks (jetstream/publish.go), and a
@@ -45,7 +45,7 @@ class Question(Protocol):
 
 
 # Who asked (because a client may call itself), its account and the reply subject.
-_Place = tuple[str, str | None, str]
+_Asked = tuple[str, str | None, str]
 _Q = TypeVar("_Q", bound=Question)
 
 
@@ -53,7 +53,7 @@ class Exchanges(Generic[_Q]):
     """The open questions of one session: the latest for each sender, account and reply subject."""
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[_Place, tuple[_Q, int]] = OrderedDict()
+        self._waiting: OrderedDict[_Asked, tuple[_Q, int]] = OrderedDict()
         self._held_bytes = 0
 
     def ask(self, frame: LayerFrame, question: _Q) -> list[Record]:
@@ -64,14 +64,14 @@ class Exchanges(Generic[_Q]):
         if place in waiting:
             ended += self._pop(place).close(None)
         while len(waiting) >= _WAITING or (
-            waiting and size and self._held_bytes + size > held_payloads.HELD_BYTES
+            waiting and size and self._held_bytes + size > recent.HELD_BYTES
         ):
             ended += self._pop(next(iter(waiting))).close(Anomaly.FORGOTTEN.value)
         waiting[place] = question, frame.ts_ns
         self._held_bytes += size
         return ended
 
-    def _pop(self, place: _Place) -> _Q:
+    def _pop(self, place: _Asked) -> _Q:
         question, _ = self._waiting.pop(place)
         self._held_bytes -= question.held_bytes
         return question

@@ -29,8 +29,8 @@ _MERGED = 16  # runs of about the same size that are merged into one, so that fe
 _LENGTH_BYTES = 4
 
 # The fields of an item except its stage. The garbage collector does not visit such plain tuples.
-_Entry = tuple[bytes, int, str, int, tuple[object, ...]]
-_fields = cast("Callable[[Item], _Entry]", attrgetter("key", "ts_ns", "session", "number", "body"))
+_Packed = tuple[bytes, int, str, int, tuple[object, ...]]
+_fields = cast("Callable[[Item], _Packed]", attrgetter("key", "ts_ns", "session", "number", "body"))
 _position = itemgetter(slice(4))  # bodies cannot always be compared
 
 
@@ -43,9 +43,9 @@ class ItemStore:
     """The items of all stages. `add` stores an item; `run` and `rows` process and remove those of a stage."""
 
     def __init__(self) -> None:
-        self._held: defaultdict[int, list[_Entry]] = defaultdict(list)
+        self._held: defaultdict[int, list[_Packed]] = defaultdict(list)
         self._count = 0  # of items in memory
-        self._runs: defaultdict[int, list[_Run]] = defaultdict(list)
+        self._runs: defaultdict[int, list[_SortedFile]] = defaultdict(list)
 
     def add(self, item: Item) -> None:
         """Adds an item. Raises StoreError."""
@@ -78,14 +78,14 @@ class ItemStore:
             self._forget(stage)
 
     def _groups(self, stage: int) -> Iterator[Group]:
-        entries: Iterable[_Entry] = self._pop_stage(stage)
+        entries: Iterable[_Packed] = self._pop_stage(stage)
         if stage in self._runs:
             entries = merge(entries, *self._runs[stage], key=_position)
         items = (Item(stage, *entry) for entry in entries)
         for _, group in groupby(items, key=attrgetter("key")):
             yield group
 
-    def _pop_stage(self, stage: int) -> Iterator[_Entry]:
+    def _pop_stage(self, stage: int) -> Iterator[_Packed]:
         """Removes the items of a stage from memory and returns them in order; each is freed once read."""
         held = self._held.pop(stage, [])
         self._count -= len(held)
@@ -95,9 +95,9 @@ class ItemStore:
 
     def _write(self, stage: int) -> None:
         runs = self._runs[stage]
-        runs.append(_Run(self._pop_stage(stage), 0))
+        runs.append(_SortedFile(self._pop_stage(stage), 0))
         while len(alike := [run for run in runs if run.level == runs[-1].level]) == _MERGED:
-            merged = _Run(merge(*alike, key=_position), runs[-1].level + 1)
+            merged = _SortedFile(merge(*alike, key=_position), runs[-1].level + 1)
             del runs[-_MERGED:]
             runs.append(merged)
             for run in alike:
@@ -109,10 +109,10 @@ class ItemStore:
             run.close()
 
 
-class _Run:
+class _SortedFile:
     """Items of one stage in order, in a file. `level` counts how often they were merged."""
 
-    def __init__(self, entries: Iterator[_Entry], level: int) -> None:
+    def __init__(self, entries: Iterator[_Packed], level: int) -> None:
         self.level = level
         with storing():
             self._file = TemporaryFile(dir=_folder())  # no `with`: it is read later
@@ -128,7 +128,7 @@ class _Run:
             self.close()
             raise
 
-    def __iter__(self) -> Iterator[_Entry]:
+    def __iter__(self) -> Iterator[_Packed]:
         """The items. Only one iterator may be in use at a time."""
         self._file.seek(0)
         while True:

@@ -1,5 +1,4 @@
-"""The most recently used entries by key. A session may have any number of clients, streams or consumers, of
-which many have ended, so those that are still in use have to be kept."""
+"""What limits the memory of a session: the entries that it keeps, and the payloads that its rows hold."""
 
 from __future__ import annotations
 
@@ -12,7 +11,8 @@ _V = TypeVar("_V")
 
 
 class Recent(Generic[_K, _V]):
-    """At most `limit` entries. If there are more, the one that was not used for longest is forgotten."""
+    """At most `limit` entries by key. If there are more, the one that was not used for longest is forgotten:
+    a session may have any number of clients, streams or consumers, of which many have ended."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -51,3 +51,36 @@ class Recent(Generic[_K, _V]):
     def values(self) -> ValuesView[_V]:
         """The entries; the most recently used last."""
         return self._entries.values()
+
+
+HELD_BYTES = 32 << 20
+"""The limit on all payloads that the incomplete rows of one state hold."""
+
+
+class HeldPayloads:
+    """The total size of the payloads of waiting rows. Call `add` with the payload of a row that begins to
+    wait, and `remove` with the payload of a row that no longer waits."""
+
+    __slots__ = ("_bytes",)
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def add(self, payload: str | None) -> None:
+        """Adds the payload of a row that begins to wait."""
+        if payload:
+            self._bytes += len(payload)
+
+    def remove(self, payload: str | None) -> None:
+        """Removes the payload of a row that no longer waits."""
+        if payload:
+            self._bytes -= len(payload)
+
+    @property
+    def are_too_many(self) -> bool:
+        """Whether incomplete rows have to be emitted early."""
+        return self._bytes > HELD_BYTES
+
+    def are_too_many_with(self, payload: str | None) -> bool:
+        """Whether incomplete rows have to be emitted early before a row with this payload can wait."""
+        return bool(payload) and self._bytes + len(payload or "") > HELD_BYTES

@@ -15,7 +15,7 @@ TIME = TextColumn(
 
 
 @dataclass(slots=True, kw_only=True)
-class _Row(Record):
+class _Begun(Record):
     session: Annotated[
         str,
         "session id: 16 hex digits",
@@ -26,7 +26,7 @@ class _Row(Record):
 
 
 @dataclass(slots=True, kw_only=True)
-class SessionRow(_Row):
+class SessionRow(_Begun):
     """A row about a frame of a session, and about those that follow from it."""
 
     kind: Annotated[str, "kind of the connection"]
@@ -34,7 +34,7 @@ class SessionRow(_Row):
 
 
 @dataclass(slots=True, kw_only=True)
-class UsedRow(_Row):
+class UsedRow(_Begun):
     """A row about what a session uses until its end; the first frame that names it has the number."""
 
     last_ns: Annotated[int, "time of the last frame"]

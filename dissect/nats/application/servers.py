@@ -48,7 +48,7 @@ class ServerRecord(Record):
 
 
 @dataclass(slots=True)
-class _Server:
+class _ServerFacts:
     """The facts about a server. The latest value of a fact wins, and of two at the same time the greater, so
     the order in which connections are read does not matter."""
 
@@ -69,7 +69,7 @@ class _Server:
 
 
 @dataclass(slots=True)
-class _Connection:
+class _KnownConnection:
     """The servers at the ends of a connection, by sender, and its kind, once it is known that it links
     servers or that a client connects. If the clock of a capture goes back, a CONNECT may come before the INFO
     that it answers."""
@@ -83,8 +83,8 @@ class Servers:
     """The layer's state: all servers, and the ends of the latest connections."""
 
     def __init__(self) -> None:
-        self._servers: dict[str, _Server] = {}
-        self._connections: dict[str, _Connection] = {}
+        self._servers: dict[str, _ServerFacts] = {}
+        self._connections: dict[str, _KnownConnection] = {}
 
     def add(self, frame: LayerFrame) -> Iterable[Record]:
         """Learns from an INFO or CONNECT; rows come at the end."""
@@ -122,19 +122,19 @@ class Servers:
                 connect_urls=server.urls[1] or None,
             )
 
-    def _named(self) -> Iterable[tuple[str, _Server]]:
+    def _named(self) -> Iterable[tuple[str, _ServerFacts]]:
         return ((key, one) for key, one in self._servers.items() if "server_name" in one.facts)
 
-    def _connection(self, session: str) -> _Connection:
+    def _connection(self, session: str) -> _KnownConnection:
         found = self._connections.get(session)
         if found is None:
             if len(self._connections) >= _CONNECTIONS:
                 del self._connections[next(iter(self._connections))]
-            found = self._connections[session] = _Connection()
+            found = self._connections[session] = _KnownConnection()
         return found
 
     def _learn_info(
-        self, connection: _Connection, frame: LayerFrame, info: dict[str, object]
+        self, connection: _KnownConnection, frame: LayerFrame, info: dict[str, object]
     ) -> None:
         key = _text(info, "server_id")
         if not key or not describes_sender(info):
@@ -150,7 +150,7 @@ class Servers:
                 server.urls = max(server.urls, (frame.ts_ns, texts))
 
     def _learn_link(
-        self, connection: _Connection, frame: LayerFrame, info: dict[str, object]
+        self, connection: _KnownConnection, frame: LayerFrame, info: dict[str, object]
     ) -> None:
         """Learns from a CONNECT between servers."""
         if connection.ends.get(frame.sender):
@@ -163,28 +163,28 @@ class Servers:
             self._server(connection, frame, key, values)
 
     def _server(
-        self, connection: _Connection, frame: LayerFrame, key: str, values: dict[str, str]
-    ) -> _Server | None:
+        self, connection: _KnownConnection, frame: LayerFrame, key: str, values: dict[str, str]
+    ) -> _ServerFacts | None:
         """The server that sent the frame; None if the table of servers is full."""
         server = self._servers.get(key)
         if server is None:
             if len(self._servers) >= _SERVERS:
                 return None
-            server = self._servers[key] = _Server(frame.ts_ns, frame.ts_ns)
+            server = self._servers[key] = _ServerFacts(frame.ts_ns, frame.ts_ns)
         if frame.sender not in connection.ends:
             server.connections += key not in connection.ends.values()
             connection.ends[frame.sender] = key
         server.learn(frame.ts_ns, values)
         return server
 
-    def _count_client(self, connection: _Connection) -> None:
+    def _count_client(self, connection: _KnownConnection) -> None:
         """Counts a client, once its CONNECT and its server are known."""
         server = self._servers.get(connection.ends.get("responder", ""))
         if server and connection.kind == "client" and not connection.counted:
             connection.counted = True
             server.clients += 1
 
-    def _link(self, connection: _Connection) -> None:
+    def _link(self, connection: _KnownConnection) -> None:
         """Notes the link between the two ends, once both are known. A server that finds its own address among
         its `routes` connects to itself, notices that and closes the connection (nats-server: route.go
         processRouteInfo), which is not a link."""

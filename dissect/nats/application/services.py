@@ -30,8 +30,8 @@ from .messages import LINKS, MESSAGES_AND_INTEREST
 from .recent import Recent
 from .rows import SessionRow, counted, head, lasting, words
 
-_Key = TypeVar("_Key")
-_Place = tuple[str | None, str]  # account and subject
+_K = TypeVar("_K")
+_Subject = tuple[str | None, str]  # account and subject
 
 _DISCOVERY = "$SRV."
 _TYPE = "io.nats.micro.v1."
@@ -118,7 +118,7 @@ class ServiceRecord(SessionRow):
 
 
 @dataclass(slots=True)
-class _Endpoint:
+class _ServiceEndpoint:
     """An endpoint of an instance, as the answers of the instance describe it."""
 
     name: str
@@ -133,11 +133,11 @@ class _Instance:
     service: str
     account: str | None = None
     version: str = ""
-    endpoints: dict[str, _Endpoint] = field(default_factory=dict)
+    endpoints: dict[str, _ServiceEndpoint] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class _Traffic:
+class _Calls:
     """Requests on one subject, and their answers."""
 
     row: ServiceRecord
@@ -178,7 +178,7 @@ class _Instances:
         self.by_id: dict[str, _Instance] = {}
         self.has_forgotten = False
 
-    def has_room(self, kept: Mapping[_Key, object], key: _Key, limit: int) -> bool:
+    def has_room(self, kept: Mapping[_K, object], key: _K, limit: int) -> bool:
         """Whether this key may be kept within the limit; if not, the rows get the anomaly `forgotten`."""
         if key in kept or len(kept) < limit:
             return True
@@ -209,7 +209,9 @@ class _Instances:
                 subject = text(endpoint, "subject")
                 if subject and self.has_room(instance.endpoints, subject, _ENDPOINTS):
                     group = text(endpoint, "queue_group")
-                    instance.endpoints[subject] = _Endpoint(text(endpoint, "name"), subject, group)
+                    instance.endpoints[subject] = _ServiceEndpoint(
+                        text(endpoint, "name"), subject, group
+                    )
         return True
 
     def close(self, anomaly: str | None) -> Iterable[Record]:
@@ -223,7 +225,7 @@ class _KnownEndpoint(NamedTuple):
     place: int
     key: str
     instance: _Instance
-    endpoint: _Endpoint
+    endpoint: _ServiceEndpoint
 
 
 class _Described:
@@ -257,10 +259,10 @@ class Services:
     def __init__(self) -> None:
         self._instances = _Instances()
         self._own: dict[str, None] = {}  # ids of instances on this connection
-        self._sids: dict[str, _Traffic] = {}  # of their endpoints, by sid
-        self._served: dict[tuple[str, str], _Traffic] = {}
-        self._asked = Recent[_Place, _Traffic](_SUBJECTS)
-        self._exchanges = Exchanges[_Traffic | _Instances]()
+        self._sids: dict[str, _Calls] = {}  # of their endpoints, by sid
+        self._served: dict[tuple[str, str], _Calls] = {}
+        self._asked = Recent[_Subject, _Calls](_SUBJECTS)
+        self._exchanges = Exchanges[_Calls | _Instances]()
 
     def add(self, frame: LayerFrame) -> Iterable[Record]:
         """Reads the next frame. All rows come from `finish`."""
@@ -281,14 +283,14 @@ class Services:
 
     def finish(self) -> Iterator[Record]:
         """The rows."""
-        for traffic in self._served.values():
-            self._describe(traffic.row)
-            yield self._done(traffic)
+        for calls in self._served.values():
+            self._describe(calls.row)
+            yield self._done(calls)
         described = _Described(self._instances.by_id)
-        for (account, subject), traffic in self._asked.items():
+        for (account, subject), calls in self._asked.items():
             known = [each for each in described.by(subject) if each.instance.account == account]
-            if known or traffic.row.last_error or traffic.row.last_error_code:
-                yield self._done(self._named(traffic, known))
+            if known or calls.row.last_error or calls.row.last_error_code:
+                yield self._done(self._named(calls, known))
 
     def _subscribe(self, frame: LayerFrame) -> None:
         subject = frame.subject or ""
@@ -302,13 +304,13 @@ class Services:
         instance = next(reversed(self._own))
         if not self._instances.has_room(self._served, (instance, subject), _SUBJECTS):
             return
-        row = self._row(frame, subject, "service")
+        row = ServiceRecord(**head(frame), side="service", subject=subject, last_ns=frame.ts_ns)
         row.service, row.instance = self._instances.by_id[instance].service, instance
         row.queue_group = frame.queue
-        traffic = self._served.setdefault((instance, subject), _Traffic(row))
+        calls = self._served.setdefault((instance, subject), _Calls(row))
         if not self._instances.has_room(self._sids, frame.sid or "", _SIDS):
             del self._sids[next(iter(self._sids))]
-        self._sids[frame.sid or ""] = traffic
+        self._sids[frame.sid or ""] = calls
 
     def _request(self, frame: LayerFrame, to_client: bool) -> None:
         """Counts a message that asks for a reply."""
@@ -317,22 +319,24 @@ class Services:
             self._exchanges.ask(frame, self._instances)
         if subject.startswith("$"):
             return
-        traffic = self._sids.get(frame.sid or "") if to_client else self._traffic(frame)
-        if traffic is None:
+        calls = self._sids.get(frame.sid or "") if to_client else self._calls_to(frame)
+        if calls is None:
             return
-        row = traffic.row
+        row = calls.row
         row.requests += 1
         row.request_bytes += frame.payload_bytes or 0
         row.last_ns = frame.ts_ns
-        self._exchanges.ask(frame, traffic)
+        self._exchanges.ask(frame, calls)
 
-    def _traffic(self, frame: LayerFrame) -> _Traffic:
-        """The traffic on a subject to which this connection sends requests."""
+    def _calls_to(self, frame: LayerFrame) -> _Calls:
+        """The calls on a subject to which this connection sends requests."""
         subject = frame.subject or ""
         key = frame.account, subject
         found = self._asked.get(key)
         if found is None:
-            found = _Traffic(self._row(frame, subject, "client"))
+            found = _Calls(
+                ServiceRecord(**head(frame), side="client", subject=subject, last_ns=frame.ts_ns)
+            )
             if self._asked.put(key, found):
                 self._instances.has_forgotten = True
         return found
@@ -348,32 +352,24 @@ class Services:
         described = instance.endpoints.get(row.subject)
         row.endpoint = described.name or None if described else None
 
-    def _named(self, traffic: _Traffic, known: list[_KnownEndpoint]) -> _Traffic:
+    def _named(self, calls: _Calls, known: list[_KnownEndpoint]) -> _Calls:
         """Adds the service that the requests go to, if all endpoints that match the subject agree on it."""
-        row = traffic.row
+        row = calls.row
         services = {each.instance.service for each in known}
         if len(services) == 1:
             instance, endpoint = known[-1].instance, known[-1].endpoint
             row.service, row.version = instance.service, instance.version or None
             row.endpoint, row.queue_group = endpoint.name or None, endpoint.queue_group or None
             row.instances = len({each.key for each in known})
-        return traffic
+        return calls
 
-    def _done(self, traffic: _Traffic) -> ServiceRecord:
-        row, latencies = traffic.row, traffic.latencies
+    def _done(self, calls: _Calls) -> ServiceRecord:
+        row, latencies = calls.row, calls.latencies
         row.latency_median_ns, row.latency_p99_ns = latencies.quantile(50), latencies.quantile(99)
         row.latency_max_ns = latencies.largest
         if self._instances.has_forgotten:
             row.anomalies = [Anomaly.FORGOTTEN.value]
         return row
-
-    def _row(self, frame: LayerFrame, subject: str, side: str) -> ServiceRecord:
-        return ServiceRecord(
-            **head(frame),
-            side=side,
-            subject=subject,
-            last_ns=frame.ts_ns,
-        )
 
 
 SERVICES = Table(

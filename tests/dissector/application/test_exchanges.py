@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.application import exchanges, held_payloads
+from dissect.nats.application import exchanges, recent
 from dissect.nats.application.exchanges import Exchanges
 from dissect.nats.application.jetstream.api import ApiRecord
 from dissect.nats.application.jetstream.layer import JetStream
@@ -73,7 +73,7 @@ def test_the_oldest_question_is_given_up_where_there_are_too_many(
 def test_the_oldest_question_is_given_up_where_payloads_would_take_too_much_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(held_payloads, "HELD_BYTES", 10)
+    monkeypatch.setattr(recent, "HELD_BYTES", 10)
     session, waiting = ScriptedSession(Nothing(), shown=Payload.TEXT), Exchanges[Publication]()
     ended: list[Record] = []
     for number in range(1, 5):
@@ -90,7 +90,7 @@ def test_the_oldest_call_is_given_up_where_bodies_would_take_too_much_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A body takes many times its size once it is read as JSON."""
-    monkeypatch.setattr(held_payloads, "HELD_BYTES", 1000)
+    monkeypatch.setattr(recent, "HELD_BYTES", 1000)
     session = ScriptedSession(JetStream())
     for number in range(5):
         session.pub(f"$JS.API.STREAM.CREATE.S{number}", {"a": "b" * 400}, f"_INBOX.{number}")
@@ -100,7 +100,7 @@ def test_the_oldest_call_is_given_up_where_bodies_would_take_too_much_memory(
 
 
 def test_messages_that_a_call_returns_count_as_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_payloads, "HELD_BYTES", 1000)
+    monkeypatch.setattr(recent, "HELD_BYTES", 1000)
     session = ScriptedSession(JetStream())
     for number in range(4):
         session.pub(f"$JS.API.DIRECT.GET.S{number}", {"batch": 9}, f"_INBOX.{number}")

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 
 from dissect.nats.application.jetstream.consumers import ConsumerRecord
 from dissect.nats.application.jetstream.deliveries import DeliveryRecord
-from dissect.nats.application.jetstream.stores.objects import ObjectRecord
+from dissect.nats.application.jetstream.objects import ObjectRecord
 from dissect.nats.application.servers import ServerRecord
 from dissect.nats.application.streaming.records import StreamingRecord
 from dissect.nats.schema.records import Record

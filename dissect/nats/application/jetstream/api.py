@@ -21,6 +21,7 @@ from ..exchanges import Question
 from ..json_bodies import (
     Member,
     Object,
+    clock_ns,
     decimal,
     error_of,
     fill,
@@ -31,7 +32,6 @@ from ..json_bodies import (
     why_unread,
 )
 from ..rows import API_ERROR, CONSUMER, DOMAIN, LATENCY, STREAM, SessionRow, head, mark
-from ..server_time import clock_ns
 from .subjects import ApiSubject
 
 _TYPE = "io.nats.jetstream."

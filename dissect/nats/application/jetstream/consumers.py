@@ -114,9 +114,7 @@ class ConsumerRecord(UsedRow):
         TextColumn("pending", 7),
     ] = None
     max_pending: Annotated[
-        int | None,
-        "largest number of messages that waited for the consumer",
-        TextColumn("most", 7),
+        int | None, "largest number of messages that waited for the consumer", TextColumn("most", 7)
     ] = None
     ack_median_ns: Annotated[
         int | None, "median time from a delivery to its ack", lasting("median")
@@ -138,7 +136,7 @@ class ConsumerRecord(UsedRow):
 
 
 @dataclass(slots=True)
-class _Consumer:
+class _OpenConsumer:
     """A row that is not complete yet."""
 
     row: ConsumerRecord
@@ -147,7 +145,7 @@ class _Consumer:
     last_seq: int | None = None
 
     @classmethod
-    def start(cls, named_by: Named, ts_ns: int, stream: str, consumer: str) -> _Consumer:
+    def start(cls, named_by: Named, ts_ns: int, stream: str, consumer: str) -> _OpenConsumer:
         """Begins the row of a consumer."""
         return cls(
             ConsumerRecord(**head(named_by), last_ns=ts_ns, stream=stream, consumer=consumer)
@@ -162,11 +160,11 @@ class _Consumer:
         return row
 
 
-class Consumers(Used[_Consumer]):
+class Consumers(Used[_OpenConsumer]):
     """The consumers of one session."""
 
     def __init__(self, early: list[Record]) -> None:
-        super().__init__(_Consumer.start, early)
+        super().__init__(_OpenConsumer.start, early)
         # Push consumers by account and the subject to which they deliver.
         self._by_subject: dict[tuple[str | None, str], ConsumerKey] = {}
 
@@ -257,7 +255,7 @@ class Consumers(Used[_Consumer]):
             if stream and name:
                 self._describe(self.use(call.row, ts_ns, stream, name).row, item)
 
-    def _forget(self, entry: _Consumer) -> None:
+    def _forget(self, entry: _OpenConsumer) -> None:
         self._deliver_to(entry.row, "")
         super()._forget(entry)
 

@@ -25,7 +25,7 @@ from ...schema.anomalies import Anomaly
 from ...schema.declaration import LayerFrame, TextColumn
 from ...schema.records import Record, text_of
 from ...secrets.redact import masked_text
-from ..held_payloads import HeldPayloads
+from ..recent import HeldPayloads
 from ..rows import CONSUMER, ODD, PAYLOAD, STREAM, SessionRow, head, lasting, mark
 from .subjects import AckSubject, ack_subject
 

@@ -18,20 +18,12 @@ from ..messages import LINKS, MESSAGES_AND_INTEREST
 from .api import Call, advisory
 from .consumers import Consumers
 from .deliveries import Confirmation, Deliveries, ack_of
+from .kv import KeyValue, KvRecord, kv_write
+from .objects import ObjectRecord, Objects
 from .publishes import Publication
 from .pulls import Pulls
-from .stores.kv import KeyValue, KvRecord, kv_write
-from .stores.objects import ObjectRecord, Objects
 from .streams import Streams
-from .subjects import (
-    ACK,
-    ADVISORY,
-    NEXT,
-    ApiSubject,
-    ack_subject,
-    api_subject,
-    without_gateway,
-)
+from .subjects import ACK, ADVISORY, NEXT, ApiSubject, ack_subject, api_subject, without_gateway
 
 _FLOW_CONTROL = "$JS.FC."
 _STORES = ("KV_", "OBJ_")  # streams of buckets and object stores

@@ -32,8 +32,8 @@ from ..json_bodies import (
     why_unread,
 )
 from ..rows import API_ERROR, LATENCY, PAYLOAD, STREAM, TIME, SessionRow, head, mark
-from .stores.kv import KvRecord
-from .stores.objects import ObjectRecord
+from .kv import KvRecord
+from .objects import ObjectRecord
 
 # Headers that only streams read: a message with one of them expects an ack.
 _ASKS = frozenset(
@@ -153,9 +153,7 @@ class Publication:
         asks = not _ASKS.isdisjoint(headers) and not _STORED <= headers.keys()
         self.is_expected = stored is not None or asks or subject.startswith(_STORES)
         self.row = PublishRecord(
-            **head(frame),
-            subject=subject,
-            payload_bytes=frame.payload_bytes or 0,
+            **head(frame), subject=subject, payload_bytes=frame.payload_bytes or 0
         )
         self.row.payload, self.row.payload_sha256 = frame.shown_payload()
         if headers and not _READ.isdisjoint(headers):

@@ -31,15 +31,7 @@ from ...outcomes import (
 from ...schema.anomalies import Anomaly
 from ...schema.declaration import LayerFrame, TextColumn
 from ...schema.records import Record
-from ..json_bodies import (
-    Member,
-    decimal,
-    fill,
-    header,
-    number,
-    read_object,
-    why_unread,
-)
+from ..json_bodies import Member, decimal, fill, header, number, read_object, why_unread
 from ..rows import CONSUMER, ODD, STREAM, TIME, SessionRow, counted, head, lasting, mark
 from .subjects import AckSubject, ApiSubject, ConsumerKey
 
@@ -109,8 +101,7 @@ class PullRecord(SessionRow):
         Member("min_ack_pending"),
     ] = None
     priority: Annotated[
-        int | None,
-        "priority of the request, 0 to 9; the lowest number is served first",
+        int | None, "priority of the request, 0 to 9; the lowest number is served first"
     ] = None
     delivered: Annotated[
         int, "messages that were delivered for the request", TextColumn("delivered", 9, short="got")
@@ -177,10 +168,7 @@ class Pulls:
         """Adds a pull request, or an ack that asks for the next message; returns its row and the rows of
         pulls that end."""
         row = PullRecord(
-            **head(frame),
-            stream=asked.stream,
-            consumer=asked.consumer,
-            domain=asked.domain or None,
+            **head(frame), stream=asked.stream, consumer=asked.consumer, domain=asked.domain or None
         )
         _read(row, frame, frame.content.removeprefix(b"+NXT").strip())
         if not frame.reply:

@@ -114,13 +114,13 @@ def _raise_last(row: StreamRecord, seq: int | None) -> None:
 
 
 @dataclass(slots=True)
-class _Stream:
+class _OpenStream:
     """A row that is not complete yet."""
 
     row: StreamRecord
 
     @classmethod
-    def start(cls, named_by: Named, ts_ns: int, stream: str, _: str) -> _Stream:
+    def start(cls, named_by: Named, ts_ns: int, stream: str, _: str) -> _OpenStream:
         """Begins the row of a stream."""
         return cls(StreamRecord(**head(named_by), last_ns=ts_ns, stream=stream))
 
@@ -136,11 +136,11 @@ class _Stream:
         _raise_last(self.row, number(member(info, "state"), "last_seq"))
 
 
-class Streams(Used[_Stream]):
+class Streams(Used[_OpenStream]):
     """The streams of one session."""
 
     def __init__(self, early: list[Record]) -> None:
-        super().__init__(_Stream.start, early)
+        super().__init__(_OpenStream.start, early)
         # Bytes of payload in the messages of open batches, by account and batch.
         self._batches: dict[tuple[str | None, str], int] = {}
 

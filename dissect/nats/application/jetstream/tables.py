@@ -9,11 +9,11 @@ from ...schema.declaration import Table, text_columns
 from .api import ApiRecord
 from .consumers import ConsumerRecord
 from .deliveries import DeliveryRecord
+from .kv import KvRecord
 from .layer import JETSTREAM
+from .objects import ObjectRecord
 from .publishes import PublishRecord
 from .pulls import PullRecord
-from .stores.kv import KvRecord
-from .stores.objects import ObjectRecord
 from .streams import StreamRecord
 
 _table = partial(

@@ -23,25 +23,25 @@ Named = ApiRecord | PublishRecord | DeliveryRecord | PullRecord
 """A row that names a stream."""
 
 
-class _Row(Marked, Protocol):
+class _Columns(Marked, Protocol):
     number: int
     ts_ns: int
     last_ns: int
     domain: str | None
 
 
-class Entry(Protocol):
+class OpenRow(Protocol):
     """A row that is not complete yet."""
 
     @property
-    def row(self) -> _Row:
+    def row(self) -> _Columns:
         """The row so far."""
 
     def finish(self) -> Record:
         """The complete row."""
 
 
-_E = TypeVar("_E", bound=Entry)
+_E = TypeVar("_E", bound=OpenRow)
 
 
 class Used(Generic[_E]):

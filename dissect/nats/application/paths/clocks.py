@@ -86,8 +86,7 @@ class Clocks:
             for tap in theirs:
                 groups[tap] = mine
         return cls(
-            {tap: Correction(-by, error.get(tap, 0)) for tap, by in ahead.items() if by},
-            latencies,
+            {tap: Correction(-by, error.get(tap, 0)) for tap, by in ahead.items() if by}, latencies
         )
 
     def correction(self, tap: str) -> Correction | None:
@@ -127,10 +126,7 @@ def _best_first(latencies: Mapping[Pair, int]) -> list[Pair]:
 
 
 def _between(
-    theirs: Iterable[str],
-    mine: Iterable[str],
-    latencies: Mapping[Pair, int],
-    ahead: dict[str, int],
+    theirs: Iterable[str], mine: Iterable[str], latencies: Mapping[Pair, int], ahead: dict[str, int]
 ) -> _Bounds:
     """How far the clocks of the captures in `theirs` are ahead of those in `mine`."""
     least: int | None = None

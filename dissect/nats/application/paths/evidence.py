@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 
 from ...schema.declaration import Item, Work
 from .facts import GAPS, Facts
-from .hops import Hop, Line, Side
+from .hops import Hop, Line, SessionSide
 from .items import ANCHORS, LATENCIES, Match, key_of
 
 # Limits on pairs of captures and on anchors, which are held in memory. Beyond them, messages remain unproven.
@@ -21,7 +21,7 @@ _PAIRS = 1 << 16
 _ANCHORS = 1 << 18
 
 Pair = tuple[str, str]
-Segment = tuple[int, int]
+GapCounts = tuple[int, int]
 
 
 class Anchor(NamedTuple):
@@ -31,7 +31,7 @@ class Anchor(NamedTuple):
     carried: int
 
 
-class Piece(NamedTuple):
+class Interval(NamedTuple):
     """Consecutive messages of a publisher on a line: those after `start` and before `stop`. `is_whole` is
     true if no byte is missing between the two on either side."""
 
@@ -43,13 +43,13 @@ class Piece(NamedTuple):
 _BEGIN, _END = Anchor(0, 0), Anchor(1 << 63, 1 << 63)
 
 
-class Evidence:
+class HopEvidence:
     """Collects evidence from unique messages; `items` returns it for LATENCIES and ANCHORS."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self._latencies: dict[Pair, int] = {}
-        self._anchors: dict[tuple[Side, Line], dict[Segment, tuple[Anchor, Anchor]]] = {}
+        self._anchors: dict[tuple[SessionSide, Line], dict[GapCounts, tuple[Anchor, Anchor]]] = {}
         self._count = 0
 
     def add(self, publication: Hop, matches: Sequence[Match]) -> None:
@@ -66,7 +66,7 @@ class Evidence:
                 )
                 self._anchor((publication.side, hop.line), segment, anchor)
 
-    def _anchor(self, pair: tuple[Side, Line], segment: Segment, anchor: Anchor) -> None:
+    def _anchor(self, pair: tuple[SessionSide, Line], segment: GapCounts, anchor: Anchor) -> None:
         known = self._anchors.setdefault(pair, {})
         ends = known.get(segment)
         if ends is not None:
@@ -108,11 +108,10 @@ class Anchors:
     """The anchors of all pairs of a publisher and a line."""
 
     def __init__(self, items: Sequence[Item] = ()) -> None:
-        self._known: dict[tuple[Side, Line], dict[Segment, tuple[Anchor, Anchor]]] = {}
+        self._known: dict[tuple[SessionSide, Line], dict[GapCounts, tuple[Anchor, Anchor]]] = {}
         for item in items:
             side, line, segment, first, last = cast(
-                "tuple[Side, Line, Segment, tuple[int, int], tuple[int, int]]",
-                item.body,
+                "tuple[SessionSide, Line, GapCounts, tuple[int, int], tuple[int, int]]", item.body
             )
             known = self._known.setdefault((side, line), {})
             ends = known.get(segment, (Anchor(*first), Anchor(*last)))
@@ -123,22 +122,22 @@ class Anchors:
         """The anchors in the items of ANCHORS; if there are too many, the first ones."""
         return cls(work.first(ANCHORS, _ANCHORS))
 
-    def pieces(self, facts: Facts, side: Side, line: Line) -> list[Piece]:
-        """The pieces into which anchors and gaps cut the messages of a publisher on a line. Anchors that
+    def intervals(self, facts: Facts, side: SessionSide, line: Line) -> list[Interval]:
+        """The intervals into which anchors and gaps cut the messages of a publisher on a line. Anchors that
         contradict each other prove nothing."""
         known = self._known.get((side, line), {})
         segments = sorted(known.items(), key=lambda each: each[1])
         whole = not facts.is_torn(side) and not facts.is_torn(line[:2])
         if whole or not segments:
-            return [Piece(_BEGIN, _END, whole)]
+            return [Interval(_BEGIN, _END, whole)]
         found = []
         before, gaps = _BEGIN, (0, 0)
         for segment, (first, last) in segments:
             if not before <= first or first.carried < before.carried:
-                return [Piece(_BEGIN, _END, False)]
+                return [Interval(_BEGIN, _END, False)]
             is_counted = max(segment) < GAPS
-            found.append(Piece(before, first, is_counted and gaps == segment))
-            found.append(Piece(first, last, is_counted))
+            found.append(Interval(before, first, is_counted and gaps == segment))
+            found.append(Interval(first, last, is_counted))
             before, gaps = last, segment
         after = len(facts.gaps.get(side, ())), len(facts.gaps.get(line[:2], ()))
-        return [*found, Piece(before, _END, gaps == after and max(after) < GAPS)]
+        return [*found, Interval(before, _END, gaps == after and max(after) < GAPS)]

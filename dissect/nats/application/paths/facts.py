@@ -16,7 +16,7 @@ from ...schema.declaration import Item, LayerFrame, Work
 from ..json_bodies import read_object, text
 from ..messages import LINKS, OTHER
 from ..servers import describes_sender
-from .hops import Hop, Side
+from .hops import Hop, SessionSide
 from .items import SESSIONS, key_of
 
 # Connections whose facts are kept. If there are more, servers are missing, and rows have the anomaly
@@ -77,7 +77,7 @@ class Facts:
 
     ends: dict[str, dict[str, str]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
-    gaps: dict[Side, list[int]] = field(default_factory=dict)
+    gaps: dict[SessionSide, list[int]] = field(default_factory=dict)
     taps: set[str] = field(default_factory=set)
     is_full: bool = False
 
@@ -99,8 +99,7 @@ class Facts:
 
     def _add(self, item: Item) -> None:
         ends, names, gaps, taps = cast(
-            "tuple[dict[str, str], dict[str, str], dict[str, list[int]], list[str]]",
-            item.body,
+            "tuple[dict[str, str], dict[str, str], dict[str, list[int]], list[str]]", item.body
         )
         if ends:
             self.ends[item.session] = ends
@@ -110,11 +109,11 @@ class Facts:
             self.gaps[item.session, sender] = numbers
         self.taps.update(taps)
 
-    def gaps_before(self, side: Side, number: int) -> int:
+    def gaps_before(self, side: SessionSide, number: int) -> int:
         """The number of gaps that a side has before one of its frames, at most GAPS."""
         return bisect_right(self.gaps.get(side, ()), number)
 
-    def is_torn(self, side: Side) -> bool:
+    def is_torn(self, side: SessionSide) -> bool:
         """Whether a side lacks bytes anywhere."""
         return side in self.gaps
 

@@ -19,7 +19,7 @@ _CHANGED = frozenset({"Nats-Trace-Hop", "Nats-Request-Info", "Nats-Trace-Dest"})
 _KEPT = _CHANGED | {"Nats-Msg-Id"}
 _DIGEST = 16
 
-Side = tuple[str, str]
+SessionSide = tuple[str, str]
 Line = tuple[str, str, str]
 
 
@@ -48,7 +48,7 @@ class Hop(NamedTuple):
     is_changed: bool = False
 
     @property
-    def side(self) -> Side:
+    def side(self) -> SessionSide:
         """The connection and its end that sent the frame."""
         return self.session, self.sender
 

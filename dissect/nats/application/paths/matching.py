@@ -22,7 +22,7 @@ from operator import attrgetter
 
 from ...schema.declaration import Group, Item
 from .clocks import Clocks
-from .evidence import Anchors, Evidence, Piece
+from .evidence import Anchors, HopEvidence, Interval
 from .facts import Facts
 from .hops import Hop, Line
 from .items import (
@@ -73,7 +73,7 @@ def match_stored(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
     """PLACES: matches deliveries to the one publication that was stored there. Several accounts or systems
     may have a stream of that name: then the place is ambiguous, and content has to decide; so it has if the
     only publication that was captured has other contents."""
-    evidence = Evidence(facts)
+    evidence = HopEvidence(facts)
     for group in groups:
         items, is_all = first_items(group)
         hops = [*hops_in(items)]
@@ -121,7 +121,7 @@ class _Equals:
 
 def match_unique(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
     """CONTENTS: yields all publications, and the hops of those that equal no other one."""
-    evidence = Evidence(facts)
+    evidence = HopEvidence(facts)
     for group in groups:
         only, group = alone(group)
         if only:
@@ -143,7 +143,7 @@ def match_unique(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
 
 
 def _unique(
-    publications: list[Hop], hops: list[Hop], facts: Facts, evidence: Evidence
+    publications: list[Hop], hops: list[Hop], facts: Facts, evidence: HopEvidence
 ) -> Iterator[Item]:
     """The items for one content."""
     by_reply: dict[tuple[str, str | None], list[Hop]] = {}
@@ -224,20 +224,22 @@ def matches_of(
     for key, line in equals.lines.items():
         line = sorted(line, key=lambda hop: hop.number)
         known = Anchors() if equals.is_stored else anchors
-        for piece in known.pieces(facts, publications[0].side, key):
-            ours, theirs = _within(piece, publications, line)
-            if piece.is_whole and len(theirs) > len(ours):
+        for interval in known.intervals(facts, publications[0].side, key):
+            ours, theirs = _within(interval, publications, line)
+            if interval.is_whole and len(theirs) > len(ours):
                 return  # another publisher sends the same
-            if piece.is_whole and len(theirs) == len(ours):
+            if interval.is_whole and len(theirs) == len(ours):
                 parts.append((ours, theirs))
     for ours, theirs in parts:
         if not _is_of_several_accounts(theirs) and _in_time(ours, theirs, clocks):
             yield from zip(ours, (Match(hop, "ordered") for hop in theirs))
 
 
-def _within(piece: Piece, publications: list[Hop], line: list[Hop]) -> tuple[list[Hop], list[Hop]]:
-    """The publications and hops of a piece; both lists are in order of their numbers."""
-    start, stop = piece.start, piece.stop
+def _within(
+    interval: Interval, publications: list[Hop], line: list[Hop]
+) -> tuple[list[Hop], list[Hop]]:
+    """The publications and hops of a interval; both lists are in order of their numbers."""
+    start, stop = interval.start, interval.stop
     return (
         _between(publications, start.published, stop.published),
         _between(line, start.carried, stop.carried),
@@ -245,7 +247,7 @@ def _within(piece: Piece, publications: list[Hop], line: list[Hop]) -> tuple[lis
 
 
 def _between(hops: list[Hop], start: int, stop: int) -> list[Hop]:
-    """The hops with numbers between the two, by bisection, because a line may have thousands of pieces."""
+    """The hops with numbers between the two, by bisection, because a line may have thousands of intervals."""
     return hops[bisect_right(hops, start, key=_number) : bisect_left(hops, stop, key=_number)]
 
 

@@ -43,8 +43,7 @@ class PathRecord(Record):
     account: Annotated[str | None, "account, if the frame names it"] = None
     ts_ns: Annotated[int, "time of the frame, with `clock_ns` added"]
     since_ns: Annotated[
-        int | None,
-        "time since the hop that brought the message to the sending server",
+        int | None, "time since the hop that brought the message to the sending server"
     ] = None
     total_ns: Annotated[int | None, "time since the publication"] = None
     matched_by: Annotated[

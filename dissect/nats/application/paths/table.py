@@ -69,11 +69,7 @@ PATHS = Table(
         TextColumn("message", 20, attrgetter("message")),
         TextColumn("hop", 3, lambda row: str(row.hop), right=True),
         TextColumn(
-            "time",
-            23,
-            lambda row: moment_text(row.ts_ns),
-            shorter=lambda cell: cell[11:],
-            rank=4,
+            "time", 23, lambda row: moment_text(row.ts_ns), shorter=lambda cell: cell[11:], rank=4
         ),
         TextColumn("kind", 8, attrgetter("kind"), rank=3),
         TextColumn("op", 4, attrgetter("op")),

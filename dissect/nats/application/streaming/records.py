@@ -1,13 +1,26 @@
-"""The rows of NATS Streaming."""
+"""The rows of NATS Streaming, and what reads its messages without raising."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
+
+from natsync.protocol import ProtocolError
+from natsync.protocol.streaming import (
+    MsgProto,
+    StartPosition,
+    StreamingMessage,
+    SubscriptionRequest,
+    is_channel,
+)
 
 from ...schema.anomalies import Anomaly
 from ...schema.declaration import LayerFrame, TextColumn
 from ..rows import ERROR, LATENCY, PAYLOAD, TIME, SessionRow, head, mark, sized
+
+_FIRST_NS = 1_400_000_000 * 10**9  # NATS Streaming is younger
+_DAY_NS = 86_400 * 10**9
+_M = TypeVar("_M", bound=StreamingMessage)
 
 
 def _again(row: StreamingRecord) -> str:
@@ -101,3 +114,30 @@ def show_payload(row: StreamingRecord, frame: LayerFrame, data: bytes) -> None:
     """Sets the columns about the data of the message in a frame."""
     row.payload_bytes = len(data)
     row.payload, row.payload_sha256 = frame.shown.columns(data, frame.is_whole)
+
+
+def is_plausible(message: MsgProto, frame: LayerFrame) -> bool:
+    """Whether a parsed message may be a delivery: it has all fields that a server sets, and no other."""
+    return (
+        message.sequence > 0
+        and not message.unknown
+        and is_channel(message.subject)
+        and _FIRST_NS < message.timestamp < frame.ts_ns + _DAY_NS
+    )
+
+
+def parsed(kind: type[_M], frame: LayerFrame) -> _M | None:
+    try:
+        return kind.parse(frame.content)
+    except ProtocolError:
+        return None
+
+
+def start_text(request: SubscriptionRequest) -> str:
+    position = request.start_position
+    if position == StartPosition.SEQUENCE_START:
+        return f"sequence {request.start_sequence}"
+    if position == StartPosition.TIME_DELTA_START:
+        return f"{request.start_time_delta} ns ago"
+    known = {each.value: each.name.lower() for each in StartPosition}
+    return known.get(position, str(position))

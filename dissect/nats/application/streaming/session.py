@@ -9,6 +9,7 @@ messages on one inbox (`shape`); a single message that merely parses does not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 
 from natsync.protocol import ProtocolError
 from natsync.protocol.streaming import (
@@ -29,17 +30,23 @@ from natsync.protocol.streaming import (
 
 from ...outcomes import NO_RESPONDERS_TEXT, is_no_responders
 from ...schema.anomalies import Anomaly
-from ...schema.declaration import LayerFrame
+from ...schema.declaration import ApplicationLayer, LayerFrame, Table, text_columns
 from ...schema.records import Record, printable
 from ..exchanges import Exchanges
+from ..messages import MESSAGES
 from ..recent import Recent
 from ..rows import mark
-from .candidates import Candidates
-from .delivery_times import DeliveryTimes
-from .messages import is_plausible, parsed, start_text
-from .publications import Publications
-from .records import StreamingRecord, mark_unread, new_row, show_payload
+from .records import (
+    StreamingRecord,
+    is_plausible,
+    mark_unread,
+    new_row,
+    parsed,
+    show_payload,
+    start_text,
+)
 from .subjects import Purpose, StreamingSubjects
+from .waiting import Candidates, DeliveryTimes, Publications
 
 _SUBSCRIPTIONS = 8192
 _CLIENTS = 4096
@@ -368,3 +375,21 @@ def _ended(row: StreamingRecord, frame: LayerFrame) -> None:
         mark(row, Anomaly.BAD_PROTOBUF.value)
     else:
         row.error = printable(response.error) or None
+
+
+STREAMING = Table(
+    name="streaming",
+    singular="NATS Streaming operation",
+    summary="List operations of NATS Streaming: publications, deliveries, acks.",
+    row=StreamingRecord,
+    time="ts_ns",
+    position=attrgetter("ts_ns", "session", "number", "op"),
+    window=20_000,
+    text=text_columns(
+        StreamingRecord,
+        "session ts_ns cluster_id client_id op channel sequence redelivered durable queue start"
+        " payload_bytes latency_ns error payload",
+    ),
+    layer=ApplicationLayer(MESSAGES, Streaming),
+    payloads=True,
+)

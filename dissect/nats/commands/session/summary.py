@@ -15,8 +15,8 @@ from ...application.jetstream.consumers import ConsumerRecord
 from ...application.jetstream.deliveries import DeliveryRecord
 from ...application.jetstream.publishes import PublishRecord
 from ...application.jetstream.pulls import PullRecord
-from ...application.jetstream.stores.kv import KvRecord
-from ...application.jetstream.stores.objects import ObjectRecord
+from ...application.jetstream.kv import KvRecord
+from ...application.jetstream.objects import ObjectRecord
 from ...application.jetstream.streams import StreamRecord
 from ...application.jetstream.subjects import purpose
 from ...application.messages import is_message

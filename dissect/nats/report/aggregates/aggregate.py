@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from ...application.jetstream.stores.kv import KvRecord
-from ...application.jetstream.stores.objects import ObjectRecord
+from ...application.jetstream.kv import KvRecord
+from ...application.jetstream.objects import ObjectRecord
 from ...application.servers import ServerRecord
 from ...application.services import ServiceRecord
 from ...application.streaming.records import StreamingRecord

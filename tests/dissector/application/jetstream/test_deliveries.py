@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.application import held_payloads
+from dissect.nats.application import recent
 from dissect.nats.application.jetstream import deliveries
 from dissect.nats.application.jetstream.deliveries import DeliveryRecord, ack_of
 from dissect.nats.application.jetstream.layer import JetStream
@@ -131,7 +131,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_payloads_that_are_shown_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_payloads, "HELD_BYTES", 10)
+    monkeypatch.setattr(recent, "HELD_BYTES", 10)
     session = ScriptedSession(JetStream(), shown=Payload.TEXT)
     for seq in range(1, 5):
         session.msg("orders", b"1234", reply(seq))

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissect.nats.application import held_payloads
+from dissect.nats.application import recent
 from dissect.nats.application.messages import is_message
-from dissect.nats.application.streaming import candidates, delivery_times, publications
 from dissect.nats.application.streaming import session as streaming_session
+from dissect.nats.application.streaming import waiting
 from dissect.nats.application.streaming.records import StreamingRecord
-from dissect.nats.application.streaming.session import Streaming
+from dissect.nats.application.streaming.session import STREAMING, Streaming
 from dissect.nats.options import Payload
+from dissect.nats.pipeline import records
 from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.records import Record
 from natsync.protocol.streaming import (
@@ -33,6 +34,7 @@ from natsync.protocol.streaming import (
 )
 
 from tests.dissector.application.scripted_session import MS, ScriptedSession, values
+from tests.support.paths import CAPTURES
 
 NOW = 1_600_000_000 * 10**9
 NAMES = {"sub_requests": "s.x", "unsub_requests": "u.x", "close_requests": "c.x"}
@@ -207,9 +209,9 @@ def test_nobody_and_silence() -> None:
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in ("_SUBSCRIPTIONS", "_CLIENTS"):
         monkeypatch.setattr(streaming_session, limit, 2)
-    monkeypatch.setattr(publications, "_PUBLICATIONS", 2)
-    monkeypatch.setattr(delivery_times, "_DELIVERIES", 2)
-    monkeypatch.setattr(candidates, "_INBOXES", 2)
+    monkeypatch.setattr(waiting, "_PUBLICATIONS", 2)
+    monkeypatch.setattr(waiting, "_DELIVERIES", 2)
+    monkeypatch.setattr(waiting, "_INBOXES", 2)
     session, sizes = connected(), []
     for number in range(10, 30):
         message = PubMsg("me", f"g{number}", "a")
@@ -259,7 +261,7 @@ def test_any_conversation_gives_rows(messages: list[tuple[bool, str, bytes, str 
 
 
 def test_payloads_that_are_shown_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_payloads, "HELD_BYTES", 10)
+    monkeypatch.setattr(recent, "HELD_BYTES", 10)
     session = connected()
     session.shown = Payload.TEXT
     for number in range(1, 5):
@@ -279,7 +281,7 @@ def test_payloads_that_are_shown_take_bounded_memory(monkeypatch: pytest.MonkeyP
 def test_messages_that_may_be_deliveries_take_bounded_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(held_payloads, "HELD_BYTES", 10)
+    monkeypatch.setattr(recent, "HELD_BYTES", 10)
     session = ScriptedSession(Streaming(), shown=Payload.TEXT)
     for sequence in (1, 2):
         for number in range(4):
@@ -315,3 +317,12 @@ def test_a_subscription_that_is_used_is_known(monkeypatch: pytest.MonkeyPatch) -
         session.pub("_INBOX.a0", Ack("orders", number + 1).to_bytes())
     rows = [row for row in rows_of(session) if getattr(row, "op") in ("deliver", "ack")]
     assert values(rows, "durable", "evidence") == [("d", "inbox")] * 10
+
+
+def test_no_other_sample_has_any() -> None:
+    found = list(records([str(CAPTURES)], ["streaming"]))
+    assert found and found == sorted(found, key=STREAMING.position)
+    whole = records([str(CAPTURES / "streaming-2.15.1.pcap")], ["streaming"])
+    assert len(found) == len(list(whole))
+    for row in found:
+        assert all(isinstance(column.cell(row), str) for column in STREAMING.text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from dissect.nats.application.jetstream.stores.kv import KvRecord
+from dissect.nats.application.jetstream.kv import KvRecord
 from dissect.nats.report.aggregates.aggregate import TABLES, Aggregate
 from dissect.nats.schema.records import SessionRecord
 from dissect.nats.tables import TABLE_OF

@@ -8,9 +8,9 @@ from hashlib import sha256
 
 import pytest
 
+from dissect.nats.application.jetstream import objects
 from dissect.nats.application.jetstream.layer import JetStream
-from dissect.nats.application.jetstream.stores import objects
-from dissect.nats.application.jetstream.stores.objects import ObjectRecord
+from dissect.nats.application.jetstream.objects import ObjectRecord
 from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.records import Record
 

@@ -15,16 +15,15 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated
 
-from ....number_formats import duration_text
-from ....schema.anomalies import Anomaly
-from ....schema.declaration import LayerFrame, TextColumn
-from ....schema.records import Record, text_of
-from ...json_bodies import Object, member, number, read_object, text, why_unread
-from ...rows import BUCKET, ERROR, SessionRow, head, mark, sized
-from ..api import Call
-from ..deliveries import DeliveryRecord
-from .stored_message import GETS, asked_subject, stored_message
-from .watches import Watches
+from ...number_formats import duration_text
+from ...schema.anomalies import Anomaly
+from ...schema.declaration import LayerFrame, TextColumn
+from ...schema.records import Record, text_of
+from ..json_bodies import Object, member, number, read_object, text, why_unread
+from ..rows import BUCKET, ERROR, SessionRow, head, mark, sized
+from .api import ApiRecord, Call
+from .deliveries import DeliveryRecord
+from .stored import GETS, Watches, asked_subject, stored_message
 
 _SUBJECTS = "$O."
 _STREAMS = "OBJ_"
@@ -307,27 +306,16 @@ class Objects:
         self._metas[bucket, text(meta, "nuid")] = kept
 
 
-def _row(frame: LayerFrame, bucket: str, op: str) -> ObjectRecord:
-    return ObjectRecord(
-        **head(frame),
-        bucket=bucket,
-        op=op,
-        first_ns=frame.ts_ns,
-        last_ns=frame.ts_ns,
-    )
+def _row(beginning: LayerFrame | ApiRecord, bucket: str, op: str) -> ObjectRecord:
+    ts_ns = beginning.ts_ns
+    return ObjectRecord(**head(beginning), bucket=bucket, op=op, first_ns=ts_ns, last_ns=ts_ns)
 
 
 def _called(call: Call, bucket: str, op: str, ts_ns: int) -> ObjectRecord:
-    made = call.row
-    return ObjectRecord(
-        **head(made),
-        bucket=bucket,
-        op=op,
-        error=made.error,
-        first_ns=made.ts_ns,
-        last_ns=ts_ns,
-        anomalies=made.anomalies,
-    )
+    """The row of an operation that is an API call, which was answered at `ts_ns`."""
+    row = _row(call.row, bucket, op)
+    row.error, row.anomalies, row.last_ns = call.row.error, call.row.anomalies, ts_ns
+    return row
 
 
 def _parts(subject: str) -> tuple[str, str, str]:

@@ -1,7 +1,8 @@
-"""Publications that wait for their acks, and the subjects to which these acks come.
+"""Messages of NATS Streaming that wait: publications and deliveries for their acks, others for a proof.
 
 A client chooses the reply subject of a publication: one under `_STAN.acks.` for all of them (stan.go), or any
-inbox, also one for each (natsync).
+inbox, also one for each (natsync). Several subscriptions may get a message, and each acknowledges its own. A
+message that may be a delivery waits until the next one to its inbox proves it.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
+from natsync.protocol.streaming import MsgProto
+
 from ...schema.anomalies import Anomaly
-from ..held_payloads import HeldPayloads
+from ..recent import HeldPayloads
 from ..rows import mark
 from .records import StreamingRecord
 
@@ -69,3 +72,58 @@ class Publications:
     def rest(self) -> Iterable[StreamingRecord]:
         """The publications that still wait, in order."""
         return [row for row, _ in self._waiting.values()]
+
+
+_DELIVERIES = 32_768  # two for each message
+
+
+class DeliveryTimes:
+    """The times of the latest deliveries. An empty inbox stands for the latest one to any inbox, because the
+    subscription of an ack may be unknown."""
+
+    def __init__(self) -> None:
+        self._times = OrderedDict[tuple[str, int, str], int]()  # by channel, sequence and inbox
+
+    def __contains__(self, message: tuple[str, int]) -> bool:
+        return (*message, "") in self._times
+
+    def add(self, channel: str, sequence: int, inbox: str, ts_ns: int) -> None:
+        """Adds a delivery to an inbox; the oldest is forgotten if there are too many."""
+        for name in ("", inbox):
+            if len(self._times) >= _DELIVERIES:
+                self._times.popitem(last=False)
+            self._times[channel, sequence, name] = ts_ns
+
+    def take(self, channel: str, sequence: int, inbox: str) -> int | None:
+        """Removes and returns the time of a delivery that was acknowledged; None if it is unknown."""
+        return self._times.pop((channel, sequence, inbox), None)
+
+
+_INBOXES = 1024
+
+
+class Candidates:
+    """The latest message to each inbox, with its row. If there are too many, the oldest are forgotten."""
+
+    def __init__(self) -> None:
+        self._latest: OrderedDict[str, tuple[StreamingRecord, MsgProto]] = OrderedDict()
+        self._held = HeldPayloads()
+
+    def __len__(self) -> int:
+        return len(self._latest)
+
+    def put(
+        self, inbox: str, row: StreamingRecord, message: MsgProto
+    ) -> tuple[StreamingRecord, MsgProto] | None:
+        """Keeps a message without its data; returns the previous message to the inbox."""
+        message.data = b""
+        latest, held = self._latest, self._held
+        before = latest.pop(inbox, None)
+        if before:
+            held.remove(before[0].payload)
+        while len(latest) >= _INBOXES or (latest and held.are_too_many_with(row.payload)):
+            _, (oldest, _) = latest.popitem(last=False)
+            held.remove(oldest.payload)
+        latest[inbox] = row, message
+        held.add(row.payload)
+        return before

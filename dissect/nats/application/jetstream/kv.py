@@ -12,15 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
-from ....outcomes import NO_MESSAGES_STATUS
-from ....schema.declaration import LayerFrame, TextColumn
-from ....schema.records import Record
-from ...json_bodies import decimal, header, member, number, text
-from ...rows import BUCKET, LATENCY, PAYLOAD, SessionRow, head, sized
-from ..api import Call
-from ..deliveries import DeliveryRecord
-from .stored_message import GETS, asked_subject, stored_message
-from .watches import Watches
+from ...outcomes import NO_MESSAGES_STATUS
+from ...schema.declaration import LayerFrame, TextColumn
+from ...schema.records import Record
+from ..json_bodies import decimal, header, member, number, text
+from ..rows import BUCKET, LATENCY, PAYLOAD, SessionRow, head, sized
+from .api import Call
+from .deliveries import DeliveryRecord
+from .stored import GETS, Watches, asked_subject, stored_message
 
 _SUBJECTS = "$KV."
 _STREAMS = "KV_"

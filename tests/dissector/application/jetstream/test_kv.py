@@ -6,9 +6,9 @@ import base64
 
 import pytest
 
+from dissect.nats.application.jetstream import kv
+from dissect.nats.application.jetstream.kv import KvRecord
 from dissect.nats.application.jetstream.layer import JetStream
-from dissect.nats.application.jetstream.stores import kv
-from dissect.nats.application.jetstream.stores.kv import KvRecord
 from dissect.nats.options import Payload
 from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.records import Record
