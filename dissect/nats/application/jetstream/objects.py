@@ -13,7 +13,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from ...number_formats import duration_text
 from ...schema.anomalies import Anomaly
@@ -113,6 +113,15 @@ class _Digest:
         return _DIGEST + urlsafe_b64encode(self._hash.digest()).decode()
 
 
+class _TransferKey(NamedTuple):
+    """Which chunks a transfer has; only a get has a consumer."""
+
+    op: str
+    bucket: str
+    nuid: str
+    consumer: str = ""
+
+
 @dataclass(slots=True)
 class _Transfer:
     """The chunks of an object on their way to or from the store."""
@@ -146,8 +155,7 @@ class Objects:
     """The object stores of one session."""
 
     def __init__(self) -> None:
-        # By op, bucket, nuid and, of a get, consumer.
-        self._transfers: dict[tuple[str, str, str, str], _Transfer] = {}
+        self._transfers: dict[_TransferKey, _Transfer] = {}
         self._metas: dict[tuple[str, str], Object] = {}  # bucket, nuid
         self._watches = Watches[ObjectRecord](_WATCHES)
 
@@ -155,7 +163,7 @@ class Objects:
         """Adds a publication to a store; returns the row that its ack completes, and rows that end early."""
         bucket, part, rest = _parts(frame.subject or "")
         if part == "C" and rest:
-            transfer, given_up = self._transfer("put", bucket, rest, "", frame)
+            transfer, given_up = self._transfer(_TransferKey("put", bucket, rest), frame)
             transfer.add(frame)
             return None, given_up
         return (self._meta(frame, bucket, rest), []) if part == "M" else (None, [])
@@ -172,10 +180,10 @@ class Objects:
             return
         if part != "C":
             return
-        place = "get", bucket, rest, made.consumer
-        if place not in self._transfers:
-            self._continue(place, made.stream_seq)
-        transfer, given_up = self._transfer(*place, frame)
+        key = _TransferKey("get", bucket, rest, made.consumer)
+        if key not in self._transfers:
+            self._continue(key, made.stream_seq)
+        transfer, given_up = self._transfer(key, frame)
         yield from given_up
         if made.stream_seq <= transfer.last_seq:
             return  # the ordered consumer starts again
@@ -184,7 +192,7 @@ class Objects:
         transfer.add(frame)
         meta = self._metas.get((bucket, rest))
         if made.pending == 0 or (meta and transfer.row.chunks == number(meta, "chunks")):
-            del self._transfers[place]
+            del self._transfers[key]
             if meta:
                 transfer.check(meta)
             yield transfer.row
@@ -204,37 +212,35 @@ class Objects:
 
     def finish(self) -> Iterator[Record]:
         """Ends the session; yields the incomplete rows."""
-        for (_, bucket, nuid, _), transfer in self._transfers.items():
-            meta = self._metas.get((bucket, nuid))
+        for key, transfer in self._transfers.items():
+            meta = self._metas.get((key.bucket, key.nuid))
             if meta:
                 transfer.check(meta)
             transfer.row.complete = bool(transfer.row.complete)
             yield transfer.row
         yield from self._watches.finish()
 
-    def _continue(self, place: tuple[str, str, str, str], seq: int) -> None:
+    def _continue(self, key: _TransferKey, seq: int) -> None:
         """Gives a consumer the transfer that it continues: an ordered consumer that starts again gets another
         name. A consumer that begins with the first chunk belongs to another reader."""
         for other, transfer in self._transfers.items():
-            if other[:3] == place[:3] and transfer.first_seq < seq:
-                self._transfers[place] = self._transfers.pop(other)
+            if other[:3] == key[:3] and transfer.first_seq < seq:
+                self._transfers[key] = self._transfers.pop(other)
                 return
 
-    def _transfer(
-        self, op: str, bucket: str, nuid: str, consumer: str, frame: LayerFrame
-    ) -> tuple[_Transfer, list[Record]]:
+    def _transfer(self, key: _TransferKey, frame: LayerFrame) -> tuple[_Transfer, list[Record]]:
         """The transfer of a chunk, and the row of the transfer that ends early to make room for it."""
-        key, given_up = (op, bucket, nuid, consumer), []
+        given_up = list[Record]()
         found = self._transfers.get(key)
         if found is None:
             if len(self._transfers) >= _TRANSFERS:
                 oldest = self._transfers.pop(next(iter(self._transfers))).row
                 oldest.anomalies = [Anomaly.FORGOTTEN.value]
                 given_up.append(oldest)
-            row = _row(frame, bucket, op)
-            row.nuid = nuid
+            row = _row(frame, key.bucket, key.op)
+            row.nuid = key.nuid
             found = self._transfers[key] = _Transfer(row, _Digest())
-        return found, list(given_up)
+        return found, given_up
 
     def _meta(self, frame: LayerFrame, bucket: str, encoded: str) -> ObjectRecord:
         """The row of a published meta message."""
@@ -253,10 +259,10 @@ class Objects:
         elif link:
             row.op = "link"
             row.link = "/".join(filter(None, (text(link, "bucket"), text(link, "name"))))
-        elif is_known and ("put", bucket, nuid, "") not in self._transfers:
+        elif is_known and _TransferKey("put", bucket, nuid) not in self._transfers:
             row.op, row.digest = "update", text(meta, "digest") or None
         else:
-            transfer = self._transfers.pop(("put", bucket, nuid, ""), None)
+            transfer = self._transfers.pop(_TransferKey("put", bucket, nuid), None)
             transfer = transfer or _Transfer(row, _Digest())
             transfer.check(meta)
             row = transfer.row

@@ -23,7 +23,7 @@ Named = ApiRecord | PublishRecord | DeliveryRecord | PullRecord
 """A row that names a stream."""
 
 
-class _Columns(Marked, Protocol):
+class _SharedColumns(Marked, Protocol):
     number: int
     ts_ns: int
     last_ns: int
@@ -34,7 +34,7 @@ class OpenRow(Protocol):
     """A row that is not complete yet."""
 
     @property
-    def row(self) -> _Columns:
+    def row(self) -> _SharedColumns:
         """The row so far."""
 
     def finish(self) -> Record:

@@ -339,14 +339,14 @@ class Streaming:
         row = new_row(frame, "deliver", "shape")
         show_payload(row, frame, message.data)
         before = self._candidates.put(subject, row, message)
-        if before is None or before[1].subject != message.subject:
+        if before is None or before.message.subject != message.subject:
             return ()
-        if message.sequence <= before[1].sequence and not message.redelivered:
+        if message.sequence <= before.message.sequence and not message.redelivered:
             return ()
         rows = [row]
-        if before[0].channel is None:
-            self._fill(*before, subject)
-            rows.insert(0, before[0])
+        if before.row.channel is None:
+            self._fill(before.row, before.message, subject)
+            rows.insert(0, before.row)
         self._fill(row, message, subject)
         return rows
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from natsync.protocol.streaming import MsgProto
 
@@ -102,28 +103,33 @@ class DeliveryTimes:
 _INBOXES = 1024
 
 
+class Candidate(NamedTuple):
+    """A message without its data, and its row."""
+
+    row: StreamingRecord
+    message: MsgProto
+
+
 class Candidates:
     """The latest message to each inbox, with its row. If there are too many, the oldest are forgotten."""
 
     def __init__(self) -> None:
-        self._latest: OrderedDict[str, tuple[StreamingRecord, MsgProto]] = OrderedDict()
+        self._latest: OrderedDict[str, Candidate] = OrderedDict()
         self._held = HeldPayloads()
 
     def __len__(self) -> int:
         return len(self._latest)
 
-    def put(
-        self, inbox: str, row: StreamingRecord, message: MsgProto
-    ) -> tuple[StreamingRecord, MsgProto] | None:
+    def put(self, inbox: str, row: StreamingRecord, message: MsgProto) -> Candidate | None:
         """Keeps a message without its data; returns the previous message to the inbox."""
         message.data = b""
         latest, held = self._latest, self._held
         before = latest.pop(inbox, None)
         if before:
-            held.remove(before[0].payload)
+            held.remove(before.row.payload)
         while len(latest) >= _INBOXES or (latest and held.are_too_many_with(row.payload)):
             _, (oldest, _) = latest.popitem(last=False)
             held.remove(oldest.payload)
-        latest[inbox] = row, message
+        latest[inbox] = Candidate(row, message)
         held.add(row.payload)
         return before

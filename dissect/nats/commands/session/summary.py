@@ -13,10 +13,10 @@ from typing import NamedTuple
 from ...application.jetstream.api import ApiRecord
 from ...application.jetstream.consumers import ConsumerRecord
 from ...application.jetstream.deliveries import DeliveryRecord
-from ...application.jetstream.publishes import PublishRecord
-from ...application.jetstream.pulls import PullRecord
 from ...application.jetstream.kv import KvRecord
 from ...application.jetstream.objects import ObjectRecord
+from ...application.jetstream.publishes import PublishRecord
+from ...application.jetstream.pulls import PullRecord
 from ...application.jetstream.streams import StreamRecord
 from ...application.jetstream.subjects import purpose
 from ...application.messages import is_message

@@ -6,8 +6,8 @@ import pytest
 
 from dissect.nats import Options, sessions
 from dissect.nats.application.jetstream.consumers import ConsumerRecord
-from dissect.nats.application.jetstream.layer import JetStream
 from dissect.nats.application.jetstream.kv import KvRecord
+from dissect.nats.application.jetstream.layer import JetStream
 from dissect.nats.commands.session.detail import session_story
 from dissect.nats.commands.session.summary import SessionSummary
 from dissect.nats.schema.records import SubscriptionRecord
