@@ -43,6 +43,7 @@ EXIT_TIMEOUT = 2.0
 """The most seconds that connections take at the end of the program, before and after other functions of
 `atexit`."""
 
+_LEAST_FLUSH = 0.5  # seconds for the server to answer at the end, however long handlers have taken
 _GRACE = 1.0  # seconds for the I/O thread to notice the same deadline
 is_finalizing = sys.is_finalizing  # modules are cleared in the end
 
@@ -152,8 +153,9 @@ class Connection:
                 self.table.remove(sub.sid)
                 with suppress(Error):
                     self.outbound.put_control(unsubscribe(sub.sid))
-            self.dispatcher.settle(until)
-        if not self.send_all(until - monotonic()):
+            if not self.dispatcher.settle(until):
+                logger().warning("a handler or callback still runs at the end of the program")
+        if not self.send_all(max(_LEAST_FLUSH, until - monotonic())):
             self.close(max(0.0, until - monotonic()), "the end of the program")
 
     def part(self, timeout: float) -> None:

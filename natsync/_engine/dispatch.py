@@ -152,13 +152,16 @@ class Dispatcher:
                     return False
         return True
 
-    def settle(self, until: float) -> None:
+    def settle(self, until: float) -> bool:
         """Waits until the time `until` for the threads of handlers, once every subscription has ended, and
-        for the callbacks so far."""
-        for thread in self._handling.copy():
-            if thread is not threading.current_thread():
-                thread.join(max(0.0, until - monotonic()))
-        self._callback_thread.settle(until)
+        for the callbacks so far. Returns whether all have ended."""
+        others = [
+            thread for thread in self._handling.copy() if thread is not threading.current_thread()
+        ]
+        for thread in others:
+            thread.join(max(0.0, until - monotonic()))
+        called = self._callback_thread.settle(until)
+        return called and not any(thread.is_alive() for thread in others)
 
     def _others(self) -> set[threading.Thread]:
         with self.lock:
@@ -300,19 +303,19 @@ class _Serial:
             if self._calls:
                 self._calls.put(None)
 
-    def settle(self, until: float) -> None:
-        """Waits until the time `until` for the calls so far, also those that wait for their time."""
+    def settle(self, until: float) -> bool:
+        """Waits until the time `until` for the calls so far, also those that wait for their time. Returns
+        whether all were made."""
         if self._calls is None:  # there is no thread
             self.make_kept()
-            return
+            return True
         done = threading.Event()
 
         def last() -> None:
             self.make_kept()
             done.set()
 
-        if self.post(last):
-            done.wait(max(0.0, until - monotonic()))
+        return not self.post(last) or done.wait(max(0.0, until - monotonic()))
 
     def make_kept(self) -> None:
         """Makes the calls that were kept, and those that wait for their time."""

@@ -65,7 +65,7 @@ def test_exit_while_messages_are_handled(js_server: NatsServer, stream: str) -> 
         assert begun.wait(10)
         print(monotonic())
         """,
-        "a handler or callback still runs after close\n",
+        "a handler or callback still runs at the end of the program\n",
     )
     (end,) = lines
     assert monotonic() - float(end) < 10

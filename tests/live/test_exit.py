@@ -105,6 +105,26 @@ def test_what_runs_after_the_end_of_the_client_still_publishes(
     assert len(found) == 3005
 
 
+def test_a_handler_that_does_not_end_is_told_and_the_rest_still_publishes(
+    nats_servers: NatsServer, seen: natsync.Subscription
+) -> None:
+    written = ran(
+        nats_servers,
+        """
+        import atexit, sys, threading
+        atexit.register(lambda: nc.publish("seen", b"late"))
+        import natsync
+        begun = threading.Event()
+        nc = natsync.connect(sys.argv[1])
+        nc.subscribe("a", handler=lambda msg: (begun.set(), threading.Event().wait(60)))
+        nc.publish("a")
+        assert begun.wait(10)
+        """,
+    )
+    assert written == "a handler or callback still runs at the end of the program\n"
+    assert taken(seen, b"late") == [b"late"]
+
+
 LOGS = """
 import logging.handlers, sys
 import natsync
