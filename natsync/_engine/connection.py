@@ -85,9 +85,8 @@ class Connection:
         self.router = self._supervisor.router
         self._said_goodbye = False
         self._is_half_closed = False
-        self._drained_aside = (
-            0.0  # the time limit of a drain that a signal handler has left to a thread
-        )
+        # The time limit of a drain that a signal handler has left to a thread.
+        self._drained_aside = 0.0
 
     def open(self) -> None:
         """Connects: returns when a server has completed the handshake or, with `retry_on_failed_connect`,
