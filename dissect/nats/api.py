@@ -25,7 +25,7 @@ from .capture import CaptureReport
 from .capture.files import Paths, capture_names
 from .capture.report import check_report
 from .errors import MissingLibrary
-from .options import Options, check_options
+from .options import Options, changed_options
 from .output.arrow.records import batch, batches, frame_batches, schema
 from .output.arrow.types import pyarrow
 from .schema.records import (
@@ -121,10 +121,12 @@ class TableFunction(Protocol[_R]):
         options: Options = _DEFAULTS,
         report: CaptureReport | None = None,
         live: bool = False,
+        **changes: object,
     ) -> Rows[_R]:
-        """The records, in order of time; with `live`, as soon as each is complete. `report` is updated
-        while captures are read. Raises CaptureError if an input is not a capture, ValueError if there are
-        no `paths`, and TypeError for an argument of another type."""
+        """The records, in order of time; with `live`, as soon as each is complete. `changes` are single
+        `options` by name: `payload="text"`, `max_flows=100`. `report` is updated while captures are read.
+        Raises CaptureError if an input is not a capture, ValueError if there are no `paths` or for a wrong
+        value of an option, and TypeError for an argument of another type."""
 
 
 def rows_of(row: type[_R]) -> TableFunction[_R]:
@@ -136,9 +138,11 @@ def rows_of(row: type[_R]) -> TableFunction[_R]:
         options: Options = _DEFAULTS,
         report: CaptureReport | None = None,
         live: bool = False,
+        **changes: object,
     ) -> Rows[_R]:
         names = capture_names(paths)
-        _check(options, report, live)
+        options = changed_options(table.name, options, changes)
+        _check(report, live)
         lists = pipeline.record_lists(names, [table.name], options, report, live)
         columns = None
         if row is FrameRecord and not live:
@@ -167,11 +171,13 @@ def records(
     options: Options = _DEFAULTS,
     report: CaptureReport | None = None,
     live: bool = False,
+    **changes: object,
 ) -> Generator[Record, None, None]:
     """The records of several tables in one pass over the captures. Each table is in order of time.
 
-    `tables` has names from `TABLES`. Raises ValueError for any other name, or if there are no `paths`,
-    CaptureError if an input is not a capture, and TypeError for an argument of another type.
+    `tables` has names from `TABLES`; `changes` are single `options` by name. Raises ValueError for any other
+    name, for a wrong value, or if there are no `paths`, CaptureError if an input is not a capture, and
+    TypeError for an argument of another type.
     """
     wanted = [tables] if isinstance(tables, str) else tables
     if isinstance(wanted, bytes) or not isinstance(wanted, Iterable):
@@ -179,7 +185,8 @@ def records(
     wanted = list(wanted)
     for name in wanted:
         _check_table(name)
-    _check(options, report, live)
+    options = changed_options("records", options, changes)
+    _check(report, live)
     return pipeline.records(capture_names(paths), wanted, options, report, live)
 
 
@@ -189,6 +196,7 @@ def table(
     options: Options = _DEFAULTS,
     report: CaptureReport | None = None,
     live: bool = False,
+    **changes: object,
 ) -> Rows[Record]:
     """The records of any table by its name in `TABLES`: `table("capture.pcap", "kv").to_pandas()`.
 
@@ -196,7 +204,7 @@ def table(
     capture, and TypeError for an argument of another type.
     """
     _check_table(name)
-    return rows_of(TABLES[name].row)(paths, options, report, live)
+    return rows_of(TABLES[name].row)(paths, options, report, live, **changes)
 
 
 def _check_table(name: object) -> None:
@@ -204,9 +212,8 @@ def _check_table(name: object) -> None:
         raise ValueError(f"{name!r} is not a table; tables are {', '.join(TABLES)}")
 
 
-def _check(options: object, report: object, live: object) -> None:
+def _check(report: object, live: object) -> None:
     """Raises TypeError for arguments of another type."""
-    check_options(options)
     check_report(report)
     if not isinstance(live, bool):  # "no" would mean True
         raise TypeError(f"live must be True or False, not {live!r}")

@@ -11,36 +11,38 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import click
 
-from .audit.arguments import audit_arguments, audit_options
+from .audit.arguments import AuditOptions
 from .audit.libraries import check_libraries
 from .commands.arguments import (
-    DOT,
+    FACTS,
+    INPUT,
+    QUERIED,
+    ROWS,
+    SOME_ROWS,
+    UNMASKED_INPUT,
     FullHelpGroup,
     GroupedCommand,
-    conversation_options,
-    fact_options,
-    payload_option,
-    query_options,
-    row_options,
-    server_options,
+    own,
+    takes,
 )
-from .commands.captures.slice import ids_and_captures, slice_captures, slice_options
-from .commands.captures.split import split, split_options
-from .commands.command_options import command_options
+from .commands.captures.slice import SliceOptions, slice_captures
+from .commands.captures.split import SplitOptions, split
+from .commands.command_options import DOT, CommandOptions, FactOptions, ServerOptions
 from .commands.ladder import print_ladder
 from .commands.run import Command, print_conversation, print_info, print_rows, print_session
 from .commands.sql import print_answer
-from .commands.top.options import top_options
+from .commands.top.options import TopOptions
 from .commands.topology import print_topology
 from .errors import DissectError, MissingLibrary
 from .output.sink import INTERRUPTED, Fault, StandardOutput, silence_output, unwritable
 from .parallel.worker import tune_garbage_collector
-from .report.arguments import report_options
+from .report.arguments import ReportOptions
 from .schema.declaration import Table
-from .spark.options.arguments import job_arguments, job_options
+from .spark.options.arguments import REFUSED, JobArguments
 from .tables import TABLES
 from .version import version
 
@@ -104,61 +106,51 @@ cli.command_class = GroupedCommand
 
 
 @cli.command("sessions", help=TABLES["sessions"].summary)
-@row_options
-@click.option(
-    "--session", metavar="ID", help="Show one session in full; the start of its id is enough."
-)
-def _sessions(session: str | None, **values: object) -> None:
-    run = Command("sessions", command_options(values))
-    if session is None:
+@takes(CommandOptions, *ROWS, "session", *INPUT)
+def _sessions(options: CommandOptions) -> None:
+    run = Command("sessions", options)
+    if options.session is None:
         print_rows(run)
     else:
-        print_session(run, session)
+        print_session(run, options.session)
 
 
 @cli.command("frames", help=TABLES["frames"].summary)
-@row_options
-@payload_option("none")
-def _frames(**values: object) -> None:
-    print_rows(Command("frames", command_options(values)))
+@takes(CommandOptions, *ROWS, "payload", *INPUT)
+def _frames(options: CommandOptions) -> None:
+    print_rows(Command("frames", options))
 
 
 @cli.command("servers", help=TABLES["servers"].summary)
-@server_options
-def _servers(graph: bool, **values: object) -> None:
-    dot = values["format"] == DOT
-    if dot:
-        values["format"] = "text"
-    run = Command("servers", command_options(values))
-    if graph or dot:
+@takes(ServerOptions, *ROWS, "graph", *INPUT)
+def _servers(options: ServerOptions) -> None:
+    dot = options.format == DOT
+    run = Command("servers", replace(options, format="text") if dot else options)
+    if options.graph or dot:
         print_topology(run, dot)
     else:
         print_rows(run)
 
 
 @cli.command("paths", help=TABLES["paths"].summary)
-@row_options
-@click.option(
-    "--message",
-    metavar="SESSION:NUMBER",
-    help="Show the way of one message as a ladder; the start of its session's id is enough.",
-)
-def _paths(message: str | None, **values: object) -> None:
-    run = Command("paths", command_options(values))
-    if message is None:
+@takes(CommandOptions, *ROWS, "message", *INPUT)
+def _paths(options: CommandOptions) -> None:
+    run = Command("paths", options)
+    if options.message is None:
         print_rows(run)
     else:
-        print_ladder(run, message)
+        print_ladder(run, options.message)
 
 
 def _table_command(table: Table) -> None:
     """Adds the command of a table without special options."""
 
-    def rows(**values: object) -> None:
-        print_rows(Command(table.name, command_options(values)))
+    def rows(options: CommandOptions) -> None:
+        print_rows(Command(table.name, options))
 
-    command = payload_option("none")(rows) if table.shows_payloads else rows
-    cli.command(table.name, help=table.summary)(row_options(command))
+    payload = ("payload",) if table.shows_payloads else ()
+    command = takes(CommandOptions, *ROWS, *payload, *INPUT)(rows)
+    cli.command(table.name, help=table.summary)(command)
 
 
 for _table in TABLES.values():
@@ -167,47 +159,37 @@ for _table in TABLES.values():
 
 
 @cli.command("follow")
-@click.argument("session", metavar="ID")
-@conversation_options
-@payload_option("text")
-@click.option("--full", is_flag=True, help="Show long payloads whole.")
-def _follow(session: str, full: bool, **values: object) -> None:
+@click.argument("start", metavar="ID")
+@takes(CommandOptions, *SOME_ROWS, "payload", "full", *INPUT, payload="text")
+def _follow(options: CommandOptions, start: str) -> None:
     """Print the conversation of one session as text, both directions.
 
     The start of the session's ID is enough.
     """
-    print_conversation(Command("frames", command_options(values)), session, full)
+    print_conversation(Command("frames", options), start)
 
 
 @cli.command("info")
-@fact_options
-def _info(**values: object) -> None:
+@takes(FactOptions, *FACTS, *UNMASKED_INPUT)
+def _info(options: FactOptions) -> None:
     """Summarize the files: packets, time span, link types, losses, protocols."""
-    print_info(Command("info", command_options(values)))
+    print_info(Command("info", options))
 
 
 @cli.command("sql")
 @click.argument("query")
-@query_options
-@payload_option("none")
-def _sql(query: str, **values: object) -> None:
+@takes(CommandOptions, *QUERIED, "payload", *INPUT)
+def _sql(options: CommandOptions, query: str) -> None:
     """Run a SQL query over the tables.
 
     The tables are named like the commands that list them: SELECT kind, count(*) FROM sessions GROUP BY kind.
     """
-    print_answer(query, command_options(values))
+    print_answer(query, options)
 
 
 @cli.command("top")
-@top_options
-def _top(
-    once: bool,
-    view: str | None,
-    wanted: str,
-    interval: float,
-    interface: str | None,
-    **values: object,
-) -> None:
+@takes(TopOptions, *own(TopOptions), *FACTS, "limit", *INPUT, arguments="[CAPTURE...]")
+def _top(options: TopOptions) -> None:
     """Show the traffic while it arrives, refreshed each second: connections, subjects, requests, problems.
 
     A file is followed while it grows. Keys: c s r p or Tab choose the table, < and > the column that sorts, i
@@ -215,31 +197,43 @@ def _top(
     """
     from .commands.top.command import show_top
 
-    show_top(command_options(values), once, view, wanted, interval, interface)
+    show_top(options)
 
 
 @cli.command("split")
-@split_options
-def _split(captures: tuple[str, ...], folder: str, size_bytes: int) -> None:
+@takes(SplitOptions, "output", *own(SplitOptions), refused={"sort": "packets keep their order"})
+def _split(options: SplitOptions) -> None:
     """Cut captures into plain pieces, each a capture of its own."""
-    split(captures, folder, size_bytes)
+    split(options)
 
 
 @cli.command("slice")
-@slice_options
-def _slice(arguments: tuple[str, ...], sessions: tuple[str, ...], **values: object) -> None:
+@takes(
+    SliceOptions,
+    *(*own(SliceOptions), "where", "output", *UNMASKED_INPUT),
+    arguments="[ID...] CAPTURE...",
+    refused={
+        "sort": "packets keep their order",
+        "redact": "packets are written as they are; nothing in them is masked",
+    },
+)
+def _slice(options: SliceOptions) -> None:
     """Write the packets of some sessions as a capture of their own.
 
     An argument of 4 to 16 hexadecimal digits that names no file is the start of a session's ID. Packets are
     written as they are: nothing in them is masked.
     """
-    ids, captures = ids_and_captures(arguments)
-    slice_captures([*ids, *sessions], command_options({"captures": tuple(captures), **values}))
+    slice_captures(options)
 
 
 @cli.command("audit")
-@audit_options
-def _audit(**values: object) -> None:
+@takes(
+    AuditOptions,
+    *(*own(AuditOptions), *SOME_ROWS, "jobs", *UNMASKED_INPUT),
+    arguments="[CAPTURE...]",
+    refused={"redact": "findings never show secrets"},
+)
+def _audit(options: AuditOptions) -> None:
     """Check captures against rules in Sigma's format, and print findings."""
     try:
         check_libraries()
@@ -247,12 +241,17 @@ def _audit(**values: object) -> None:
         raise Fault(str(error)) from None
     from .audit.command import audit
 
-    audit(audit_arguments(values))
+    audit(options)
 
 
 @cli.command("report")
-@report_options
-def _report(tables: str | None, **values: object) -> None:
+@takes(
+    ReportOptions,
+    *(*own(ReportOptions), "output", "progress", "jobs", *INPUT),
+    arguments="[CAPTURE...]",
+    refused={"sort": "a click on a heading of the page sorts its table"},
+)
+def _report(options: ReportOptions) -> None:
     """Write a report as one HTML page: problems, topology, traffic, latency, JetStream, ladder diagrams.
 
     The page opens from disk and reads nothing from a network.
@@ -265,17 +264,16 @@ def _report(tables: str | None, **values: object) -> None:
     except ImportError as error:
         raise Fault(str(MissingLibrary(str(error.name), "report"))) from None
 
-    write_report(tables, command_options(values))
+    write_report(options)
 
 
 @cli.command("spark")
-@job_options
-@payload_option("none")
-def _spark(**values: object) -> None:
+@takes(JobArguments, *own(JobArguments), "progress", "payload", *INPUT, refused=REFUSED)
+def _spark(options: JobArguments) -> None:
     """Write the tables as Parquet files, with Apache Spark, from captures of any size."""
     from .spark.command import run_job
 
-    run_job(job_arguments(values))
+    run_job(options)
 
 
 def _terminated(number: int, frame: object) -> None:

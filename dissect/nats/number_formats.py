@@ -16,6 +16,17 @@ _TIME = re.compile(
     re.ASCII,
 )
 _SECONDS = re.compile(rf"@(\d{{1,18}}){_FRACTION}", re.ASCII)
+_SECONDS_OF = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+}
+_DURATION = re.compile(r"([0-9.eE+-]+?)\s*([a-z]*)", re.ASCII)
 _SIZES = ("kB", "MB", "GB", "TB", "PB", "EB")
 
 
@@ -114,6 +125,23 @@ def size_of(text: str) -> int:
     if not (number.isascii() and number.isdigit()):
         raise ValueError(f"{text!r} is not a size such as 64M")
     return int(number) * unit
+
+
+def duration_of(text: str) -> float:
+    """Parses a duration into seconds: `30`, `1.5`, `30s`, `500ms`, `5m`, `2h`, `1d`. Raises ValueError
+    otherwise."""
+    found = _DURATION.fullmatch(text.strip())
+    if not found or (found[2] and found[2] not in _SECONDS_OF):
+        raise ValueError(f"{text!r} is not a duration such as 30s")
+    return float(found[1]) * _SECONDS_OF[found[2] or "s"]
+
+
+def whole_of(text: str) -> int:
+    """Parses a whole number. Raises ValueError for anything but decimal digits."""
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdigit()):
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(digits)
 
 
 def count_text(number: int, noun: str) -> str:

@@ -1,141 +1,227 @@
-"""The options of a dissection, as one value for all stages."""
+"""The options of a dissection: declared once for the command line, Python, Spark and the manual, and one
+value for all stages."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from natsync.protocol import Kind
 
-from .capture.time_range import TimeBound, check_bounds, time_bound
+from .capture.decompress import ALWAYS_EXPANDED, LARGEST_RATIO
+from .capture.time_range import TimeBound, check_bounds
+from .option_types import (
+    Flag,
+    Group,
+    Kinds,
+    OneOf,
+    Opt,
+    Ports,
+    Seconds,
+    Size,
+    Texts,
+    Time,
+    Whole,
+    declared,
+    unknown,
+)
 from .schema.payload import Payload
 from .secrets.key_log import open_key_logs
 from .tcp.limits import FlowLimits, Limits
 
-__all__ = ["Options", "Payload", "check_options"]
+__all__ = ["Options", "Payload", "changed_options"]
+
+_STREAMS, _FLOWS = Limits(), FlowLimits()
+_GAP_SECONDS, _IDLE_SECONDS = _STREAMS.patience_ns / 1e9, _FLOWS.idle_ns / 1e9
+_LEAST_BYTES = 1024  # that wait
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Options:
     """How to dissect.
 
-    `hints` maps a port to the kind of its connections, for those whose bytes do not show it. `payload`
-    selects how a row about one message shows its payload; `redact` masks secrets. `kinds` limits rows to
-    those made while the connection was known to be of one of these kinds. Only packets from `from_time` on
-    and before `until_time` are read, as if the captures had no others. With `separate`, each capture file
-    is its own timeline. `stream_limits` and `flow_limits` bound memory. `max_expanded` limits the bytes that
-    each compressed capture may expand to, in place of the default in `capture.decompress`. `key_logs` are
-    paths of files in NSS key log format, with the secrets of TLS connections.
+    `port` maps ports to the kind of their connections, where the bytes do not show it. `payload` selects how
+    a row about one message shows its payload; `redact` masks secrets. `kind` limits rows to those made while
+    the connection was known to be of one of these kinds. Only packets from `from_time` on and before
+    `until_time` are read, as if the captures had no others. With `separate`, each capture file is its own
+    timeline. `keylog` are paths of files in NSS key log format, with the secrets of TLS connections. The
+    other options bound time and memory.
 
-    Payloads, kinds and times may be strings, as on the command line: `payload="text"`, `kinds="route"`,
-    `from_time="2026-11-21T02:01"` or, in seconds after the first packet, `"1.5"`. Raises ValueError for
-    a value that cannot be read so, and TypeError for a value of another type.
+    A value may have its text form, as on the command line: `payload="text"`, `kind="route"`,
+    `from_time="2026-11-21T02:01"` or, in seconds after the first packet, `"1.5"`, `max_expanded="8G"`,
+    `idle_seconds="5m"`. Raises ValueError for a value that cannot be read so, and TypeError for a value of
+    another type.
     """
 
-    hints: Mapping[int, Kind]
-    payload: Payload
-    redact: bool
-    stream_limits: Limits
-    flow_limits: FlowLimits
-    kinds: frozenset[Kind] | None
-    from_time: TimeBound | None
-    until_time: TimeBound | None
-    separate: bool
-    max_expanded: int | None
-    key_logs: tuple[str, ...]
+    port: Annotated[
+        Mapping[int, Kind],
+        Opt(
+            Group.DISSECTION,
+            "Set the kind of the connections on a port, if it cannot be detected. Repeatable.",
+            Ports(),
+        ),
+    ]
+    payload: Annotated[Payload, Opt(Group.OUTPUT, "How to show payloads.", OneOf(Payload))]
+    redact: Annotated[
+        bool,
+        Opt(
+            Group.DISSECTION,
+            "Show passwords, tokens and signatures.",
+            Flag(),
+            flags=("--no-redact",),
+        ),
+    ]
+    from_time: Annotated[
+        TimeBound | None,
+        Opt(
+            Group.SELECTION,
+            "Only packets from this time on: 2026-11-21T02:01:43Z or a part of it, or seconds after the"
+            " first packet.",
+            Time(),
+            flags=("--from",),
+        ),
+    ]
+    until_time: Annotated[
+        TimeBound | None,
+        Opt(Group.SELECTION, "Only packets before this time.", Time(), flags=("--until",)),
+    ]
+    kind: Annotated[
+        frozenset[Kind] | None,
+        Opt(
+            Group.SELECTION,
+            "Only connections of this kind: client, route, gateway or leafnode. Repeatable.",
+            Kinds(),
+        ),
+    ]
+    separate: Annotated[
+        bool,
+        Opt(
+            Group.SELECTION,
+            "Treat each capture as its own timeline: connections do not continue in the next file.",
+            Flag(),
+        ),
+    ]
+    keylog: Annotated[
+        tuple[str, ...],
+        Opt(
+            Group.DISSECTION,
+            "Decrypt TLS with the secrets in FILE (NSS key log format, as of SSLKEYLOGFILE). Repeatable."
+            " Secrets in a pcapng file are always used.",
+            Texts("FILE", "a path or several"),
+        ),
+    ]
+    gap_seconds: Annotated[
+        float,
+        Opt(
+            Group.LIMITS,
+            "Seconds to wait for bytes that were acknowledged but not captured.",
+            Seconds(),
+        ),
+    ]
+    max_stream_bytes: Annotated[
+        int,
+        Opt(
+            Group.LIMITS,
+            "Bytes that may wait after a gap, in one direction of a connection.",
+            Size(_LEAST_BYTES),
+        ),
+    ]
+    max_held_bytes: Annotated[
+        int,
+        Opt(
+            Group.LIMITS,
+            "Bytes that may wait after gaps, in all connections together.",
+            Size(_LEAST_BYTES),
+        ),
+    ]
+    max_flows: Annotated[int, Opt(Group.LIMITS, "TCP connections at a time.", Whole(1))]
+    idle_seconds: Annotated[
+        float,
+        Opt(
+            Group.LIMITS,
+            "Seconds of silence after which a connection counts as closed.",
+            Seconds(positive=True),
+        ),
+    ]
+    max_expanded: Annotated[
+        int | None,
+        Opt(
+            Group.LIMITS,
+            "How many bytes of a decompressed capture to read, such as 8G.",
+            Size(),
+            default=f"{LARGEST_RATIO} times its size, at least {ALWAYS_EXPANDED >> 20} MiB",
+        ),
+    ]
 
     def __init__(
         self,
-        hints: Mapping[int, Kind | str] | None = None,
+        port: Mapping[int, Kind | str] | Collection[str] | str | None = None,
         payload: Payload | str = Payload.NONE,
-        redact: bool = True,
-        stream_limits: Limits | None = None,
-        flow_limits: FlowLimits | None = None,
-        kinds: Collection[Kind | str] | Kind | str | None = None,
+        redact: bool | str = True,
+        *,
         from_time: TimeBound | str | None = None,
         until_time: TimeBound | str | None = None,
-        separate: bool = False,
-        max_expanded: int | None = None,
-        key_logs: Collection[str | os.PathLike[str]] | str | os.PathLike[str] = (),
+        kind: Collection[Kind | str] | Kind | str | None = None,
+        separate: bool | str = False,
+        keylog: Collection[str | os.PathLike[str]] | str | os.PathLike[str] = (),
+        gap_seconds: float | str = _GAP_SECONDS,
+        max_stream_bytes: int | str = _STREAMS.held_bytes,
+        max_held_bytes: int | str = _FLOWS.held_bytes,
+        max_flows: int | str = _FLOWS.max_flows,
+        idle_seconds: float | str = _IDLE_SECONDS,
+        max_expanded: int | str | None = None,
     ) -> None:
-        if isinstance(kinds, (str, Kind)):
-            kinds = [kinds]
-        if isinstance(key_logs, (str, os.PathLike)):
-            key_logs = [key_logs]
-        _check_type("hints", hints, Mapping, "a dict of ports")
-        _check_type("stream_limits", stream_limits, Limits, "Limits")
-        _check_type("flow_limits", flow_limits, FlowLimits, "FlowLimits")
-        _check_type("kinds", kinds, Collection, "a kind or several")
-        _check_type("max_expanded", max_expanded, int, "a number of bytes")
-        for name, flag in (("redact", redact), ("separate", separate)):
-            if not isinstance(flag, bool):  # None would mean False, and show secrets
-                raise TypeError(f"{name} must be True or False, not {flag!r}")
-        if max_expanded is not None and max_expanded < 0:
-            raise ValueError(f"max_expanded must be 0 bytes or more, not {max_expanded}")
-        _check_type("key_logs", key_logs, Collection, "a path or several")
-        begin, end = _bound("from_time", from_time), _bound("until_time", until_time)
-        check_bounds(begin, end)
-        values = {
-            "hints": {_port(port): _kind(kind) for port, kind in (hints or {}).items()},
-            "payload": Payload(payload),
-            "redact": redact,
-            "stream_limits": stream_limits or Limits(),
-            "flow_limits": flow_limits or FlowLimits(),
-            "kinds": None if kinds is None else frozenset(map(_kind, kinds)),
-            "from_time": begin,
-            "until_time": end,
-            "separate": separate,
-            "max_expanded": max_expanded,
-            "key_logs": open_key_logs([os.fspath(path) for path in key_logs]),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        given: dict[str, object] = locals()
+        for name, opt in declared(Options).items():
+            object.__setattr__(self, name, opt.read(name, given[name]))
+        object.__setattr__(self, "port", self.port or {})
+        object.__setattr__(self, "keylog", open_key_logs(self.keylog))
+        check_bounds(self.from_time, self.until_time)
+
+    @property
+    def stream_limits(self) -> Limits:
+        """The limits of each direction of a connection."""
+        return Limits(self.max_stream_bytes, patience_ns=round(self.gap_seconds * 1e9))
+
+    @property
+    def flow_limits(self) -> FlowLimits:
+        """The limits of all connections."""
+        return FlowLimits(
+            max_flows=self.max_flows,
+            idle_ns=round(self.idle_seconds * 1e9),
+            held_bytes=self.max_held_bytes,
+        )
 
     def share(self, processes: int) -> Options:
         """The options for one of several processes, with its share of the limits."""
-        whole = self.flow_limits
-        limits = replace(
-            whole,
-            max_flows=max(1, whole.max_flows // processes),
-            held_bytes=whole.held_bytes // processes,
+        return replace(
+            self,
+            max_flows=max(1, self.max_flows // processes),
+            max_held_bytes=max(_LEAST_BYTES, self.max_held_bytes // processes),
         )
-        return replace(self, flow_limits=limits)
 
 
-def check_options(options: object) -> None:
-    """Raises TypeError unless these are options of a dissection."""
+_INSTEAD = {
+    "chunk_size": "one process reads all packets; dissect.nats.spark.read cuts captures",
+    "columns": "choose columns of the Arrow table: .to_arrow().select([COLUMN])",
+    "format": "rows are objects; .to_arrow() and .to_pandas() make tables of them",
+    "jobs": "one process makes the rows; nats-dissect --jobs and dissect.nats.spark.read use several",
+    "limit": "stop when you have enough, as with itertools.islice",
+    "output": "rows are objects; write those that you get",
+    "progress": "ask the `report` while rows are read",
+    "sort": "rows come in order of time; sort them with sorted(ROWS, key=...)",
+    "where": "choose rows with `if`, or columns with pyarrow or pandas",
+}
+
+
+def changed_options(place: str, options: object, changes: Mapping[str, object]) -> Options:
+    """Options with these changes, which a Python function got by name. Raises TypeError for other options,
+    and TypeError or ValueError for a wrong value."""
     if not isinstance(options, Options):
         raise TypeError(f"options must be Options, not {type(options).__name__}")
-
-
-def _check_type(name: str, value: object, kind: type, expected: str) -> None:
-    """Raises TypeError for a value of another type than `kind`; None is an option that is not given."""
-    if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-        raise TypeError(f"{name} must be {expected}, not {value!r}")
-
-
-def _port(port: object) -> int:
-    if not isinstance(port, int):
-        raise TypeError(f"a port in hints must be an int, not {port!r}")
-    if not 0 < port < 1 << 16:
-        raise ValueError(f"a port in hints must be from 1 to 65535, not {port}")
-    return port
-
-
-def _bound(name: str, time: TimeBound | str | None) -> TimeBound | None:
-    """Reads the time of an option. Raises ValueError for an unreadable string, and TypeError for a number,
-    which does not say what it counts from, or a `datetime`, which may not say its time zone."""
-    if isinstance(time, str):
-        return time_bound(time)
-    if time is None or isinstance(time, TimeBound):
-        return time
-    raise TypeError(f"{name} must be a text such as '2026-11-21T02:01:43Z' or '1.5', not {time!r}")
-
-
-def _kind(kind: Kind | str) -> Kind:
-    try:
-        return Kind(kind)
-    except ValueError:
-        names = ", ".join(each.value for each in Kind)
-        raise ValueError(f"a kind is one of {names}, not {kind!r}") from None
+    taken = declared(Options)
+    for name in changes.keys() - taken.keys():
+        raise TypeError("; ".join(unknown(place, name, taken, _INSTEAD)))
+    return replace(options, **changes) if changes else options  # type: ignore[arg-type]  # checked there

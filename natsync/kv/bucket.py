@@ -36,7 +36,7 @@ from .errors import (
     WrongLastRevisionError,
 )
 from .naming import STREAM_PREFIX, check_filter, check_key
-from .watch import Begin, Watcher
+from .watch import Watcher, watch_config
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -178,13 +178,12 @@ class KeyValue:
     def keys(self, *filters: str) -> Iterator[str]:
         """Iterates over the keys that have a value, or over those that match one of `filters`; yields each
         key once. The bucket may change meanwhile."""
-        watcher = self._watch(filters, DrainStage.CALL, Begin(meta_only=True), ignore_deletes=True)
+        watcher = self._watch(filters, DrainStage.CALL, ignore_deletes=True, meta_only=True)
         return _keys_of(watcher, self._api.timeout)
 
     def history(self, key: str) -> list[Entry]:
         """The stored entries of `key`, including deletes, oldest first. Raises KeyNotFoundError."""
-        begin = Begin(include_history=True)
-        with self._watch((check_key(key),), DrainStage.CALL, begin) as watcher:
+        with self._watch((check_key(key),), DrainStage.CALL, include_history=True) as watcher:
             found = list(watcher.initial(self._api.timeout))
         if not found:
             raise KeyNotFoundError(self.bucket, key)
@@ -206,19 +205,35 @@ class KeyValue:
         not older than that revision, and `updates_only` with the None. `ignore_deletes` leaves out deletes
         and purges; `meta_only` leaves out the values.
         """
-        first = None if resume_from_revision is None else _revision(resume_from_revision)
-        begin = Begin(include_history, updates_only, meta_only, first)
-        return self._watch(keys, None, begin, ignore_deletes)
+        return self._watch(
+            keys,
+            None,
+            include_history=include_history,
+            updates_only=updates_only,
+            ignore_deletes=ignore_deletes,
+            meta_only=meta_only,
+            resume_from_revision=resume_from_revision,
+        )
 
     def _watch(
         self,
         keys: tuple[str, ...],
         stage: DrainStage | None,
-        begin: Begin = Begin(),
+        *,
+        include_history: bool = False,
+        updates_only: bool = False,
         ignore_deletes: bool = False,
+        meta_only: bool = False,
+        resume_from_revision: int | None = None,
     ) -> Watcher:
         """Watches as `watch` does; a drain of the connection ends it in `stage`."""
-        config = begin.config([self._prefix + check_filter(key) for key in keys or (">",)])
+        config = watch_config(
+            [self._prefix + check_filter(pattern) for pattern in keys or (">",)],
+            include_history=include_history,
+            updates_only=updates_only,
+            meta_only=meta_only,
+            first=None if resume_from_revision is None else _revision(resume_from_revision),
+        )
         try:
             messages = OrderedConsumer(self._api, self._stream, config, stage).messages()
         except StreamNotFoundError as error:
@@ -230,7 +245,7 @@ class KeyValue:
             messages,
             prefix=self._prefix,
             ignore_deletes=ignore_deletes,
-            updates_only=begin.updates_only,
+            updates_only=updates_only,
         )
 
     def purge_deletes(self, *, older_than: float = _MARKERS_KEPT) -> int:
@@ -244,7 +259,7 @@ class KeyValue:
             limit = datetime.now(timezone.utc) - timedelta(seconds=older_than)
         except OverflowError:
             raise OptionError("older_than", "is out of the range of dates") from None
-        with self._watch((), DrainStage.CALL, Begin(meta_only=True)) as watcher:
+        with self._watch((), DrainStage.CALL, meta_only=True) as watcher:
             entries = watcher.initial(self._api.timeout)
             gone = [entry for entry in entries if entry.operation is not _PUT]
         for entry in gone:

@@ -7,7 +7,6 @@ It reads an ordered consumer, so that no entry is lost or delivered twice.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from .._engine.log import logger
 from ..errors import OptionError, ProtocolError
@@ -18,42 +17,42 @@ from ..message import Headers
 from .entry import Entry, Operation, operation_of
 from .errors import BucketNotFoundError
 
-__all__ = ["Begin", "Watcher"]
+__all__ = ["Watcher", "watch_config"]
 
 _SIZE_ALONE = re.compile(rb"NATS/1\.0\r\nNats-Msg-Size: (\d{1,20})\r\n\r\n")
 """The headers of a message whose value a watch left out (headers_only)."""
 
 
-class Begin(NamedTuple):
-    """Where a watch begins, and whether it has values: the options of `KeyValue.watch` for its consumer."""
-
-    include_history: bool = False
-    updates_only: bool = False
-    meta_only: bool = False
-    first: int | None = None
-
-    def config(self, subjects: list[str]) -> ConsumerConfig:
-        """The configuration of the consumer. Raises OptionError for contradictory options."""
-        if self.include_history + self.updates_only + (self.first is not None) > 1:
-            raise OptionError(
-                "watch",
-                "include_history, updates_only and resume_from_revision exclude each other",
-            )
-        policy: DeliverPolicy = "last_per_subject"
-        if self.include_history or self.first == 0:
-            policy = "all"
-        elif self.updates_only:
-            policy = "new"
-        elif self.first:
-            policy = "by_start_sequence"
-        one = len(subjects) == 1
-        return ConsumerConfig(
-            deliver_policy=policy,
-            opt_start_seq=self.first or 0,
-            headers_only=self.meta_only,
-            filter_subject=subjects[0] if one else "",
-            filter_subjects=() if one else tuple(dict.fromkeys(subjects)),
+def watch_config(
+    subjects: list[str],
+    *,
+    include_history: bool,
+    updates_only: bool,
+    meta_only: bool,
+    first: int | None,
+) -> ConsumerConfig:
+    """The configuration of the consumer of a watch. Raises OptionError for contradictory options."""
+    if include_history + updates_only + (first is not None) > 1:
+        raise OptionError(
+            "watch", "include_history, updates_only and resume_from_revision exclude each other"
         )
+    policy: DeliverPolicy = "last_per_subject"
+    if include_history:
+        policy = "all"
+    elif updates_only:
+        policy = "new"
+    elif first:
+        policy = "by_start_sequence"
+    elif first == 0:
+        policy = "all"
+    one = len(subjects) == 1
+    return ConsumerConfig(
+        deliver_policy=policy,
+        opt_start_seq=first or 0,
+        headers_only=meta_only,
+        filter_subject=subjects[0] if one else "",
+        filter_subjects=() if one else tuple(dict.fromkeys(subjects)),
+    )
 
 
 class Watcher(Watch[Entry]):

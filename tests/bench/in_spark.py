@@ -173,7 +173,7 @@ def measured(
     spark: SparkSession, capture: str, options: JobOptions, workers: _Workers, folder: Path
 ) -> Iterator[Figures]:
     """A scan, and a job."""
-    partitions = planned([capture], options.chunk_bytes)
+    partitions = planned([capture], options.chunk_size)
     out = folder / "tables"
     yield _timed(lambda: _scan(spark, capture, partitions))
     before = _shuffled(spark)
@@ -189,11 +189,11 @@ def main(arguments: Sequence[str]) -> int:
     """What the arguments ask for."""
     master, folder = arguments[0], Path(arguments[3])
     rounds = int(arguments[2])
-    options = JobOptions(chunk_bytes=int(arguments[1]), whole_flows=arguments[4] == "auto")
+    options = JobOptions(chunk_size=int(arguments[1]), whole_flows=arguments[4] == "auto")
     workers = _Workers()
     conf = {"spark.local.dir": str(folder), "spark.driver.memory": "1g"}
     with session(master, conf) as spark, workers.watched():
-        small = JobOptions(chunk_bytes=SMALL_CHUNK)
+        small = JobOptions(chunk_size=SMALL_CHUNK)
         list(measured(spark, str(SMALL), small, workers, folder))
         found = [
             asdict(figures)

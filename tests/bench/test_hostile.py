@@ -88,7 +88,7 @@ def test_layers_are_not_slow_and_time_grows_as_the_capture_does(case: Case, tmp_
     asserted where nearly all of the time goes to rows."""
     keys = tmp_path / "keys.log"
     keys.write_bytes(hostile_layers.SECRETS)
-    options, tables = Options(key_logs=[str(keys)]), TABLES.keys() - {"paths"}
+    options, tables = Options(keylog=[str(keys)]), TABLES.keys() - {"paths"}
     small, large = captures(case, hostile_layers.CASES[case], tmp_path)
     size = large.stat().st_size
     taken = seconds(large, tables, 2, options)

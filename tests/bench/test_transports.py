@@ -285,7 +285,7 @@ def test_tls_frames_beside_tshark(tmp_path: Path) -> None:
 
 def test_tls_records() -> None:
     path, keys = str(CAPTURES / "tls-keys-2.15.1.pcap"), str(CAPTURES / "tls-keys-2.15.1.keylog")
-    for name, options in (("opaque", Options()), ("decrypted", Options(key_logs=[keys]))):
+    for name, options in (("opaque", Options()), ("decrypted", Options(keylog=[keys]))):
         start = process_time()
         count = sum(len(list(records([path], ["frames"], options))) for _ in range(5))
         print(f"TLS, {name}: {(process_time() - start) / 5 * 1e3:.1f} ms for {count // 5} frames")

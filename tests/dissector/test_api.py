@@ -126,8 +126,8 @@ def test_times_and_kinds_as_texts() -> None:
     every = list(frames(CORE))
     early = list(frames(CORE, Options(until_time="0.5")))
     assert 0 < len(early) < len(every) and early == every[: len(early)]
-    assert list(frames(CORE, Options(kinds=["route"]))) == []
-    with pytest.raises(ValueError, match="not a time"):
+    assert list(frames(CORE, Options(kind=["route"]))) == []
+    with pytest.raises(ValueError, match="must be a time"):
         Options(from_time="yesterday")
 
 

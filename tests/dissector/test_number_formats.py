@@ -6,12 +6,14 @@ import pytest
 
 from dissect.nats.number_formats import (
     count_text,
+    duration_of,
     duration_text,
     moment_text,
     size_of,
     size_text,
     time_of,
     time_text,
+    whole_of,
 )
 
 
@@ -111,3 +113,29 @@ def test_what_is_no_time(text: str) -> None:
 def test_counts() -> None:
     assert (count_text(1, "packet"), count_text(0, "packet")) == ("1 packet", "0 packets")
     assert count_text(2, "anomaly") == "2 anomalies"
+
+
+def test_a_duration_is_read_in_seconds() -> None:
+    for text, seconds in {
+        "30": 30.0,
+        "1.5": 1.5,
+        " 30s ": 30.0,
+        "500 ms": 0.5,
+        "5m": 300.0,
+        "5min": 300.0,
+        "2h": 7200.0,
+        "1d": 86400.0,
+        "20us": 2e-5,
+        "1e3": 1000.0,
+    }.items():
+        assert duration_of(text) == pytest.approx(seconds, rel=1e-12), text
+    for text in ("", "s", "5 weeks", "1:30", "nan", "inf", "1,5s", "5 S"):
+        with pytest.raises(ValueError):
+            duration_of(text)
+
+
+def test_a_whole_number_is_read_from_decimal_digits() -> None:
+    assert [whole_of(text) for text in ("0", " 12 ")] == [0, 12]
+    for text in ("", "-1", "1.0", "1_000", "\u0663", "0x10"):
+        with pytest.raises(ValueError, match="is not a whole number"):
+            whole_of(text)

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 def test_the_rows_are_those_of_one_process(spark: SparkSession, tmp_path: Path) -> None:
     path = capture(tmp_path / "a.pcap", lossy)
     tables, options = ("frames", "sessions"), XorOptions(payload=Payload.TEXT)
-    job = JobOptions(options=options, chunk_bytes=40_000)
+    job = JobOptions(options=options, chunk_size=40_000)
     summary = dissect(spark, [path], tables, job, str(tmp_path / "out"))
     assert written(tmp_path / "out", tables) == in_one([path], tables, options)
     assert summary.rows["frames"] > 750 and summary.rows["sessions"] == 3

@@ -59,7 +59,7 @@ def written(out: Path, tables: Sequence[str] = TABLES) -> list[Record]:
 def done(
     spark: SparkSession, paths: Sequence[str], out: Path, size: int, options: Options = Options()
 ) -> Summary:
-    return dissect(spark, paths, TABLES, JobOptions(options=options, chunk_bytes=size), str(out))
+    return dissect(spark, paths, TABLES, JobOptions(options=options, chunk_size=size), str(out))
 
 
 @cache
@@ -117,7 +117,7 @@ def test_captures_apart_are_timelines_of_their_own(spark: SparkSession, tmp_path
     tables = (*TABLES, "servers")
     options = Options(separate=True, from_time="0.01")
     out = str(tmp_path / "out")
-    job = JobOptions(options=options, chunk_bytes=8192)
+    job = JobOptions(options=options, chunk_size=8192)
     summary = dissect(spark, [str(folder)], tables, job, out)
     want = in_one([str(folder)], tables, options)
     assert written(tmp_path / "out", tables) == want != in_one([str(folder)], tables)
@@ -138,7 +138,7 @@ def test_small_timelines_share_the_tasks_of_one_job(spark: SparkSession, tmp_pat
     ]
     (folder / "large.pcap").write_bytes(pcap_bytes(data.with_records(later)))
     tables = ("frames", "sessions", "api", "servers", "paths")
-    job = JobOptions(options=Options(separate=True), chunk_bytes=len(content) // 2)
+    job = JobOptions(options=Options(separate=True), chunk_size=len(content) // 2)
     summary = dissect(spark, [str(folder)], tables, job, str(tmp_path / "out"))
     want = in_one([str(folder)], tables, job.options)
     assert sorted(map(repr, written(tmp_path / "out", tables))) == sorted(map(repr, want))
@@ -175,7 +175,7 @@ def test_secrets_in_a_capture_reach_the_tasks_with_it(spark: SparkSession, tmp_p
     path = with_its_secrets(tmp_path)
     done(spark, [str(path)], tmp_path / "out", 20_000)
     found = written(tmp_path / "out")
-    options = Options(key_logs=[str(KEYS)])
+    options = Options(keylog=[str(KEYS)])
     assert found == in_one([str(path)], options=options)
     assert {row.transport for row in found if isinstance(row, SessionRecord)} == {
         "tls",
@@ -215,7 +215,7 @@ def test_no_secret_is_in_plan_options_event_log_or_output(
         assert rows.count() == 187
         rows.explain("extended")
         rows.explain("formatted")
-        options = Options(key_logs=list(keylog.values()))
+        options = Options(keylog=list(keylog.values()))
         done(spark, [str(path)], tmp_path / "out", 20_000, options)
     output = capfd.readouterr()
     conf = spark.sparkContext.getConf().toDebugString()

@@ -73,7 +73,7 @@ class CountingSink:
 def test_a_job_writes_to_any_sink(spark: SparkSession, tmp_path: Path) -> None:
     sink = CountingSink(tmp_path)
     tables = ["frames", "sessions"]
-    summary = dissect(spark, [SAMPLE], tables, JobOptions(chunk_bytes=16384), sink)
+    summary = dissect(spark, [SAMPLE], tables, JobOptions(chunk_size=16384), sink)
     assert sink.steps == ["check", "begin", "publish"]
     assert sink.rows == summary.rows
     assert sink.rows["frames"] == len(in_one([SAMPLE], ["frames"]))

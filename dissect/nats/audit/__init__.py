@@ -42,11 +42,13 @@ def audit(
     options: Options | None = None,
     report: CaptureReport | None = None,
     variables: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    **changes: object,
 ) -> Generator[Finding, None, None]:
     """The findings in captures, the worst first. `rules` are folders or files of rules that extend or replace
     the package's rules. `variables` are the values of placeholders: `{"known_clusters": ["east"]}`; a rule
-    with a placeholder that has no value does not run. One path, or one value, needs no list. The captures
-    are read completely, and `report` is updated meanwhile, before the first finding is returned.
+    with a placeholder that has no value does not run. One path, or one value, needs no list. `changes` are
+    single `options` by name. The captures are read completely, and `report` is updated meanwhile, before the
+    first finding is returned.
 
     Raises RuleError for an invalid rule, MissingLibrary without the extra `audit`, TypeError for arguments of
     a wrong type, and ValueError if there are no `paths`, or if no rule has the placeholder of a variable; and
@@ -57,4 +59,4 @@ def audit(
     check_libraries()
     from . import api
 
-    return api.audit(paths, rules, options, report, variables)
+    return api.audit(paths, rules, options, report, variables, changes)

@@ -15,7 +15,7 @@ from functools import partial
 from ..capture import CaptureReport
 from ..capture.files import Path, Paths, capture_names
 from ..capture.report import check_report
-from ..options import Options, check_options
+from ..options import Options, changed_options
 from ..schema.records import Record
 from .engines.duckdb import over_records
 from .findings.finding import Finding
@@ -33,11 +33,11 @@ def audit(
     options: Options | None,
     report: CaptureReport | None,
     variables: Mapping[str, Sequence[str]],
+    changes: Mapping[str, object],
 ) -> Generator[Finding, None, None]:
     """See `dissect.nats.audit.audit`."""
     names = capture_names(paths)
-    options = Options() if options is None else options
-    check_options(options)
+    options = changed_options("audit", Options() if options is None else options, changes)
     check_report(report)
     known = load_rules(_rule_paths(rules))
     values = _values(variables)

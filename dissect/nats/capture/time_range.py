@@ -40,13 +40,15 @@ def time_bound(text: str) -> TimeBound:
         ) from None
 
 
-def check_bounds(from_time: TimeBound | None, until_time: TimeBound | None) -> None:
+def check_bounds(
+    from_time: TimeBound | None,
+    until_time: TimeBound | None,
+    names: tuple[str, str] = ("from_time", "until_time"),
+) -> None:
     """Raises ValueError if no packet can be between the two times, whatever the captures."""
     if from_time and until_time and from_time.elapsed is until_time.elapsed:
         if from_time.ns >= until_time.ns:
-            raise ValueError(
-                "the time from which packets are read is not before the time until which"
-            )
+            raise ValueError(f"{names[0]} is not before {names[1]}: no packet can match")
 
 
 def packets_between(

@@ -1,85 +1,109 @@
-"""The captures and options of one command, as one value, and the dissection `Options` made from it."""
+"""The options that commands have beside those of the dissection, each declared once, and the captures and
+options of one command as one value."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import MISSING, dataclass, field, fields
-
-from natsync.protocol import Kind
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, TypeVar
 
 from ..capture.sources import STDIN
 from ..capture.time_range import TimeBound, check_bounds
+from ..errors import DissectError
+from ..option_types import FileName, Flag, Group, OneOf, Opt, Text, Whole, declared
 from ..options import Options
+from ..output.formats import FORMATS
 from ..output.sink import Fault
-from ..tcp.limits import FlowLimits, Limits
 
-_FLOWS = FlowLimits()
-_STREAMS = Limits()
+DOT = "dot"
+"""The Graphviz format, which only `servers` has, besides the formats of every table."""
 
-# The fields that have an effect only if captures are read.
-_READING = (
-    "hints",
-    "key_logs",
-    "from_time",
-    "until_time",
-    "kinds",
-    "separate",
-    "gap_seconds",
-    "max_stream_bytes",
-    "max_held_bytes",
-    "max_flows",
-    "idle_seconds",
-    "max_expanded",
-    "no_redact",
-    "jobs",
-)
+_O = TypeVar("_O", bound="CommandOptions")
 
-# The options whose names differ from those of their fields.
-_NAMES = {
-    "hints": "--port",
-    "key_logs": "--keylog",
-    "from_time": "--from",
-    "until_time": "--until",
-    "kinds": "--kind",
-    "variables": "--var",
-}
+
+def format_of(names: Collection[str], **meanings: str) -> Opt:
+    """`--format`, with these formats; `meanings` are those of formats that are not in `FORMATS`."""
+    known = {name: form.meaning for name, form in FORMATS.items()} | meanings
+    texts = "; ".join(f"{name}: {known[name]}" for name in names)
+    return Opt(Group.OUTPUT, f"{texts}.", OneOf(names))
+
+
+def file_of(help: str, required: bool = False, metavar: str = "FILE") -> Opt:
+    """`-o`, for a command that must or can write to a file."""
+    form = FileName(metavar)
+    return Opt(Group.OUTPUT, help, form, flags=("-o", "--output"), required=required)
+
+
+def jobs_of(default: str) -> Opt:
+    """`--jobs`, for a command that uses this number of processes by default."""
+    text = "Share the work among N processes, 0 for all cores; the rows are the same."
+    return Opt(Group.OUTPUT, text, Whole(0, 512), default=default)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandOptions:
-    """The captures and options of one command."""
+    """The captures and options of one command. `dissecting` are the options of the dissection that the user
+    gave."""
 
-    captures: tuple[str, ...]
-    format: str = "text"
-    output: str | None = None
-    columns: str | None = None
-    where: str | None = None
-    jobs: int | None = None
-    limit: int | None = None
-    csv_safe: bool = False
-    progress: bool | None = None
-    hints: dict[int, Kind] = field(default_factory=dict)
-    no_redact: bool = False
-    payload: str = "none"
-    from_time: TimeBound | None = None
-    until_time: TimeBound | None = None
-    kinds: tuple[str, ...] = ()
-    separate: bool = False
-    sort: str | None = None
-    gap_seconds: float = _STREAMS.patience_ns / 1e9
-    max_stream_bytes: int = _STREAMS.held_bytes
-    max_held_bytes: int = _FLOWS.held_bytes
-    max_flows: int = _FLOWS.max_flows
-    idle_seconds: float = _FLOWS.idle_ns / 1e9
-    max_expanded: int | None = None
-    key_logs: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Raises Fault if no packet can be in the range of time."""
-        try:
-            check_bounds(self.from_time, self.until_time)
-        except ValueError:
-            raise Fault("--from is not before --until: no packet can match") from None
+    captures: tuple[str, ...] = ()
+    format: Annotated[str, format_of(tuple(FORMATS))] = "text"
+    output: Annotated[str | None, file_of("Write to this file instead of standard output.")] = None
+    columns: Annotated[
+        str | None, Opt(Group.OUTPUT, "Only these columns, in this order.", Text("A,B"))
+    ] = None
+    where: Annotated[
+        str | None,
+        Opt(
+            Group.OUTPUT,
+            "Only rows that match this SQL condition on the table's columns.",
+            Text("EXPR"),
+        ),
+    ] = None
+    sort: Annotated[
+        str | None,
+        Opt(
+            Group.OUTPUT,
+            "Order the rows by this column; absent values come last.",
+            Text("COLUMN[:desc]"),
+        ),
+    ] = None
+    limit: Annotated[int | None, Opt(Group.OUTPUT, "Stop after N rows.", Whole())] = None
+    csv_safe: Annotated[
+        bool,
+        Opt(
+            Group.OUTPUT,
+            "CSV: put an apostrophe before texts that spreadsheets take for formulas (= + - @).",
+            Flag(),
+        ),
+    ] = False
+    progress: Annotated[
+        bool | None,
+        Opt(
+            Group.OUTPUT,
+            "Show a progress bar on stderr; by default at a terminal, if the command takes long.",
+            Flag(),
+            flags=("--progress/--no-progress",),
+        ),
+    ] = None
+    jobs: Annotated[int | None, jobs_of("1; up to 4 for captures of 256 MiB or more")] = None
+    session: Annotated[
+        str | None,
+        Opt(
+            Group.SELECTION,
+            "Show one session in full; the start of its id is enough.",
+            Text("ID"),
+        ),
+    ] = None
+    message: Annotated[
+        str | None,
+        Opt(
+            Group.SELECTION,
+            "Show the way of one message as a ladder; the start of its session's id is enough.",
+            Text("SESSION:NUMBER"),
+        ),
+    ] = None
+    full: Annotated[bool, Opt(Group.OUTPUT, "Show long payloads whole.", Flag())] = False
+    dissecting: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def live(self) -> bool:
@@ -92,67 +116,91 @@ class CommandOptions:
         return None if self.output == "-" else self.output
 
     @property
+    def dissection(self) -> Options:
+        """The options of the dissection. Raises Fault for a key log that cannot be read."""
+        try:
+            return Options(**self.dissecting)  # type: ignore[arg-type]  # Options checks each
+        except DissectError as error:
+            raise Fault(str(error)) from None
+
+    @property
     def other_inputs(self) -> tuple[str, ...]:
         """The files and folders that the command reads beside captures."""
-        return self.key_logs
+        keylog = self.dissecting.get("keylog", ())
+        assert isinstance(keylog, tuple)
+        return keylog
+
+    @property
+    def given(self) -> list[str]:
+        """The names of the options that do not have their default values."""
+        defaults, dissection = type(self)(), Options()
+        own = [
+            name for name in declared(type(self)) if getattr(self, name) != getattr(defaults, name)
+        ]
+        changed = [
+            name for name, value in self.dissecting.items() if value != getattr(dissection, name)
+        ]
+        return own + changed
 
     @property
     def filters(self) -> tuple[str, ...]:
-        """The names of the options that may leave out rows."""
-        values = {
-            "--where": self.where is not None,
-            "--kind": self.kinds,
-            "--from": self.from_time,
-            "--until": self.until_time,
-        }
-        return tuple(name for name, value in values.items() if value)
+        """The options that may leave out rows, as the user wrote them."""
+        options = options_of(type(self))
+        names = ("where", "kind", "from_time", "until_time")
+        return tuple(options[name].flag(name) for name in names if name in self.given)
 
     def refuse(self, names: Collection[str], output: str) -> None:
-        """Raises Fault if one of these fields does not have its default value: the option would have no
-        effect. `output` says what the command prints instead of rows."""
-        for each in fields(self):
-            value = getattr(self, each.name)
-            made = each.default_factory
-            default = each.default if made is MISSING else made()
-            if each.name in names and value != default:
-                name = _NAMES.get(each.name, f"--{each.name.replace('_', '-')}")
-                shown = f"{name} {value}" if each.name == "format" else name
+        """Raises Fault if one of these options is given: it would have no effect. `output` says what the
+        command prints instead of rows."""
+        options = options_of(type(self))
+        for name in self.given:
+            if name in names:
+                flag = options[name].flag(name)
+                shown = f"{flag} {self.format}" if name == "format" else flag
                 raise Fault(f"{shown} does not go with {output}")
 
     def refuse_reading(self) -> None:
         """Raises Fault for options that only captures need: `--tables` reads none."""
-        self.refuse(_READING, "--tables, which are not dissected again")
+        self.refuse({*declared(Options), "jobs"}, "--tables, which are not dissected again")
 
     def refuse_formulas(self) -> None:
         """Raises Fault for `--csv-safe` without `--format csv`."""
         if self.format != "csv":
             self.refuse(("csv_safe",), f"--format {self.format}, which has no formulas")
 
-    @property
-    def dissection(self) -> Options:
-        """The options of the dissection."""
-        return Options(
-            hints=self.hints,
-            payload=self.payload,
-            redact=not self.no_redact,
-            stream_limits=Limits(
-                held_bytes=self.max_stream_bytes,
-                patience_ns=round(self.gap_seconds * 1e9),
-            ),
-            flow_limits=FlowLimits(
-                max_flows=self.max_flows,
-                idle_ns=round(self.idle_seconds * 1e9),
-                held_bytes=self.max_held_bytes,
-            ),
-            kinds=self.kinds or None,
-            from_time=self.from_time,
-            until_time=self.until_time,
-            separate=self.separate,
-            max_expanded=self.max_expanded,
-            key_logs=self.key_logs,
-        )
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactOptions(CommandOptions):
+    """The captures and options of a command that prints facts instead of the rows of a table."""
+
+    format: Annotated[str, format_of(("text", "jsonl"))] = "text"
 
 
-def command_options(values: dict[str, object]) -> CommandOptions:
-    """The command line, parsed by click, as one value. Raises Fault."""
-    return CommandOptions(**values)  # type: ignore[arg-type]  # the options above declare the same types
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions(CommandOptions):
+    """The captures and options of the command that lists servers or draws them."""
+
+    format: Annotated[str, format_of((*FORMATS, DOT), dot="a graph for Graphviz")] = "text"
+    graph: Annotated[
+        bool, Opt(Group.OUTPUT, "Show clusters, servers and links as text.", Flag())
+    ] = False
+
+
+def options_of(kind: type[CommandOptions]) -> dict[str, Opt]:
+    """The options that a command may have, by name: its own and those of the dissection."""
+    return {**declared(kind), **declared(Options)}
+
+
+def command_options(kind: type[_O], values: Mapping[str, object]) -> _O:
+    """The values that click read, as one value; None stands for an option that is not given. Raises Fault if
+    no packet can be in the range of time."""
+    given = {name: value for name, value in values.items() if value is not None}
+    dissecting = {name: given.pop(name) for name in declared(Options) if name in given}
+    begin, end = dissecting.get("from_time"), dissecting.get("until_time")
+    assert begin is None or isinstance(begin, TimeBound)
+    assert end is None or isinstance(end, TimeBound)
+    try:
+        check_bounds(begin, end, ("--from", "--until"))
+    except ValueError as error:
+        raise Fault(str(error)) from None
+    return kind(dissecting=dissecting, **given)  # type: ignore[arg-type]  # read by their forms

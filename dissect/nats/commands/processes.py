@@ -42,7 +42,7 @@ def processes_for_rows(table: str, form: OutputFormat, options: CommandOptions) 
     layer = TABLES[table].layer
     is_across = layer is not None and layer.across
     has_rows_of_frames = form.frames is not None and not packs(form, options)
-    if is_across or has_rows_of_frames or options.separate or options.limit is not None:
+    if is_across or has_rows_of_frames or options.dissection.separate or options.limit is not None:
         return 1
     return min(cores(), USUAL_PROCESSES) if _are_large(options.captures) else 1
 

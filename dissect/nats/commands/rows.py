@@ -102,7 +102,7 @@ def _of_timelines(
     make: Callable[[TableJob[_Made], CaptureReport], Generator[_Row, None, None]],
 ) -> Generator[_Row, None, None]:
     """Makes the rows of all captures together or, with `--separate`, of one timeline after the other."""
-    if not options.separate:
+    if not options.dissection.separate:
         with closing(make(job, report)) as rows:
             yield from rows
         return

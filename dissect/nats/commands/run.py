@@ -210,7 +210,7 @@ def _other_protocols(run: Command) -> str:
     if not protocols:
         return "; no TCP connections"
     counts = ", ".join(f"{name} {count}" for name, count in protocols.most_common())
-    wants_keys = "tls" in protocols and not run.options.key_logs
+    wants_keys = "tls" in protocols and not run.options.dissection.keylog
     secrets = "; TLS needs a key log: --keylog" if wants_keys else ""
     return f"; TCP connections: {counts} (`flows` lists them{secrets})"
 
@@ -243,7 +243,7 @@ def print_session(run: Command, start: str) -> None:
         print_chunks(run, form, chunks, silent=True)
 
 
-def print_conversation(run: Command, start: str, full: bool) -> None:
+def print_conversation(run: Command, start: str) -> None:
     """Prints the conversation of the session whose id begins with `start`."""
     options, form, order = run.options, run.format, run.order
     as_text = options.format == "text" and options.columns is None
@@ -253,7 +253,7 @@ def print_conversation(run: Command, start: str, full: bool) -> None:
         timeline_entries(options.captures, start, options.dissection, run.report)
     ) as entries:
         if as_text:
-            text = Conversation(run.layout.terminal.colour, full).text
+            text = Conversation(run.layout.terminal.colour, options.full).text
             form = OutputFormat(form.render, LineWriter)
             chunks: Iterator[RenderedRows] = (RenderedRows([text(entry)]) for entry in entries)
         else:

@@ -82,7 +82,7 @@ def packet_events(
     key_logs: KeyLogs | None = None,
 ) -> Iterator[PacketEvents]:
     """The groups that each segment or tick releases. Frames keep their payloads if `options` show them or
-    `payloads` is true. `key_logs` has the TLS secrets; None means only those in `options.key_logs`.
+    `payloads` is true. `key_logs` has the TLS secrets; None means only those in `options.keylog`.
     """
     table = ConnectionTable(options, payloads, key_logs)
     yield from table.feed(source)
@@ -103,7 +103,7 @@ class ConnectionTable:
         self.quota = Quota()
         self.alive: dict[Flow, Connection] = {}
         self._options = options
-        self.key_logs = KeyLogs(options.key_logs) if key_logs is None else key_logs
+        self.key_logs = KeyLogs(options.keylog) if key_logs is None else key_logs
         self._layers = LayerOptions(self.key_logs)
         self._payloads = payloads or options.payload is not Payload.NONE
 
@@ -193,7 +193,7 @@ class ConnectionTable:
 
     def _hint(self, flow: Flow) -> Kind | None:
         """The kind that the user set for a port of the flow. The responder's port comes first."""
-        hints = self._options.hints
+        hints = self._options.port
         if not hints:
             return None
         ports = [int(end.rpartition(":")[2]) for end in (flow.responder, flow.originator)]

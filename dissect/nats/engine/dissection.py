@@ -43,7 +43,7 @@ class Dissection:
     With `quiet`, the state is the same, but no records are made. With `runs`, frames come as runs (see
     `frame_runs`); with `request_events`, requests come as events. `protocols` counts the connections that
     are over, `tcp_bytes` their bytes. `key_logs` has the TLS secrets; None means those in
-    `options.key_logs`. `parser` selects flows.
+    `options.keylog`. `parser` selects flows.
     """
 
     def __init__(

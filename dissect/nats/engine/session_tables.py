@@ -72,7 +72,7 @@ class TableBuilder:
         self._layers = ApplicationStates(self._tables)
         self._runs = runs
         self._request_events = request_events
-        self._records_of = _discarded if quiet else partial(_records_of, kinds=options.kinds)
+        self._records_of = _discarded if quiet else partial(_records_of, kinds=options.kind)
 
     def restore(self, connection: Connection, tables: SessionTables) -> None:
         """Adds the restored tables of a connection."""

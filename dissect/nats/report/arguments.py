@@ -1,37 +1,25 @@
-"""The options and arguments of `nats-dissect report`."""
+"""The options of `nats-dissect report`."""
 
 from __future__ import annotations
 
-import click
+from dataclasses import dataclass
+from typing import Annotated
 
-from ..commands.arguments import (
-    INPUT,
-    JOBS,
-    PROGRESS,
-    Command,
-    Decorator,
-    no_sort,
-    option,
-    output_file,
-)
+from ..commands.command_options import CommandOptions, file_of, jobs_of
+from ..option_types import Group, Opt, Text
 
 
-def report_options(command: Command) -> Command:
-    """Adds the captures argument and the options of a report to a command."""
-    options = (
-        output_file("Write the page to this file."),
-        option(
-            "--tables",
-            group="Selection",
-            metavar="DIR",
-            help="Read Parquet tables, as `spark --out DIR` writes them, instead of captures.",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions(CommandOptions):
+    """The captures, or the folder of tables, and the options of a report."""
+
+    output: Annotated[str | None, file_of("Write the page to this file.", required=True)] = None
+    jobs: Annotated[int | None, jobs_of("1")] = None
+    tables: Annotated[
+        str | None,
+        Opt(
+            Group.SELECTION,
+            "Read Parquet tables, as `spark --out DIR` writes them, instead of captures.",
+            Text("DIR"),
         ),
-        PROGRESS,
-        JOBS,
-        no_sort("a click on a heading of the page sorts its table"),
-    )
-    listed: Decorator = click.argument("captures", nargs=-1, metavar="[CAPTURE...]")
-    command = listed(command)
-    for each in reversed((*options, *INPUT)):
-        command = each(command)
-    return command
+    ] = None

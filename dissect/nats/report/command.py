@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from ..audit.loading import loaded_records
 from ..capture import CaptureReport
 from ..capture.sources import STDIN
-from ..commands.command_options import CommandOptions
 from ..commands.processes import processes
 from ..commands.run import leave, progress_bar
 from ..commands.signals import ends_input
@@ -21,12 +20,14 @@ from ..number_formats import count_text
 from ..output.sink import Fault, Sink, say, sink_of, writing
 from .aggregates.aggregate import TABLES, Aggregate
 from .aggregates.findings import Findings, audited, audited_folder, rules, wanted_tables
+from .arguments import ReportOptions
 from .page.page import page
 from .parquet_rows import rows_in, tables_in
 
 
-def write_report(tables: str | None, options: CommandOptions) -> None:
+def write_report(options: ReportOptions) -> None:
     """Writes the page. Exits unless everything was read."""
+    tables = options.tables
     if tables is not None and options.captures:
         raise Fault("--tables is in place of captures: name one or the other")
     if tables is None and not options.captures:
@@ -41,7 +42,7 @@ def write_report(tables: str | None, options: CommandOptions) -> None:
         _from_tables(sink, tables)
 
 
-def _from_captures(sink: Sink, options: CommandOptions) -> None:
+def _from_captures(sink: Sink, options: ReportOptions) -> None:
     found, report = Aggregate(), CaptureReport()
     with writing(sink), ends_input(options.live) as interrupted:
         queries = rules()
@@ -52,7 +53,7 @@ def _from_captures(sink: Sink, options: CommandOptions) -> None:
             )
             findings = audited(queries, found, rows)
         found.finish()
-        masked = not options.no_redact
+        masked = options.dissection.redact
         text = page(found, findings, report, _title(options.captures), masked)
         sink.writer(lambda stream: stream).write(text)
     _say_what_there_is(found, findings, sink)

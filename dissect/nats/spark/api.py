@@ -215,17 +215,13 @@ class Plan:
 
 
 def plan(spark: SparkSession, paths: str | Sequence[str], **options: object) -> Plan:
-    """Indexes captures for `Plan.table`. Options are `payload` ("none", "sha256", "text", "base64"),
-    `redact` (True), `port` ({4222: "client"}), `kind` ("route", or several), `from_time` and `until_time`
-    ("2026-11-21T02:01", or seconds after the first packet, "1.5"), `separate` (True: each capture is a
-    timeline of its own), `keylog` (a path, or several), `max_expanded` (bytes of a decompressed capture),
-    `chunk_size` in bytes, and `progress`: whether stderr shows the progress of each stage (by default at a
-    terminal and in a notebook). Raises DissectError."""
+    """Indexes captures for `Plan.table`. Options are those of `dissect.nats.Options`, `chunk_size` (bytes, or
+    "64M"), and `progress`: whether stderr shows the progress of each stage (by default at a terminal and in a
+    notebook). Raises DissectError."""
     wanted = read_options(options)
     set_worker_python(spark)
     runner, summary = TaskRunner(spark), Summary()
-    progress = options.get("progress")
-    stages = Stages(wants_progress(None if progress is None else bool(progress)), summary.seconds)
+    stages = Stages(wants_progress(wanted.progress), summary.seconds)
     names = [paths] if isinstance(paths, str) else paths
     with one_line_errors():
         jobs = _planned(runner, names, FROM_ENGINE, wanted, summary, stages)
@@ -298,7 +294,7 @@ def _planned(
     report = CaptureReport()
     wanted = options.options
     with stages.running("walk", runner.spark):
-        size = options.chunk_bytes
+        size = options.chunk_size
 
         def walk_all(chains: Sequence[Chain]) -> list[list[RecordIndex]]:
             some = sum(each.bytes for chain in chains for each in chain) // len(chains)

@@ -33,12 +33,13 @@ def run_job(arguments: JobArguments) -> None:
     summary_path = None if arguments.summary == "-" else arguments.summary
     sink = sink_of(summary_path, arguments.captures, others=arguments.other_inputs)
     paths, out = [absolute(path) for path in arguments.captures], absolute(arguments.out)
+    tables = tuple(dict.fromkeys(arguments.tables))
     with writing(sink):
         _check(paths, out)
         with session(arguments.master, arguments.conf) as spark:
-            options = JobOptions(options=arguments.dissection, chunk_bytes=arguments.chunk_bytes)
+            options = JobOptions(options=arguments.dissection, chunk_size=arguments.chunk_size)
             progress = wants_progress(arguments.progress)
-            summary = dissect(spark, paths, arguments.tables, options, out, progress)
+            summary = dissect(spark, paths, tables, options, out, progress)
         if arguments.summary is not None:
             sink.writer(lambda output: output.write(json.dumps(summary.values(), indent=2) + "\n"))
     for line in lines(summary, arguments.out):

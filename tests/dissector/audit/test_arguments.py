@@ -37,4 +37,7 @@ def test_wrong_usage_is_one_line(args: list[str], reason: str) -> None:
 def test_a_value_of_a_placeholder_has_a_name() -> None:
     result = CliRunner().invoke(cli, ["audit", "x.pcap", "--var", "known"])
     assert result.exit_code == 2
-    assert "Invalid value for '--var': 'known' is not NAME=VALUE" in result.stderr
+    assert (
+        "Invalid value for '--var': must be NAME=VALUE, such as known_clusters=east"
+        in result.stderr
+    )

@@ -53,7 +53,7 @@ def frames(found: list[Record]) -> int:
 @pytest.mark.parametrize("blocks", [1, 60, AT_THE_END], ids=["begin", "middle", "end"])
 def test_the_place_of_the_secrets_changes_nothing(blocks: int, order: str, tmp_path: Path) -> None:
     path = tmp_path / "one.pcapng"
-    wanted = rows(written(path, plain(order=order)), options=Options(key_logs=[str(KEYS)]))
+    wanted = rows(written(path, plain(order=order)), options=Options(keylog=[str(KEYS)]))
     content = with_secrets(plain(order=order), SECRETS, blocks, order)
     assert rows(written(path, content)) == wanted
     assert frames(wanted) == FRAMES

@@ -5,33 +5,34 @@ from __future__ import annotations
 import sys
 
 import click
-import pytest
 from click.testing import CliRunner
 
-from dissect.nats.commands.arguments import (
-    GroupedCommand,
-    fact_options,
-    payload_option,
-    row_options,
-)
-from dissect.nats.commands.command_options import CommandOptions, command_options
+from dissect.nats.cli import cli
+from dissect.nats.commands.arguments import FACTS, INPUT, ROWS, GroupedCommand, own, takes
+from dissect.nats.commands.captures.split import SplitOptions
+from dissect.nats.commands.command_options import CommandOptions, FactOptions
 from dissect.nats.options import Options, Payload
 from natsync.protocol import Kind
+
+seen: list[CommandOptions] = []
+
+
+@click.command(cls=GroupedCommand)
+@takes(CommandOptions, *ROWS, "payload", *INPUT, refused={"session": "there is none"})
+def command(options: CommandOptions) -> None:
+    seen.append(options)
+
+
+@click.command(cls=GroupedCommand)
+@takes(FactOptions, *FACTS, *INPUT)
+def facts(options: CommandOptions) -> None: ...
 
 
 def asked(*args: str) -> CommandOptions:
     """What a command with all options makes of arguments."""
-    seen: list[CommandOptions] = []
-
-    @click.command(cls=GroupedCommand)
-    @row_options
-    @payload_option("none")
-    def command(**values: object) -> None:
-        seen.append(command_options(values))
-
     done = CliRunner().invoke(command, list(args))
     assert done.exit_code == 0, done.output
-    return seen[0]
+    return seen.pop()
 
 
 def test_by_default_all_is_as_the_library_has_it() -> None:
@@ -54,7 +55,7 @@ def test_what_is_given_reaches_the_dissector() -> None:
         "--max-expanded=3MB",
         "a.pcap",
     ).dissection
-    assert options.hints == {4222: Kind.CLIENT, 1: Kind.ROUTE}
+    assert options.port == {4222: Kind.CLIENT, 1: Kind.ROUTE}
     assert (options.redact, options.payload) == (False, Payload.TEXT)
     assert options.stream_limits.held_bytes == 5000
     assert options.stream_limits.patience_ns == 250_000_000
@@ -71,28 +72,49 @@ def test_a_limit_fits_what_takes_it() -> None:
 
 
 def test_help_shows_options_in_groups() -> None:
-    @click.command(cls=GroupedCommand)
-    @fact_options
-    def command(**values: object) -> None: ...
-
-    text = CliRunner().invoke(command, ["--help"]).output
+    text = CliRunner().invoke(facts, ["--help"]).output
     for group in ("Output:", "Dissection:", "Limits of time and memory"):
         assert f"\n{group}" in text
     assert text.index("--format") < text.index("--port") < text.index("--max-flows")
 
 
-def test_help_names_the_formats_there_are() -> None:
-    @click.command(cls=GroupedCommand)
-    @fact_options
-    def command(**values: object) -> None: ...
-
-    text = " ".join(CliRunner().invoke(command, ["--help"]).output.split())
+def test_help_names_the_formats_and_default_values() -> None:
+    text = " ".join(CliRunner().invoke(facts, ["--help"]).output.split())
     assert "[text|jsonl] text: for people; jsonl: one JSON object per line. [default: text]" in text
+    assert "--max-flows N TCP connections at a time. [default: 16384; 1 or more]" in text
+    assert "in one direction of a connection. [default: 16M; 1024 bytes or more]" in text
+    assert "[default: 500 times its size, at least 16 MiB]" in text
 
 
-@pytest.mark.parametrize(
-    "value", ["x=client", "1=nope", "0=client", "65536=client", f"{'9' * 5000}=client", "4222"]
-)
-def test_a_hint_that_is_none(value: str) -> None:
-    with pytest.raises(AssertionError, match="is not port=kind"):
-        asked("--port", value, "a.pcap")
+def test_a_value_that_is_repeated_is_read_as_one() -> None:
+    kinds = asked("--kind=route", "--kind=gateway,client", "a.pcap").dissection.kind
+    assert kinds == frozenset([Kind.ROUTE, Kind.GATEWAY, Kind.CLIENT])
+
+
+def test_an_option_that_a_command_does_not_take_is_refused_with_a_reason() -> None:
+    done = CliRunner().invoke(command, ["--session", "ab", "a.pcap"])
+    assert done.exit_code == 2 and done.stderr == "nats-dissect: --session: there is none\n"
+    assert "--session" not in CliRunner().invoke(command, ["--help"]).output
+
+
+def test_an_option_of_other_commands_is_refused_with_their_names() -> None:
+    done = CliRunner().invoke(cli, ["frames", "--chunk-size", "64M", "a.pcap"])
+    assert done.exit_code == 2
+    assert done.stderr == "nats-dissect: frames has no option --chunk-size; spark has it\n"
+    done = CliRunner().invoke(cli, ["info", "--where=1", "a.pcap"])
+    assert done.stderr == (
+        "nats-dissect: info has no option --where;"
+        " sessions, frames, servers, paths and 16 others have it\n"
+    )
+    done = CliRunner().invoke(cli, ["info", "--nothing", "a.pcap"])
+    assert "No such option" in done.stderr
+
+
+def test_choices_can_be_completed() -> None:
+    (option,) = (each for each in command.params if each.name == "payload")
+    found = option.shell_complete(click.Context(command), "s")
+    assert [item.value for item in found] == ["sha256"]
+
+
+def test_the_options_of_one_class_alone() -> None:
+    assert own(SplitOptions) == ("size",) and own(CommandOptions) == ()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dissect.nats.capture.time_range import TimeBound
 from dissect.nats.commands.command_options import CommandOptions, command_options
 from dissect.nats.options import Options, Payload
+from dissect.nats.output.sink import Fault
 from natsync.protocol import Kind
 
 
@@ -14,23 +17,37 @@ def test_without_options_everything_is_as_from_python() -> None:
 
 def test_options_of_the_dissection() -> None:
     made = command_options(
+        CommandOptions,
         {
             "captures": ("-",),
-            "kinds": ("route",),
-            "payload": "text",
-            "no_redact": True,
+            "limit": None,
+            "sort": "kind",
+            "kind": frozenset([Kind.ROUTE]),
+            "payload": Payload.TEXT,
+            "redact": False,
             "until_time": TimeBound(5, True),
             "separate": True,
-        }
+        },
     )
     expected = Options(
         payload=Payload.TEXT,
         redact=False,
-        kinds=[Kind.ROUTE],
+        kind="route",
         until_time=TimeBound(5, True),
         separate=True,
     )
-    assert made.dissection == expected and made.live and made.filters
+    assert made.dissection == expected and made.live
+    assert made.filters == ("--kind", "--until")
+    assert made.given == ["sort", "payload", "redact", "until_time", "kind", "separate"]
+
+
+def test_an_option_with_its_default_value_is_not_refused() -> None:
+    made = command_options(CommandOptions, {"format": "text", "payload": Payload.NONE, "limit": 3})
+    made.refuse(("format", "payload"), "a graph")
+    with pytest.raises(Fault, match="^--limit does not go with a graph$"):
+        made.refuse(("format", "limit"), "a graph")
+    with pytest.raises(Fault, match="^--format csv does not go with a graph$"):
+        CommandOptions(format="csv").refuse(("format",), "a graph")
 
 
 def test_standard_output_has_no_path() -> None:

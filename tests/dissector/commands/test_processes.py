@@ -66,7 +66,7 @@ def test_one_reads_a_small_capture(monkeypatch: pytest.MonkeyPatch) -> None:
     "options",
     [
         replace(ALL, limit=3),
-        replace(ALL, separate=True),
+        replace(ALL, dissecting={"separate": True}),
         replace(ALL, captures=("-",)),
         replace(ALL, captures=("there is none",)),
     ],

@@ -72,10 +72,12 @@ def test_totals_are_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_start_of_an_id_and_the_whole_give_the_same(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    options = CommandOptions(captures=(CORE,), format="csv", columns="session,op", payload="text")
+    options = CommandOptions(
+        captures=(CORE,), format="csv", columns="session,op", dissecting={"payload": "text"}
+    )
     seen = []
     for start in ("7294", "729480e87f22a93d"):
-        print_conversation(Command("frames", options), start, full=False)
+        print_conversation(Command("frames", options), start)
         seen.append(capsys.readouterr().out)
     assert seen[0] == seen[1] and seen[0].count("729480e87f22a93d") == len(seen[0].splitlines()) - 1
     for start in ("7294", "729480e87f22a93d"):

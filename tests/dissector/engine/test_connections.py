@@ -61,5 +61,5 @@ def test_a_hint_is_about_the_port_of_who_listens(tmp_path: Path) -> None:
         ({4222: Kind.ROUTE, 40000: Kind.GATEWAY}, Kind.ROUTE),
         ({5: Kind.ROUTE}, None),
     ):
-        ((_, [(conversation, _)]),) = packet_events(segments([str(path)]), Options(hints=hints))
+        ((_, [(conversation, _)]),) = packet_events(segments([str(path)]), Options(port=hints))
         assert conversation.framing.kind is kind

@@ -12,7 +12,6 @@ from dissect.nats import CaptureReport, Options
 from dissect.nats.capture import read_runs
 from dissect.nats.engine.connections import PacketEvents, SortKey, packet_events
 from dissect.nats.packet import PacketParser
-from dissect.nats.tcp.limits import FlowLimits
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.paths import CAPTURES
@@ -79,8 +78,7 @@ def test_flows_that_end_by_the_time_of_others(tmp_path: Path, seed: int, ordered
             records[at], records[at + 1] = records[at + 1], records[at]
     path = tmp_path / "t.pcap"
     path.write_bytes(pcap_file(records))
-    limits = FlowLimits(idle_ns=300 * SECOND)
-    whole = check(path, Options(flow_limits=limits))
+    whole = check(path, Options(idle_seconds="5m"))
     packets = {release.packet for release, _ in whole}
     assert sum(release.session != "" and release.packet < len(records) for release, _ in whole) > 20
     assert len(packets) > 20

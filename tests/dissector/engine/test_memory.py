@@ -23,7 +23,6 @@ from dissect.nats.sessions import Session
 from dissect.nats.tables import TABLES
 from dissect.nats.tcp.flow import Flow
 from dissect.nats.tcp.flow_table import FlowTable
-from dissect.nats.tcp.limits import FlowLimits
 from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Segment, Tick
 
@@ -67,7 +66,7 @@ def test_a_connection_that_is_over_is_freed_at_once(tmp_path: Path, kind: str) -
     path.write_bytes(
         pcap_file([r for port in range(1, 201) for r in conversation(port, kind).records])
     )
-    options = Options(flow_limits=FlowLimits(max_flows=KEPT))
+    options = Options(max_flows=KEPT)
     with without_collector():
         most: Counter[type] = Counter()
         for count, rows in enumerate(released([str(path)], list(TABLES), options)):

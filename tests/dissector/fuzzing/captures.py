@@ -52,10 +52,23 @@ SECONDS = 10.0
 GROWTH_BYTES = 200 << 20
 TABLES = tuple(tables.TABLES)
 FORMATS = ("text", "jsonl", "csv")
-TIGHT = Options(
-    stream_limits=Limits(held_bytes=4096, held_segments=8, patience_packets=2, start_segments=2),
-    flow_limits=FlowLimits(max_flows=3, idle_ns=10**9, linger_ns=10**6),
-)
+
+
+class TightOptions(Options):
+    """Options with tight limits, also those that a user cannot set."""
+
+    @property
+    def stream_limits(self) -> Limits:
+        """Limits that most captures hit."""
+        return Limits(held_bytes=4096, held_segments=8, patience_packets=2, start_segments=2)
+
+    @property
+    def flow_limits(self) -> FlowLimits:
+        """Limits that most captures hit."""
+        return FlowLimits(max_flows=3, idle_ns=10**9, linger_ns=10**6)
+
+
+TIGHT = TightOptions()
 Frame = tuple[str, str, int, str, str | None, int]
 
 

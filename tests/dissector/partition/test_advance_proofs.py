@@ -27,7 +27,7 @@ def settled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(survey, "_SETTLED_PACKETS", request.param)
 
 
-_HINTED = Options(hints={4222: Kind.CLIENT})
+_HINTED = Options(port={4222: Kind.CLIENT})
 _ROUTE = b'CONNECT {"server_id":"NB","name":"b","cluster":"c","headers":true,"lnoc":true}\r\n'
 _NEWS = b'INFO {"server_id":"NB","name":"b","cluster":"c","ip":"nats-route://10.0.0.2:6222/"}\r\n'
 _DEDICATED = (
@@ -75,7 +75,7 @@ def test_a_kind_that_comes_to_light_within_a_partition(side: int) -> None:
 
 def test_a_line_is_read_as_it_was_when_it_came() -> None:
     """It is fed at the end, when the other side has said that lines are others now."""
-    options = Options(hints={4222: Kind.ROUTE})
+    options = Options(port={4222: Kind.ROUTE})
     flow = ScriptedFlow(greeted=False)
     flow.raw(0, b"", SYN)
     flow.raw(1, b"", SYN | ACK)

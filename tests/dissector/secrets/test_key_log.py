@@ -183,7 +183,7 @@ def test_a_secret_is_never_shown(tmp_path: Path) -> None:
     path.write_bytes(LINE)
     log = KeyLog(str(path))
     log.refresh()
-    shown = repr(log) + repr(Options(key_logs=[str(path)]))
+    shown = repr(log) + repr(Options(keylog=[str(path)]))
     assert SECRET.hex() not in shown and "1 secrets" in shown
 
 
@@ -214,16 +214,16 @@ def test_too_many_secrets_in_captures_name_the_capture(monkeypatch: pytest.Monke
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="a\0b: the key log cannot be read: embedded null"):
-        Options(key_logs="a\0b")
+        Options(keylog="a\0b")
     with pytest.raises(CaptureError, match="nowhere.log: the key log cannot be read: No such file"):
-        Options(key_logs=[str(tmp_path / "nowhere.log")])
+        Options(keylog=[str(tmp_path / "nowhere.log")])
 
 
 def test_a_capture_is_no_key_log() -> None:
     with pytest.raises(
         CaptureError, match="core-2.15.1.pcap: is not a key log: it has binary data"
     ):
-        Options(key_logs=str(CAPTURES / "core-2.15.1.pcap"))
+        Options(keylog=str(CAPTURES / "core-2.15.1.pcap"))
 
 
 def test_too_many_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

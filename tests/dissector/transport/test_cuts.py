@@ -23,7 +23,7 @@ from tests.support.paths import CAPTURES
 from tests.support.segments import segments
 
 TLS = "tls-keys-2.15.1"
-OPTIONS = Options(key_logs=[str(CAPTURES / f"{TLS}.keylog")])
+OPTIONS = Options(keylog=[str(CAPTURES / f"{TLS}.keylog")])
 MOST_BYTES = 60_000  # of one packet
 Frames = dict[tuple[str, str], list[tuple[str, str | None, int]]]
 

@@ -40,7 +40,7 @@ REPORTED: dict[hostile.Case, dict[str, int]] = {
 def options(tmp_path: Path) -> Options:
     """The secrets of the servers in TLS."""
     (tmp_path / "keys").write_bytes(hostile.SECRETS)
-    return Options(key_logs=[str(tmp_path / "keys")])
+    return Options(keylog=[str(tmp_path / "keys")])
 
 
 def written(case: hostile.Case, n: int, folder: Path) -> str:

@@ -148,7 +148,7 @@ def test_a_client(
         tap.write(path, port)
     if tls and tls.context:
         setattr(tls.context, "keylog_filename", None)  # closes the file
-    check(log, path, Options(key_logs=[str(keys)] if version else []), {layers})
+    check(log, path, Options(keylog=[str(keys)] if version else []), {layers})
 
 
 def route(stack: ExitStack, tap_to: Callable[[int], Tap]) -> tuple[NatsServer, NatsServer]:

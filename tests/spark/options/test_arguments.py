@@ -6,9 +6,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from dissect.nats.commands.arguments import GroupedCommand, payload_option
+from dissect.nats.commands.arguments import INPUT, GroupedCommand, own, takes
 from dissect.nats.options import Payload
-from dissect.nats.spark.options.arguments import JobArguments, job_arguments, job_options
+from dissect.nats.spark.options.arguments import REFUSED, JobArguments
 from dissect.nats.tables import TABLES
 from natsync.protocol import Kind
 
@@ -16,10 +16,9 @@ seen: list[JobArguments] = []
 
 
 @click.command(cls=GroupedCommand)
-@job_options
-@payload_option("none")
-def command(**values: object) -> None:
-    seen.append(job_arguments(values))
+@takes(JobArguments, *own(JobArguments), "payload", *INPUT, refused=REFUSED)
+def command(options: JobArguments) -> None:
+    seen.append(options)
 
 
 def run(*args: str) -> Result:
@@ -35,9 +34,9 @@ def asked(*args: str) -> JobArguments:
 def test_by_default() -> None:
     made = asked("a.pcap", "b/")
     assert made.captures == ("a.pcap", "b/") and made.out == "tables"
-    assert made.tables == ("frames", "sessions") and made.chunk_bytes == 128 << 20
+    assert made.tables == ("frames", "sessions") and made.chunk_size == 128 << 20
     assert (made.master, made.conf, made.summary) == (None, {}, None)
-    assert (made.from_time, made.until_time) == (None, None)
+    assert made.dissecting == {}
 
 
 def test_options_are_read() -> None:
@@ -57,11 +56,11 @@ def test_options_are_read() -> None:
         "--max-expanded=8G",
         "--summary=-",
     )
-    assert made.tables == tuple(TABLES) and made.chunk_bytes == 1 << 16
+    assert made.tables == (*TABLES, "frames") and made.chunk_size == 1 << 16
     assert made.conf == {"spark.executor.memory": "4g", "spark.x": "a=b"}
-    assert made.from_time == (1_700_000_000 * 10**9, False)
-    assert made.until_time == (1_700_000_001 * 10**9, False)
-    assert made.dissection.hints == {4222: Kind.CLIENT}
+    assert made.dissection.from_time == (1_700_000_000 * 10**9, False)
+    assert made.dissection.until_time == (1_700_000_001 * 10**9, False)
+    assert made.dissection.port == {4222: Kind.CLIENT}
     assert (made.dissection.payload, made.dissection.redact) == (Payload.SHA256, False)
     assert (made.master, made.summary) == ("spark://a:7077", "-")
 
@@ -69,13 +68,13 @@ def test_options_are_read() -> None:
 @pytest.mark.parametrize(
     "args, expected",
     [
-        (["--tables=frame"], "'frame' is not a table; tables are frames, sessions"),
-        (["--tables="], "'' is not a table"),
-        (["--conf=spark.executor.memory"], "is not a setting such as spark.executor.memory=4g"),
-        (["--conf=memory=4g"], "'memory=4g' is not a setting"),
-        (["--chunk-size=64x"], "'64x' is not a size such as 64M"),
-        (["--chunk-size=1k"], "4096 bytes are the least"),
-        (["--from=yesterday"], "'yesterday' is not a time"),
+        (["--tables=frame"], "'--tables': must be one or several of frames, sessions"),
+        (["--tables="], "'--tables': must be one or several of"),
+        (["--conf=spark.executor.memory"], "must be K=V, such as spark.executor.memory=4g, not"),
+        (["--conf=memory=4g"], "such as spark.executor.memory=4g, not 'memory=4g'"),
+        (["--chunk-size=64x"], "must be a size such as 64M, 4096 bytes or more, not '64x'"),
+        (["--chunk-size=1k"], "must be a size such as 64M, 4096 bytes or more, not '1k'"),
+        (["--from=yesterday"], "must be a time such as 2026-11-21T02:01:43Z"),
     ],
 )
 def test_what_is_wrong_is_reported(args: list[str], expected: str) -> None:
@@ -98,7 +97,9 @@ def test_separate_and_max_expanded_are_options_of_the_dissection() -> None:
     assert options.separate and options.max_expanded == 8 << 30
 
 
-def test_the_order_of_rows_is_not_for_the_job() -> None:
-    done = run("a.pcap", "--out", "tables", "--sort", "ts_ns")
-    assert done.exit_code == 2 and "sort where you read them" in done.stderr
-    assert "--sort" not in run("--help").output
+@pytest.mark.parametrize("name", REFUSED)
+def test_options_for_rows_say_what_to_do_instead(name: str) -> None:
+    flag = f"--{name}"
+    done = run("a.pcap", "--out", "tables", flag, "1")
+    assert done.exit_code == 2 and REFUSED[name] in done.stderr
+    assert f"{flag} " not in run("--help").output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterable
 from dataclasses import astuple
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from dissect.nats import Options, Payload
 from dissect.nats.errors import CaptureError
 from dissect.nats.pipeline import records
-from dissect.nats.spark import register
+from dissect.nats.spark import read, register
 from dissect.nats.tables import TABLES
 from natsync.protocol import Kind
 
@@ -83,6 +84,45 @@ def test_options_are_those_of_the_command_line(spark: SparkSession) -> None:
     assert lines(made) == expected([CORE], "frames", options)
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("cluster", {"kind": "route,gateway"}),
+        ("core", {"from_time": "0.5", "until_time": "1.5"}),
+        ("core", {"max_flows": "1", "idle_seconds": "100ms", "gap_seconds": "1ms"}),
+        ("core", {"max_stream_bytes": "1k", "max_held_bytes": "1k"}),
+        ("tls-keys", {"keylog": str(CAPTURES / "tls-keys-2.15.1.keylog")}),
+    ],
+)
+def test_every_option_of_a_dissection_is_one_of_the_source(
+    spark: SparkSession, name: str, options: dict[str, str]
+) -> None:
+    path = str(CAPTURES / f"{name}-2.15.1.pcap")
+    made = lines(source(spark, path, table="sessions", shares=1, **options))
+    assert made == expected([path], "sessions", Options(**options))  # type: ignore[arg-type]  # texts
+    assert made != expected([path], "sessions") or "max_stream_bytes" in options
+    assert made == sorted(
+        plain(row) for row in read(spark, path, "sessions", **options).drop("time").collect()
+    )
+
+
+def test_each_capture_may_be_a_timeline_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    paths = [tmp_path / "a.pcap", tmp_path / "b.pcap"]
+    for path in paths:
+        path.write_bytes(Path(CORE).read_bytes())
+    names = list(map(str, paths))
+    made = lines(source(spark, *names, table="sessions", separate="true", shares=2))
+    assert made == expected(names, "sessions", Options(separate=True))
+    assert len(made) == 2 * len(expected([CORE], "sessions"))
+
+
+def test_a_compressed_capture_is_read_up_to_a_limit(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap.gz"
+    path.write_bytes(gzip.compress(Path(CORE).read_bytes()))
+    few = source(spark, str(path), max_expanded="8k", shares=1).count()
+    assert 0 < few < source(spark, str(path), shares=1).count()
+
+
 def test_some_columns(spark: SparkSession) -> None:
     made = source(spark, CORE, columns="subject, op", shares=2)
     assert made.columns == ["subject", "op"]
@@ -111,10 +151,15 @@ def test_sql(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     "options, expected",
     [
-        ({"tables": "frames"}, "nats-capture has no option tables"),
-        ({"table": "frame"}, "option table: there is no 'frame'; there are frames, sessions"),
-        ({"columns": "nope"}, "option columns: there is no 'nope'"),
-        ({"shares": "0"}, "option shares: '0' is not a number from 1 to 10000"),
+        (
+            {"tables": "frames"},
+            "nats-capture has no option 'tables'; there are columns, from_time, ",
+        ),
+        ({"table": "frame"}, "option table must be frames, sessions, "),
+        ({"columns": "nope"}, "option columns: frames has no column 'nope'"),
+        ({"shares": "0"}, "option shares must be a whole number, 1 to 10000, not '0'"),
+        ({"max_flows": "0"}, "option max_flows must be a whole number, 1 or more, not '0'"),
+        ({"limit": "3"}, "nats-capture has no option 'limit'; limit the DataFrame: .limit(N)"),
     ],
 )
 def test_a_wrong_option_is_named(

@@ -245,6 +245,8 @@ def test_states_of_other_options(inbox: Inbox) -> None:
         ({}, "a stream needs a folder"),
         ({"state": ""}, "a stream needs a folder"),
         ({"table": "flows"}, "a stream has no table flows"),
+        ({"state": "s", "from_time": "1"}, "a stream has no option 'from_time'; filter the stream"),
+        ({"state": "s", "separate": "true"}, "a stream has no option 'separate'; flows continue"),
     ],
 )
 def test_what_a_stream_needs(options: dict[str, str], expected: str) -> None:

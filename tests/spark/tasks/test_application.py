@@ -47,7 +47,7 @@ names = [item.name for item in TABLES["toys"].columns if item.name != "time"]
 def rows(made):
     return sorted(repr([getattr(row, name) for name in names]) for row in made)
 
-dissect(spark, paths, ["sessions", "toys"], JobOptions(chunk_bytes=1 << 14), out)
+dissect(spark, paths, ["sessions", "toys"], JobOptions(chunk_size=1 << 14), out)
 wanted = rows(records(paths, ["toys"]))
 assert len(wanted) > 3
 assert rows(read(spark, paths, "toys", chunk_size=1 << 13).collect()) == wanted
@@ -74,7 +74,7 @@ def test_a_layer_across_sessions(spark: SparkSession, tmp_path: Path) -> None:
     wanted = rows(records(PATHS, ["servers"]), "servers")
     assert len(wanted) > 3
     out = str(tmp_path / "out")
-    dissect(spark, PATHS, ["sessions", "servers"], JobOptions(chunk_bytes=1 << 14), out)
+    dissect(spark, PATHS, ["sessions", "servers"], JobOptions(chunk_size=1 << 14), out)
     assert rows(spark.read.parquet(f"{out}/servers").collect(), "servers") == wanted
     made = read(spark, PATHS, "servers", chunk_size=1 << 13)
     assert rows(made.collect(), "servers") == wanted
@@ -90,7 +90,7 @@ def test_layers_share_a_decode(
     paths = [str(CAPTURES / f"{name}-2.15.1.pcap") for name in ("orders", "stores")]
     tables = ["requests", "publishes", "deliveries", "kv", "objects", "services"]
     out = str(tmp_path / "out")
-    summary = dissect(spark, paths, tables, JobOptions(chunk_bytes=1 << 14), out)
+    summary = dissect(spark, paths, tables, JobOptions(chunk_size=1 << 14), out)
     layers = "publishes deliveries kv objects services"
     assert ("decode" in summary.seconds, layers in summary.seconds) == (True, not whole_flows)
     for table in tables:

@@ -17,17 +17,16 @@ import re
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
-
-import click
+from typing import Annotated, NamedTuple
 
 from ...capture import CaptureReport, read_runs
 from ...capture.slices import ChosenPackets, write_slice
 from ...capture.time_range import packets_between
 from ...errors import DissectError
 from ...number_formats import count_text
+from ...option_types import Group, Opt, Text, Texts
 from ...options import Options
 from ...output.duckdb import Where
 from ...output.sink import Fault, say, sink_of, writing
@@ -37,8 +36,7 @@ from ...pipeline import records, timelines
 from ...schema.records import FlowRecord, SessionRecord
 from ...tcp.flow import community_id
 from ...types import Segment
-from ..arguments import UNMASKED_INPUT, Command, Decorator, no_sort, option, output_file
-from ..command_options import CommandOptions
+from ..command_options import CommandOptions, file_of
 from ..session.detail import Unclear
 
 _DAMAGED = 3
@@ -62,38 +60,39 @@ def ids_and_captures(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return ids, [text for text in arguments if text not in ids]
 
 
-def slice_options(command: Command) -> Command:
-    """Adds the arguments, session IDs and captures, and the options to a command."""
-    options = (
-        option(
-            "--session",
-            "sessions",
-            group="Selection",
-            metavar="ID",
-            multiple=True,
-            help="Write this session, like an ID argument; the start of the ID is enough. Repeatable.",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceOptions(CommandOptions):
+    """Session IDs and captures, and the options of the command."""
+
+    output: Annotated[
+        str | None,
+        file_of("Write to this file: pcap if all captures are pcap, else pcapng.", required=True),
+    ] = None
+    where: Annotated[
+        str | None,
+        Opt(
+            Group.SELECTION,
+            "Only sessions that match this SQL condition on the columns of `sessions`.",
+            Text("EXPR"),
         ),
-        option(
-            "--where",
-            group="Selection",
-            metavar="EXPR",
-            help="Only sessions that match this SQL condition on the columns of `sessions`.",
+    ] = None
+    sessions: Annotated[
+        tuple[str, ...],
+        Opt(
+            Group.SELECTION,
+            "Write this session, like an ID argument; the start of the ID is enough. Repeatable.",
+            Texts("ID", "a session ID or several"),
+            flags=("--session",),
         ),
-        output_file("Write to this file: pcap if all captures are pcap, else pcapng."),
-        no_sort("packets keep their order"),
-    )
-    listed: Decorator = click.argument(
-        "arguments", nargs=-1, required=True, metavar="[ID...] CAPTURE..."
-    )
-    command = listed(command)
-    for each in reversed((*options, *UNMASKED_INPUT)):
-        command = each(command)
-    return command
+    ] = ()
 
 
-def slice_captures(ids: Sequence[str], options: CommandOptions) -> None:
+def slice_captures(options: SliceOptions) -> None:
     """Writes the packets of the sessions whose ids begin with these texts (of all sessions if there are none)
     and which match `--where` and `--kind`. Exits with status 3 unless everything was read."""
+    ids, captures = ids_and_captures(options.captures)
+    ids += options.sessions
+    options = replace(options, captures=tuple(captures))
     if not options.captures:
         raise Fault(
             "no capture is named; an argument of 4 to 16 hexadecimal digits is a session ID"
@@ -112,7 +111,7 @@ def slice_captures(ids: Sequence[str], options: CommandOptions) -> None:
     if wanted:
         paths = [line.paths for line in lines]
         with writing(sink) as output:
-            write_slice(paths, chosen, output.buffer, options.max_expanded)
+            write_slice(paths, chosen, output.buffer, options.dissection.max_expanded)
     for line in input_lines(report):
         say(line)
     count = sum(each.count for each in chosen)
@@ -128,7 +127,7 @@ def _sessions(
     """The timelines with the start times of all connections, and the sessions."""
     dissection = options.dissection
     # A connection of any kind can reuse the ports of a wanted session.
-    alone = replace(dissection, kinds=None, separate=False)
+    alone = replace(dissection, kind=None, separate=False)
     lines: list[_Selection] = []
     rows: list[SessionRecord] = []
     for paths in timelines(options.captures, dissection, report):
@@ -152,7 +151,7 @@ def _chosen_sessions(
         found = sorted(session for session in ids if session.startswith(start))
         if len(found) != 1:
             raise Unclear(start, found)
-    kinds = set(options.kinds)
+    kinds = {kind.value for kind in options.dissection.kind or ()}
     left = [
         row
         for row in rows

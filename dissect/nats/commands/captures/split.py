@@ -9,50 +9,35 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from math import inf
-from typing import NamedTuple
-
-import click
+from typing import Annotated, NamedTuple
 
 from ...capture import CaptureReport, FileReport
 from ...capture.files import capture_name, size_and_mtime
 from ...errors import CaptureError, DissectError
 from ...number_formats import count_text
+from ...option_types import Group, Opt, Size
 from ...output.sink import Fault, say, unwritable
 from ...partition.byte_ranges import captures
 from ...partition.split_points import Piece, bytes_of, pieces
-from ..arguments import Command, no_sort, option, with_captures
+from ..command_options import CommandOptions, file_of
 
 _DAMAGED = 3
 _SUFFIXES = (".gz", ".zst", ".zstd", ".xz", ".bz2", ".pcapng", ".pcap", ".cap")
 
 
-def split_options(command: Command) -> Command:
-    """Adds captures, the folder for the pieces, and their size to a command."""
-    options = (
-        option(
-            "-o",
-            "--output",
-            "folder",
-            group="Output",
-            required=True,
-            metavar="DIR",
-            help="A new folder for the pieces.",
-        ),
-        option(
-            "--size",
-            "size_bytes",
-            group="Output",
-            type=click.IntRange(min=1 << 12),
-            metavar="BYTES",
-            default=128 << 20,
-            show_default=True,
-            help="Approximate size of a piece.",
-        ),
-        no_sort("packets keep their order"),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitOptions(CommandOptions):
+    """Captures, the folder for the pieces, and their size."""
+
+    output: Annotated[
+        str | None, file_of("A new folder for the pieces.", required=True, metavar="DIR")
+    ] = None
+    size: Annotated[int, Opt(Group.OUTPUT, "Approximate size of a piece.", Size(1 << 12))] = (
+        128 << 20
     )
-    return with_captures(options, command)
 
 
 class _Cut(NamedTuple):
@@ -63,12 +48,12 @@ class _Cut(NamedTuple):
     when: tuple[int, int]
 
 
-def split(paths: Sequence[str], folder: str, size_bytes: int) -> None:
+def split(options: SplitOptions) -> None:
     """Rewrites captures as pieces of about this size in a new folder, and prints their number. The names of
     the pieces sort in the order of the packets. Exits with status 3 unless everything was read."""
-    report = CaptureReport()
+    report, folder = CaptureReport(), options.output or ""
     try:
-        cuts = [_cut(path, size_bytes) for path in captures(paths, report)]
+        cuts = [_cut(path, options.size) for path in captures(options.captures, report)]
     except DissectError as error:
         raise Fault(str(error)) from None
     cuts.sort(key=lambda cut: inf if cut.report.first_ns is None else cut.report.first_ns)

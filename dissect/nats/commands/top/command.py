@@ -31,9 +31,8 @@ from ...output.writer import LineWriter, OutputFormat
 from ...pipeline import timelines
 from ...secrets.key_log import KeyLog
 from ...types import Packets
-from ..command_options import CommandOptions
 from ..run import Command, RenderedRows, leave, print_chunks
-from .options import INTERVAL
+from .options import TopOptions
 from .page import summary
 from .screen import Keys, Quit, Screen
 from .sniffer import sniffing
@@ -46,39 +45,32 @@ _POLL_SECONDS = 0.2
 """The interval at which a file that had no more bytes is read again: hardly visible, and hardly any load."""
 
 
-def show_top(
-    options: CommandOptions,
-    once: bool,
-    view: str | None,
-    wanted: str,
-    interval: float,
-    interface: str | None = None,
-) -> None:
+def show_top(options: TopOptions) -> None:
     """Shows the traffic of captures, or of a network interface, until the user leaves, or prints it once."""
+    interface = options.interface
     if bool(options.captures) == (interface is not None):
         raise Fault("top takes captures, or --interface with the name of an interface")
     if interface is not None:
         options = replace(options, captures=(STDIN,))
-    controls = _controls(options.sort, view, wanted)
+    controls = _controls(options.sort, options.view, options.filter)
     run = Command("top", options)
     terminal = terminal_of(sys.stdout) if options.path is None and sys.stdout else Terminal()
     dumb = os.environ.get("TERM") in ("dumb", "unknown")
-    if once or options.format != "text" or terminal.width is None or dumb:
+    if options.once or options.format != "text" or terminal.width is None or dumb:
         if interface is not None:
             raise Fault(
                 f"--interface needs a terminal, and no --once, for it has no end: `tcpdump -i {interface}"
                 " -c 10000 -w - | nats-dissect top --once -` ends"
             )
-        if interval != INTERVAL:
-            raise Fault("--interval does not go with tables that are printed once")
-        chosen = VIEWS if view is None else (controls.view,)
+        options.refuse(("interval",), "tables that are printed once")
+        chosen = VIEWS if options.view is None else (controls.view,)
         chunks = _once(run, controls, chosen, terminal)
         print_chunks(run, OutputFormat(str, LineWriter), chunks, silent=True)
         return
     options.refuse(("limit", "progress"), "the live view, which is as long as the screen")
     try:
         with nullcontext() if interface is None else sniffing(interface) as sniffed:
-            _live(run, controls, terminal.colour, interval, sniffed)
+            _live(run, controls, terminal.colour, options.interval, sniffed)
     except Quit:
         leave(run.report, interrupted=False)
 

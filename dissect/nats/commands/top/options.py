@@ -2,58 +2,46 @@
 
 from __future__ import annotations
 
-import click
+from dataclasses import dataclass
+from typing import Annotated
 
-from ..arguments import INPUT, LIMIT, OUTPUT, SORT, Command, Decorator, format_option, option
-from ..ranges import FloatRange
+from ...option_types import Flag, Group, OneOf, Opt, Seconds, Text
+from ..command_options import FactOptions
 from .views import VIEWS
 
 INTERVAL = 1.0
 """The default interval between refreshes, in seconds."""
 
 
-def top_options(command: Command) -> Command:
-    """Adds captures, and the options of the live view, to a command."""
-    own = (
-        option(
-            "-i",
-            "--interface",
-            group="Selection",
-            metavar="NAME",
-            help="Capture on this network interface with dumpcap or tcpdump, in place of captures.",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopOptions(FactOptions):
+    """The captures, or the interface, and the options of the live view."""
+
+    interface: Annotated[
+        str | None,
+        Opt(
+            Group.SELECTION,
+            "Capture on this network interface with dumpcap or tcpdump, in place of captures.",
+            Text("NAME"),
+            flags=("-i", "--interface"),
         ),
-        option(
-            "--once",
-            group="Output",
-            is_flag=True,
-            help="Print the tables once, after the end of the input, and exit.",
+    ] = None
+    once: Annotated[
+        bool,
+        Opt(Group.OUTPUT, "Print the tables once, after the end of the input, and exit.", Flag()),
+    ] = False
+    view: Annotated[
+        str | None,
+        Opt(
+            Group.OUTPUT,
+            "The table to show first; with --once, the only one.",
+            OneOf([view.name for view in VIEWS]),
         ),
-        option(
-            "--view",
-            group="Output",
-            type=click.Choice([view.name for view in VIEWS]),
-            help="The table to show first; with --once, the only one.",
-        ),
-        option(
-            "--filter",
-            "wanted",
-            group="Output",
-            metavar="TEXT",
-            default="",
-            help="Only lines that contain this text, ignoring case.",
-        ),
-        option(
-            "--interval",
-            group="Output",
-            type=FloatRange(min=0.1, max=3600),
-            metavar="S",
-            default=INTERVAL,
-            show_default=True,
-            help="Seconds between refreshes.",
-        ),
-    )
-    options = (*own, SORT, LIMIT, format_option(("text", "jsonl")), *OUTPUT)
-    listed: Decorator = click.argument("captures", nargs=-1, metavar="[CAPTURE...]")
-    for each in (listed, *reversed((*options, *INPUT))):
-        command = each(command)
-    return command
+    ] = None
+    filter: Annotated[
+        str,
+        Opt(Group.OUTPUT, "Only lines that contain this text, ignoring case.", Text("TEXT")),
+    ] = ""
+    interval: Annotated[
+        float, Opt(Group.OUTPUT, "Seconds between refreshes.", Seconds(0.1, 3600))
+    ] = INTERVAL

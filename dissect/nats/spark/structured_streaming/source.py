@@ -7,8 +7,8 @@ The rows are those of the command line. A data source cannot run Spark jobs itse
 tasks as with `--jobs`: each of `shares` tasks reads all packets and dissects its share of the flows. This
 suits captures up to some gigabytes; for larger ones there is `read`, which cuts captures into byte ranges.
 
-Options: `table` (frames), `columns` (all), `payload` (none), `port` (`4222=client,7222=leafnode`), `redact`
-(true), `shares` (by size). `spark.readStream` gives the frames of a growing folder, see `stream`.
+`options.settings.Settings` declares its options; those of `dissect.nats.Options` are options of it, too.
+`spark.readStream` gives the frames of a growing folder, see `stream`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ...capture import CaptureReport
 from ...capture.files import size_and_mtime
 from ...errors import SparkError
 from ...partition.byte_ranges import captures
-from ...pipeline import released
+from ...pipeline import released, timelines
 from ...tables import TABLES
 from ..arrow import batches
 from ..options.settings import Settings, settings_of
@@ -104,10 +104,11 @@ class ShareReader(DataSourceReader):
         share: tuple[int, int] = partition.value
         wanted = self._wanted
         report = CaptureReport()
-        rows = released(
-            *(wanted.paths, [wanted.table], wanted.options, report, share), together=True, runs=True
-        )
-        yield from batches(wanted.table, rows, self._columns)
+        for timeline in timelines(wanted.paths, wanted.options, report):
+            rows = released(
+                timeline, [wanted.table], wanted.options, report, share, together=True, runs=True
+            )
+            yield from batches(wanted.table, rows, self._columns)
         if share[0] == 0:
             complain(report)
 

@@ -32,6 +32,7 @@ from ...capture.reader import NOWHERE
 from ...capture.sources import is_packed, read_file, too_many
 from ...engine.session_tables import Rows
 from ...errors import CaptureError, SparkError
+from ...options import Options
 from ...packet import PacketParser
 from ...partition.checkpoint import Checkpoints
 from ...secrets.key_log import KeyLogs
@@ -53,6 +54,12 @@ _FORMAT = 4  # the format of the folder of states
 # Spark may ask for the last batch again, so the states at its beginning are kept.
 _KEPT = 2
 
+_INSTEAD = {
+    "from_time": "filter the stream: .where(\"time >= '2026-11-21 02:01'\")",
+    "until_time": "filter the stream: .where(\"time < '2026-11-21 02:01'\")",
+    "separate": "flows continue from file to file; read a file alone with spark.read",
+}
+
 
 class FolderReader(DataSourceStreamReader):
     """The reader of a stream. An offset has the number of log entries that are done, and counts of their
@@ -66,6 +73,9 @@ class FolderReader(DataSourceStreamReader):
                 "a stream needs a folder for what is open between batches",
                 'name a new one beside the checkpoint: .option("state", FOLDER)',
             )
+        for name, instead in _INSTEAD.items():
+            if getattr(wanted.options, name) != getattr(Options(), name):
+                raise SparkError(f"a stream has no option {name!r}", instead)
         self._wanted = wanted
         self._columns = tuple(columns)
         self._state = wanted.state
@@ -132,7 +142,8 @@ class FolderReader(DataSourceStreamReader):
     def _rows(
         self, begin: int, end: int, entries: Sequence[LogEntry], report: CaptureReport
     ) -> Iterator[Rows]:
-        secrets = _TlsSecrets(KeyLogs(self._wanted.options.key_logs))
+        options = self._wanted.options
+        secrets = _TlsSecrets(KeyLogs(options.keylog), options.max_expanded)
         parser = PacketParser()
         dissection = self._dissector(secrets)
         if begin:
@@ -174,10 +185,12 @@ class FolderReader(DataSourceStreamReader):
 
 
 class _TlsSecrets:
-    """The TLS secrets of a stream, and the `files` that contain some, each up to its last ones."""
+    """The TLS secrets of a stream, and the `files` that contain some, each up to its last ones.
+    `max_expanded` limits the bytes of decompressed files."""
 
-    def __init__(self, key_logs: KeyLogs) -> None:
+    def __init__(self, key_logs: KeyLogs, max_expanded: int | None) -> None:
         self.key_logs = key_logs
+        self.max_expanded = max_expanded
         self.files: list[LoggedFile] = []
 
     def read_again(self, files: Sequence[LoggedFile]) -> None:
@@ -185,7 +198,8 @@ class _TlsSecrets:
         self.files = list(files)
         for one in files:
             try:
-                for _ in _packets(one, CaptureReport(), _TlsSecrets(self.key_logs)):
+                again = _TlsSecrets(self.key_logs, self.max_expanded)
+                for _ in _packets(one, CaptureReport(), again):
                     pass
             except CaptureError as error:
                 _complain([f"{error}; its TLS secrets can no longer be read"])
@@ -222,7 +236,8 @@ def _packets(
     with opened(one.path) as content:
         packed = is_packed(content.read1(8))
     stop, count = NOWHERE if packed else one.size, 0
-    for run in read_file(one.path, file, stop, embedded=secrets.key_logs.embedded):
+    embedded = secrets.key_logs.embedded
+    for run in read_file(one.path, file, stop, secrets.max_expanded, embedded):
         count = secrets.note(one, file, count)
         yield run
     secrets.note(one, file, count)

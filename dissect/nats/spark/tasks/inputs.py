@@ -39,7 +39,7 @@ class JobSpec:
 
     def key_logs(self) -> KeyLogs:
         """The TLS secrets of all captures of the timeline. Each process reads them once."""
-        return _key_logs(self.options.key_logs, self.secrets)
+        return _key_logs(self.options.keylog, self.secrets)
 
 
 # A process works on one timeline at a time, and should not keep the secrets of others.

@@ -233,4 +233,4 @@ def test_two_taps_that_overlap_are_one_capture(tmp_path: Path) -> None:
 
 def test_there_is_no_option_to_mask_nothing_because_nothing_is_masked(tmp_path: Path) -> None:
     done = run("-o", tmp_path / "out", "--no-redact", CORE)
-    assert done.exit_code == 2 and "No such option" in done.stderr
+    assert done.exit_code == 2 and "--no-redact: packets are written as they are" in done.stderr

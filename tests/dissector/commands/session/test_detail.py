@@ -84,8 +84,8 @@ def test_a_session_of_another_kind_than_those_asked_for() -> None:
     row = next(iter(sessions([CORE])))
     for show in (session_story, timeline_entries):
         with pytest.raises(Unclear, match=f"no session {row.session} in the captures"):
-            list(show([CORE], row.session, Options(kinds="route")))
-    assert session_story([CORE], row.session, Options(kinds="client")).row == row
+            list(show([CORE], row.session, Options(kind="route")))
+    assert session_story([CORE], row.session, Options(kind="client")).row == row
 
 
 def test_only_one_row() -> None:

@@ -12,7 +12,6 @@ from dissect.nats.options import Options
 from dissect.nats.pipeline import records
 from dissect.nats.report.aggregates.aggregate import TABLES, Aggregate
 from dissect.nats.report.page.unseen import unseen
-from dissect.nats.tcp.limits import FlowLimits
 
 from tests.support.damage import pcap_bytes, read_pcap
 from tests.support.paths import CAPTURES
@@ -54,7 +53,7 @@ def test_a_damaged_capture(tmp_path: Path) -> None:
 
 
 def test_limits_that_were_hit() -> None:
-    few = Options(flow_limits=FlowLimits(max_flows=2))
+    few = Options(max_flows=2)
     assert "A limit of the dissection was hit: evicted" in of(CAPTURES / "auth-2.15.1.pcap", few)
 
 

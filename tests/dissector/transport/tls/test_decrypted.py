@@ -42,7 +42,7 @@ pytestmark = pytest.mark.usefixtures("worker_processes")
 
 NAME = "tls-keys-2.15.1.pcap"
 KEYS = str(CAPTURES / "tls-keys-2.15.1.keylog")
-OPTIONS = Options(key_logs=[KEYS])
+OPTIONS = Options(keylog=[KEYS])
 TRUTH = json.loads((CAPTURES / "truth.json").read_text())[NAME]["connections"]
 
 SERVER_PORTS = (4222, 4223, 8443)
@@ -288,7 +288,7 @@ def test_tshark_decrypts_the_same_bytes(name: str, ports: tuple[int, ...], count
 def test_without_its_secrets_a_connection_is_a_session_with_opaque_bytes(tmp_path: Path) -> None:
     keys = tmp_path / "other.keylog"
     keys.write_text("CLIENT_RANDOM " + "00" * 32 + " " + "11" * 48 + "\n")
-    found = rows(CAPTURES / NAME, Options(key_logs=[str(keys)]))
+    found = rows(CAPTURES / NAME, Options(keylog=[str(keys)]))
     sessions = [row for row in found if isinstance(row, SessionRecord)]
     known = [row for row in rows(CAPTURES / NAME, Options()) if isinstance(row, SessionRecord)]
     assert [row.session for row in sessions] == [row.session for row in known]

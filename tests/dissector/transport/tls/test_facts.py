@@ -171,7 +171,7 @@ def test_what_is_wrong_hides_nothing_of_what_is_decrypted(
         ]
     sent = handshake(client, parties.serve(parties.expired, TLS_13), conversation)
     setattr(client, "keylog_filename", None)  # closes the file
-    options = Options(key_logs=[str(tmp_path / "keys")])
+    options = Options(keylog=[str(tmp_path / "keys")])
     path = capture(tmp_path, joined(sent) if packed else sent, after_info=False)
     found = list(records([path], ("sessions", "anomalies"), options))
     (session,) = (row for row in found if isinstance(row, SessionRecord))
@@ -194,7 +194,7 @@ def test_a_server_that_asks_for_another_hello(
     sent = handshake(client, server, conversation)
     setattr(client, "keylog_filename", None)  # closes the file
     assert sum(bytes.fromhex("cf21ad74e59a6111") in data for _, data in sent) == 1
-    options = Options(key_logs=[str(tmp_path / "keys")] if has_keys else [])
+    options = Options(keylog=[str(tmp_path / "keys")] if has_keys else [])
     path = capture(tmp_path, joined(sent) if packed else sent, after_info=not has_keys)
     found = list(records([path], ("flows", "sessions", "anomalies"), options))
     (flow,) = (row for row in found if isinstance(row, FlowRecord))

@@ -63,7 +63,7 @@ def read(
     path: Path, keys: Path = KEYS
 ) -> tuple[Contents, dict[str, SessionRecord], list[AnomalyRecord]]:
     rows = list(
-        records([str(path)], ("frames", "sessions", "anomalies"), Options(key_logs=[str(keys)]))
+        records([str(path)], ("frames", "sessions", "anomalies"), Options(keylog=[str(keys)]))
     )
     sessions = {row.session: row for row in rows if isinstance(row, SessionRecord)}
     ports: dict[str, str] = {}
@@ -134,7 +134,7 @@ def test_a_capture_may_begin_inside_a_record(whole: Whole, tmp_path: Path) -> No
     assert sum(map(Counter.total, contents.values())) > 0
     for port, frames in contents.items():
         assert sessions[port].tls_version == "1.3" and not frames - aligned[port]
-    tables, options = ("frames", "sessions", "anomalies"), Options(key_logs=[str(KEYS)])
+    tables, options = ("frames", "sessions", "anomalies"), Options(keylog=[str(KEYS)])
     parts = in_partitions([str(path)], 4_000, tables, options)
     assert sorted(map(repr, parts)) == sorted(map(repr, records([str(path)], tables, options)))
 

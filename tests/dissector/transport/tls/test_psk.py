@@ -57,7 +57,7 @@ def test_psk(tmp_path: Path, suite: str) -> None:
         send(server, b"PONG\r\n")
         assert line(client) == b"PONG\r\n"
     tap.write(capture, 4222)
-    found = list(records([str(capture)], ("frames", "flows"), Options(key_logs=[str(keys)])))
+    found = list(records([str(capture)], ("frames", "flows"), Options(keylog=[str(keys)])))
     frames = [row for row in found if isinstance(row, FrameRecord)]
     assert [row.op for row in frames] == ["INFO", "CONNECT", "PUB", "PING", "PONG"]
     (flow,) = (row for row in found if isinstance(row, FlowRecord))
@@ -89,7 +89,7 @@ def test_keys_that_a_renegotiation_has_changed(tmp_path: Path) -> None:
         wait(lambda: line(client) == b"tea\r\n")
     tap.write(capture, 4222)
     tables = "frames", "flows", "anomalies"
-    found = list(records([str(capture)], tables, Options(key_logs=[str(keys)])))
+    found = list(records([str(capture)], tables, Options(keylog=[str(keys)])))
     frames = [row for row in found if isinstance(row, FrameRecord)]
     assert [row.op for row in frames] == ["INFO", "CONNECT", "SUB", "MSG"]
     assert "tls_error" not in {getattr(row, "anomaly", None) for row in found}

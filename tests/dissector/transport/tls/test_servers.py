@@ -182,7 +182,7 @@ def test_servers_in_tls(link: Link, tmp_path: Path) -> None:
         linked = Linked(stack, link, tmp_path)
         log = conversation(linked, TRACED[link.kind])
         keys, relay = linked.keys, linked.relay
-    options = Options(payload="sha256", key_logs=[str(keys)])
+    options = Options(payload="sha256", keylog=[str(keys)])
     near, far, clear = (tmp_path / f"{name}.pcap" for name in ("near", "far", "clear"))
     write_connections(clear, relay.clear, PORT)
     wanted = frames(rows(clear, Options(payload="sha256")))
