@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dissect.nats.framing import ConnectionFraming, Quota
-from dissect.nats.framing.byte_counts import ByteCounts
+from dissect.nats.framing import ConnectionFraming, Quota, Verdict
 from dissect.nats.framing.events import Batch, Event, Note, RolesSwapped
-from dissect.nats.transport.detect import Verdict
+from dissect.nats.framing.frame_stream import ByteCounts
 from dissect.nats.types import Chunk, Direction, Gap
 from natsync.protocol import Frame, Kind
 

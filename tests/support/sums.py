@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from dissect.nats.framing import ConnectionFraming
-from dissect.nats.framing.byte_counts import ByteCounts
 from dissect.nats.framing.finished import FinishedFraming
+from dissect.nats.framing.frame_stream import ByteCounts
 from dissect.nats.tcp import flow_table
 from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Direction

@@ -11,18 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dissect.nats.options import Options
+from dissect.nats.transport.decide import LAYERS
 from dissect.nats.transport.layer import (
+    Begins,
     Column,
-    Detected,
     Heads,
     Layer,
     LayerBytes,
     LayerOptions,
     Transform,
-    Undecided,
     rest_of,
 )
-from dissect.nats.transport.registry import LAYERS
 from dissect.nats.types import Chunk, Direction, Gap, Item
 
 GREETING = b"XORKEY:"
@@ -92,11 +91,13 @@ class XorTransform:
         return item
 
 
-def _begins(heads: Heads) -> Detected | Undecided | None:
+def _begins(heads: Heads) -> Begins:
     head = heads.responder
     if head[: len(GREETING)] != GREETING[: len(head)]:
-        return None
-    return Detected(LAYER) if len(head) >= len(GREETING) else head and Undecided.WAIT or None
+        return Begins.NO
+    if len(head) >= len(GREETING):
+        return Begins.YES
+    return Begins.MAYBE if head else Begins.NO
 
 
 def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:

@@ -21,14 +21,20 @@ from typing import NamedTuple
 
 from natsync.protocol import Kind
 
-from ..framing import ConnectionFraming, FinishedFraming, Quota, finished, without_bytes
+from ..framing import (
+    ConnectionFraming,
+    FinishedFraming,
+    Quota,
+    Verdict,
+    finished,
+    without_bytes,
+)
 from ..framing.events import Event, RolesSwapped
 from ..options import Options, Payload
 from ..secrets.key_log import KeyLogs
 from ..tcp.flow import Delivery, Flow
 from ..tcp.flow_table import FlowTable
 from ..tcp.reassembly import Stream
-from ..transport.detect import Verdict
 from ..transport.layer import LayerOptions
 from ..types import NEVER_NS, Direction, Segment, Tick
 

@@ -43,7 +43,8 @@ class FinishedSession:
         """Frees most of the memory that the rows take."""
         if isinstance(self._rows, LastRows):
             rows, notes, session = self._rows
-            packed = [_values(row) for row in rows], notes, session and _values(session)
+            made = [(type(row), _values(row)) for row in rows]
+            packed = made, notes, session and _values(session)
             self._rows = pickle.dumps(packed, 5)
 
     def note(self, note: Note) -> None:
@@ -74,7 +75,7 @@ class FinishedSession:
             return self._rows
         rows, notes, session = pickle.loads(self._rows)
         made = [_new_row(*row) for row in rows]
-        return LastRows(made, notes, _new_row(*session) if session else None)
+        return LastRows(made, notes, _new_row(SessionRecord, session) if session else None)
 
 
 def _new_row(row: type[_Row], values: Sequence[object]) -> _Row:
@@ -90,6 +91,6 @@ def _names(row: type[Record]) -> list[str]:
     return [field.name for field in fields(row)]  # type: ignore[arg-type]  # a dataclass
 
 
-def _values(row: Record) -> tuple[type[Record], list[object]]:
+def _values(row: Record) -> list[object]:
     """A row without the names of its columns."""
-    return type(row), [getattr(row, name) for name in _names(type(row))]
+    return [getattr(row, name) for name in _names(type(row))]

@@ -34,28 +34,29 @@ _PEER_NAMES = (
 def session_row(connection: Connection, session: Session) -> SessionRecord:
     """Finishes the session, and makes its row from the present state."""
     flow, framing = connection.flow, connection.framing
-    session.finish(flow.last_ns if flow.end in (End.FIN, End.RST) else None, framing.handshake)
+    facts = framing.facts
+    session.finish(flow.last_ns if flow.end in (End.FIN, End.RST) else None, facts.handshake)
     counts = [framing.byte_counts(direction) for direction in Direction]
     record = SessionRecord(
         session=flow.id,
         capture=connection.capture,
-        kind=kind_name(framing.kind),
-        transport=framing.transport,
-        compression=framing.compression,
+        kind=kind_name(facts.kind),
+        transport=facts.transport,
+        compression=facts.compression,
         originator=flow.originator,
         responder=flow.responder,
         first_ns=flow.first_ns,
         last_ns=flow.last_ns,
-        start="handshake" if framing.handshake else "midstream",
+        start="handshake" if facts.handshake else "midstream",
         end=flow.end.value,
         ended_by=flow.ended_by.value if flow.ended_by else None,
-        account=framing.account or None,
+        account=facts.account or None,
         missing_bytes=sum(count.missing for count in counts),
         skipped_bytes=sum(count.skipped for count in counts),
         opaque_bytes=sum(count.opaque for count in counts) or None,
     )
     add_facts(record, framing.stack.facts)
-    add_session(record, session, framing.kind)
+    add_session(record, session, facts.kind)
     set_late_columns(record, flow)
     return record
 

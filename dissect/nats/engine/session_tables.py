@@ -113,7 +113,7 @@ class TableBuilder:
                 if connection.finished:
                     ended.append(session_tables)
                 if connection.over:
-                    self._protocols[framing.protocol] += 1
+                    self._protocols[framing.facts.protocol] += 1
                     for side in connection.flow.sides:
                         self._tcp_bytes[ALL] += side.bytes
                         self._tcp_bytes[DUPLICATE] += side.stream.duplicate_bytes
@@ -398,7 +398,7 @@ def _flow_row(connection: Connection) -> FlowRecord:
         out_of_order_responder=responder.stream.out_of_order,
         missing_originator=originator.stream.missing_bytes,
         missing_responder=responder.stream.missing_bytes,
-        protocol=connection.framing.protocol,
+        protocol=connection.framing.facts.protocol,
     )
     add_facts(record, connection.framing.stack.facts)
     return record

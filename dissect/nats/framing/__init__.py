@@ -1,17 +1,19 @@
 """Chunks and gaps of a TCP connection -> NATS frames, even after losses and in captures that begin late."""
 
-from .byte_counts import ByteCounts
-from .connection import ConnectionFraming
+from .connection import ConnectionFacts, ConnectionFraming
 from .finished import FinishedFraming, finished, without_bytes
-from .frame_stream import FrameStream
+from .frame_stream import ByteCounts, FrameStream
 from .resync.resynchronizer import Quota
+from .state import Verdict
 
 __all__ = [
     "ByteCounts",
+    "ConnectionFacts",
     "ConnectionFraming",
     "FinishedFraming",
     "FrameStream",
     "Quota",
+    "Verdict",
     "finished",
     "without_bytes",
 ]

@@ -7,18 +7,18 @@ decoders, buffers and evidence of each take some kilobytes and are no longer nee
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from natsync.protocol import Kind
 
-from ..transport.detect import Verdict
 from ..transport.layer import LayerOptions
 from ..transport.stack import Stack
 from ..types import Direction, Item, Oddity
-from .byte_counts import ByteCounts
-from .connection import ConnectionFraming
+from .connection import ConnectionFacts, ConnectionFraming
 from .events import Event, Note, RolesSwapped, note_of_oddity
+from .frame_stream import ByteCounts
+from .state import Verdict
 
 _NO_LAYERS = Stack(LayerOptions())
 _ORIGINATOR = Direction.ORIGINATOR
@@ -28,18 +28,28 @@ _ORIGINATOR = Direction.ORIGINATOR
 class FinishedFraming:
     """The facts that a `ConnectionFraming` knew at its end, and its last events, which `finish` returns."""
 
-    verdict: Verdict
-    handshake: bool
-    kind: Kind | None
-    account: str
-    transport: str
-    compression: str | None
-    protocol: str
-    waiting: bool
-    stack: Stack
-    counts: tuple[ByteCounts, ByteCounts]  # of the originator and the responder
-    last: list[Event] | RolesSwapped
+    facts: ConnectionFacts
+    waiting: bool = False
+    stack: Stack = _NO_LAYERS
+    originator: ByteCounts = field(default_factory=ByteCounts)
+    responder: ByteCounts = field(default_factory=ByteCounts)
+    last: list[Event] | RolesSwapped = field(default_factory=list)
     is_steady = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the connection carries NATS."""
+        return self.facts.verdict
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of the connection, as far as it is known."""
+        return self.facts.kind
+
+    @property
+    def account(self) -> str:
+        """The account to which a route is dedicated; empty for other connections."""
+        return self.facts.account
 
     @property
     def layer_notes(self) -> list[Note]:
@@ -51,15 +61,14 @@ class FinishedFraming:
         Connections with the same facts share one object."""
         if self.last or self.stack.has_layers:
             return self
-        names = self.account, self.transport, self.compression, self.protocol
-        return _shared(self.verdict, self.handshake, self.kind, *names, self.waiting)
+        return _shared(self.facts, self.waiting)
 
     def release_quota(self) -> None:
         """Does nothing: no bytes are held."""
 
     def byte_counts(self, direction: Direction) -> ByteCounts:
         """The byte counts of one direction."""
-        return self.counts[direction is not _ORIGINATOR]
+        return self.originator if direction is _ORIGINATOR else self.responder
 
     def feed(self, direction: Direction, items: Sequence[Item]) -> list[Event] | RolesSwapped:
         """The notes of oddities that late packets show. No more bytes can come."""
@@ -76,36 +85,26 @@ def finished(framing: ConnectionFraming) -> FinishedFraming:
     waiting = framing.waiting
     last = framing.finish()
     return FinishedFraming(
-        framing.verdict,
-        framing.handshake,
-        framing.kind,
-        framing.account,
-        framing.transport,
-        framing.compression,
-        framing.protocol,
-        waiting,
-        framing.stack if framing.stack.has_layers else _NO_LAYERS,
-        (framing.byte_counts(_ORIGINATOR), framing.byte_counts(_ORIGINATOR.other)),
-        last or [],
+        facts=_same_facts(framing.facts),
+        waiting=waiting,
+        stack=framing.stack if framing.stack.has_layers else _NO_LAYERS,
+        originator=framing.byte_counts(_ORIGINATOR),
+        responder=framing.byte_counts(_ORIGINATOR.other),
+        last=last or [],
     )
 
 
 def without_bytes() -> FinishedFraming:
     """The framing of a connection that has ended without any payload, such as a SYN that nobody answered."""
-    return _shared(Verdict.UNDECIDED, False, None, "", "tcp", None, "other", False)
+    return _shared(ConnectionFacts(), False)
 
 
 @lru_cache(maxsize=256)
-def _shared(
-    verdict: Verdict,
-    handshake: bool,
-    kind: Kind | None,
-    account: str,
-    transport: str,
-    compression: str | None,
-    protocol: str,
-    waiting: bool,
-) -> FinishedFraming:
-    names = account, transport, compression, protocol
-    counts = ByteCounts(), ByteCounts()
-    return FinishedFraming(verdict, handshake, kind, *names, waiting, _NO_LAYERS, counts, [])
+def _same_facts(facts: ConnectionFacts) -> ConnectionFacts:
+    """One object for equal facts, because many connections are alike."""
+    return facts
+
+
+@lru_cache(maxsize=256)
+def _shared(facts: ConnectionFacts, waiting: bool) -> FinishedFraming:
+    return FinishedFraming(facts, waiting)

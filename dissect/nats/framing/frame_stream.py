@@ -8,18 +8,17 @@ read, because it may change how they are parsed. The caller handles it, and call
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 
 from natsync.protocol import Connect, Context, Decoder, Frame, Info, Kind, ProtocolError, Role
 
 from ..schema.anomalies import Anomaly
-from ..transport.detect import FIRST_BYTES, greets
+from ..transport.decide import Begin, layer_in_place_of_frame
 from ..transport.layer import Layer, rest_of
-from ..transport.registry import next_layer
+from ..transport.patterns import FIRST_BYTES, greets
 from ..types import EARLIEST_NS, Chunk, Direction, Gap, Item, Oddity
-from .byte_counts import ByteCounts
 from .contexts import ALL
-from .discoveries import Discovery, Handshake, LayerBegins, Proven, Unread
 from .events import Batch, Event, gap_anomaly, note_of, note_of_oddity
 from .resync.chain import Chain
 from .resync.resynchronizer import Loss, Quota, Resynchronizer
@@ -27,8 +26,56 @@ from .state import STREAM, StreamEvent, StreamState, next_state
 
 _HANDSHAKE = frozenset({Info, Connect})
 _ROLES = {Direction.ORIGINATOR: Role.CLIENT, Direction.RESPONDER: Role.SERVER}
-_MORE = Unread.MORE
 _new = object.__new__
+
+
+@dataclass(slots=True)
+class ByteCounts:
+    """The byte counts of one stream, complete when the stream is finished.
+
+    - `framed`: captured bytes of frames that were delivered;
+    - `skipped`: captured bytes that were not decoded; those that are `opaque` belong to another layer (TLS,
+      S2, WebSocket, a PROXY header), and the others lie between proven frames;
+    - `missing`: bytes that were sent but not captured, inside frames or between them;
+    - `unfinished`: the beginning of a frame that never ended.
+    """
+
+    framed: int = 0
+    skipped: int = 0
+    missing: int = 0
+    unfinished: int = 0
+    opaque: int = 0
+
+    @property
+    def span(self) -> int:
+        """The number of bytes that were sent."""
+        return self.framed + self.skipped + self.missing + self.unfinished
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """An INFO or a CONNECT was read."""
+
+    frame: Info | Connect
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """Consecutive frames prove where a frame begins."""
+
+    chain: Chain
+
+
+class Unread(Enum):
+    """Nothing was discovered, but there are items left to read."""
+
+    MORE = auto()
+
+
+Discovery = Greeting | Proven | Begin | Unread
+"""What a stream reports before it reads on. If a layer begins, its bytes are not read yet."""
+
+_MORE = Unread.MORE
 
 
 class FrameStream:
@@ -170,10 +217,10 @@ class FrameStream:
         data = item.data
         if self._between:
             if data[:1] not in FIRST_BYTES:
-                layer = next_layer(data, self.frames) if data else None
+                layer = layer_in_place_of_frame(data, self.frames) if data else None
                 if layer:
                     self._pending.append(item)
-                    return LayerBegins(layer)
+                    return Begin(layer, (self.direction,), f"{layer.name} in place of a frame")
             self._first = item
             self._between = False
         self.end = end = item.offset + len(data)
@@ -276,7 +323,7 @@ class FrameStream:
 
     def _add_batch(
         self, frames: list[Frame], item: Chunk | Gap, out: list[Event]
-    ) -> Handshake | None:
+    ) -> Greeting | None:
         """Appends the batch of frames that `item` completes."""
         batch = _new(Batch)  # calling the class takes twice as long (CPython 3.11)
         batch.direction, batch.ts_ns, batch.frames = self.direction, self.ts_ns, frames
@@ -293,7 +340,7 @@ class FrameStream:
         last = frames[-1]
         if last.__class__ in _HANDSHAKE:
             assert isinstance(last, (Info, Connect))
-            return Handshake(last)
+            return Greeting(last)
         return None
 
     def _take_gap(self, gap: Gap, decoder: Decoder, out: list[Event]) -> Discovery | None:

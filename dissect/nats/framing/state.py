@@ -4,9 +4,9 @@ A stream (one direction) is in one state at a time:
 
     SEEKING --STARTS--> STARTING --CHUNK--> FRAMING --LOSS--> SEEKING --PROVEN--> FRAMING
 
-A layer that cannot be decoded makes it OPAQUE until the end. A connection is UNDECIDED until it proves to
-carry NATS or something else. Its kind (client, route, ...) is inferred from operations until INFO or CONNECT
-confirms it; a route is complete when the INFOs of both servers have shown how its lines are written.
+A layer that cannot be decoded makes it OPAQUE until the end. The states of a connection are classes, one
+for each `Verdict` (`verdicts`). Its kind (client, route, ...) is inferred from operations until INFO or
+CONNECT confirms it; a route is complete when the INFOs of both servers have shown how its lines are written.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum, auto
 from typing import TypeVar
-
-from ..transport.detect import Verdict
 
 _State = TypeVar("_State", bound=Enum)
 _Event = TypeVar("_Event", bound=Enum)
@@ -65,18 +63,12 @@ STREAM: Mapping[StreamState, Mapping[StreamEvent, StreamState]] = {
 }
 
 
-class Proof(Enum):
-    """Evidence of whether a connection carries NATS."""
+class Verdict(Enum):
+    """Whether a connection carries NATS. Only the first one may change."""
 
+    UNDECIDED = auto()
     NATS = auto()
     OTHER = auto()
-
-
-VERDICT: Mapping[Verdict, Mapping[Proof, Verdict]] = {
-    Verdict.UNDECIDED: {Proof.NATS: Verdict.NATS, Proof.OTHER: Verdict.OTHER},
-    Verdict.NATS: {},
-    Verdict.OTHER: {},
-}
 
 
 class KindState(Enum):

@@ -11,12 +11,11 @@ from natsync.protocol import Context, Frame, HMsg, HPub, Kind, LMsg, Msg, RHMsg,
 
 from ..engine.connections import Connection
 from ..engine.session_tables import SessionTables
-from ..framing import ConnectionFraming, FinishedFraming
+from ..framing import ConnectionFraming, FinishedFraming, Verdict
 from ..framing.events import Batch, RolesSwapped
 from ..sessions import SessionDelta
 from ..tcp.flow import End, Flow, Side
 from ..tcp.window import may_fill_window
-from ..transport.detect import Verdict
 from ..types import Chunk, Direction, Gap
 from .chunk_summary import (
     Bytes,

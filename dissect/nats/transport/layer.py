@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from natsync.protocol import Kind
-
 from ..schema.records import Value
 from ..secrets.key_log import KeyLogs
 from ..types import Chunk, Direction, Item
@@ -115,19 +113,12 @@ class LayerOptions(NamedTuple):
     key_logs: KeyLogs = KeyLogs()
 
 
-class Detected(NamedTuple):
-    """A layer that the first bytes show. `carries_nats` and `kind` tell what is known about its content
-    without decoding it."""
+class Begins(Enum):
+    """Whether a connection begins with a layer."""
 
-    layer: Layer
-    carries_nats: bool = False
-    kind: Kind | None = None
-
-
-class Undecided(Enum):
-    """The first bytes may belong to a layer, but more of them are needed to tell."""
-
-    WAIT = auto()
+    YES = auto()
+    MAYBE = auto()  # more bytes are needed to tell
+    NO = auto()
 
 
 class Column(Enum):
@@ -138,8 +129,9 @@ class Column(Enum):
     NONE = auto()
 
 
-def begins_nothing(heads: Heads) -> None:
+def begins_nothing(heads: Heads) -> Begins:
     """The `begins` function of a layer with which no connection begins."""
+    return Begins.NO
 
 
 def _never(data: bytes, frames: int = 0) -> bool:
@@ -162,7 +154,7 @@ class Layer:
 
     name: str
     column: Column
-    begins: Callable[[Heads], Detected | Undecided | None]
+    begins: Callable[[Heads], Begins]
     replaces: Callable[[bytes, int], bool] = _never
     resumes: Callable[[bytes], bool] = _never
     implies_nats: bool = False

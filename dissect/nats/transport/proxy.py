@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..schema.records import Value
 from ..types import Chunk, Direction, Item
-from .layer import Column, Detected, Heads, Layer, LayerBytes, LayerOptions, Transform, rest_of
+from .layer import Begins, Column, Heads, Layer, LayerBytes, LayerOptions, Transform, rest_of
 
 _V1 = b"PROXY "
 _V1_BYTES = 107  # with CR LF
@@ -104,11 +104,11 @@ class ProxyTransform:
         return list(held)
 
 
-def _begins(heads: Heads) -> Detected | None:
+def _begins(heads: Heads) -> Begins:
     head = heads.originator
     if proxy_header(head) or is_partial(head) and not heads.midstream:
-        return Detected(LAYER)
-    return None
+        return Begins.YES
+    return Begins.NO
 
 
 def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:

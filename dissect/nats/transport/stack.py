@@ -83,6 +83,11 @@ class Stack:
         return bool(self._levels)
 
     @property
+    def begun(self) -> set[str]:
+        """The names of all layers that have begun."""
+        return {level.layer.name for level in self._levels}
+
+    @property
     def is_full(self) -> bool:
         """Whether no more layers are accepted: hostile bytes may claim any number of them."""
         return len(self._levels) >= MOST_LAYERS
@@ -103,7 +108,7 @@ class Stack:
         """
         return layer.implies_nats or layer.decrypts and self._options.key_logs.may_have_secrets
 
-    def push(self, layer: Layer, directions: Sequence[Direction]) -> tuple[int, set[Direction]]:
+    def push(self, layer: Layer, directions: Sequence[Direction]) -> tuple[int, list[Direction]]:
         """Adds a layer for these directions: a new one on top, or the one that the other direction has pushed
         before. Returns its height, and the directions that it changes."""
         levels = self._levels
@@ -118,7 +123,7 @@ class Stack:
             levels.append(_Level(layer, self._options, self._opaque))
         level = levels[height]
         level.begun.update(directions)
-        changed = level.transforms.keys() & set(directions)
+        changed = [way for way in Direction if way in level.transforms and way in directions]
         level.running.update({way: level.transforms[way] for way in changed})
         return height, changed
 

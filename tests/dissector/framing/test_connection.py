@@ -8,8 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dissect.nats.transport.detect import Verdict
-from dissect.nats.types import Direction
+from dissect.nats.framing import FrameStream, Quota, Verdict
+from dissect.nats.framing.connection import UnreadItems
+from dissect.nats.types import Chunk, Direction
 from natsync.protocol import Kind, LUnsub, RMsg
 
 from tests.support.conversations import CONNECT, INFO, ORIGINATOR, RESPONDER, FramedConversation
@@ -28,7 +29,7 @@ def test_a_client() -> None:
         .over()
     )
     assert conversation.framing.kind is Kind.CLIENT
-    assert conversation.framing.handshake
+    assert conversation.framing.facts.handshake
     assert conversation.ops(RESPONDER) == ["INFO", "MSG"]
 
 
@@ -91,7 +92,7 @@ def test_midstream_the_operations_tell(
     conversation = FramedConversation(midstream=True).say(sender, line, line, line).over()
     assert conversation.framing.kind is kind
     assert conversation.swapped is swapped
-    assert not conversation.framing.handshake
+    assert not conversation.framing.facts.handshake
 
 
 def test_messages_one_way_and_interest_the_other_is_a_gateway() -> None:
@@ -108,7 +109,7 @@ def test_midstream_the_greeting_may_be_there_without_the_syn() -> None:
         .over()
     )
     assert conversation.swapped
-    assert conversation.framing.handshake
+    assert conversation.framing.facts.handshake
     assert conversation.framing.kind is Kind.CLIENT
 
 
@@ -214,7 +215,7 @@ def test_s2_in_the_middle_of_a_connection() -> None:
         .say(RESPONDER, b"x", magic)
     )
     conversation.over()
-    assert conversation.framing.compression == "s2"
+    assert conversation.framing.facts.compression == "s2"
     assert conversation.framing.verdict is Verdict.NATS
 
 
@@ -310,3 +311,28 @@ def test_any_bytes_are_accounted_for(
         elif step:
             conversation.say(sender, step)
     conversation.over()
+
+
+def chunk(number: int) -> Chunk:
+    return Chunk(number, number, "t.pcap", number, b"x")
+
+
+ONE, OTHER = (FrameStream(way, Quota(), False) for way in Direction)
+
+
+def test_unread_items_come_in_order() -> None:
+    items = [(ONE, chunk(1)), (OTHER, chunk(2)), (ONE, chunk(3))]
+    unread = UnreadItems()
+    assert list(unread.each(items)) == items
+    assert unread.withdraw(ONE) == []
+
+
+def test_a_layer_withdraws_the_unread_items_of_its_stream() -> None:
+    unread = UnreadItems()
+    outer = unread.each([(ONE, chunk(1)), (ONE, chunk(4)), (OTHER, chunk(5))])
+    next(outer)
+    inner = unread.each([(ONE, chunk(2)), (ONE, chunk(3))])
+    next(inner)
+    assert unread.withdraw(ONE) == [chunk(3), chunk(4)]
+    assert list(inner) == []
+    assert list(outer) == [(OTHER, chunk(5))]

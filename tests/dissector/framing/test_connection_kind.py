@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dissect.nats.framing.connection_kind import ConnectionKind
-from dissect.nats.framing.discoveries import Proven
 from dissect.nats.framing.events import Event
-from dissect.nats.framing.frame_stream import FrameStream
+from dissect.nats.framing.frame_stream import FrameStream, Proven
 from dissect.nats.framing.resync.chain import Chain
 from dissect.nats.framing.resync.resynchronizer import Quota
 from dissect.nats.types import Chunk, Direction

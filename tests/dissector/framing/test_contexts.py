@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dissect.nats.framing.contexts import ALL, NATURAL, ContextReader, agreed, mirrored
-from dissect.nats.transport.detect import CANDIDATE, START
+from dissect.nats.transport.patterns import CANDIDATE, START
 from natsync.protocol import Context, Kind, Role
 
 

@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.framing import ConnectionFraming, Quota, finished, without_bytes
+from dissect.nats.framing import ConnectionFraming, Quota, Verdict, finished, without_bytes
 from dissect.nats.framing.events import Note
 from dissect.nats.schema.anomalies import Anomaly
-from dissect.nats.transport.detect import Verdict
 from dissect.nats.types import Oddity
 from natsync.protocol import Kind
 
 from tests.support.conversations import ORIGINATOR, RESPONDER, FramedConversation
 
 
-def test_the_facts_stay() -> None:
+def test_finished_framing_keeps_the_facts() -> None:
     conversation = (
         FramedConversation().client().say(ORIGINATOR, b"PING\r\n").say(RESPONDER, b"PONG\r\n")
     )
     framing = conversation.framing
-    before = framing.transport, framing.compression, framing.protocol, framing.account
+    before = framing.facts
     left = finished(framing)
-    assert (left.transport, left.compression, left.protocol, left.account) == before
-    assert left.verdict is Verdict.NATS and left.kind is Kind.CLIENT and left.handshake
+    assert left.facts == before
+    assert left.verdict is Verdict.NATS and left.kind is Kind.CLIENT and before.handshake
     assert left.byte_counts(ORIGINATOR) == framing.byte_counts(ORIGINATOR)
     assert left.byte_counts(RESPONDER).framed == conversation.ends[RESPONDER]
     assert not (left.waiting or left.is_steady or left.layer_notes or left.stack.has_layers)
     assert left.finish() == []
 
 
-def test_the_last_events_come_with_the_end() -> None:
+def test_the_last_events_come_with_finish() -> None:
     conversation = FramedConversation().client().say(ORIGINATOR, b"PUB a 5\r\nhe")
     left = finished(conversation.framing)
     assert left.feed(ORIGINATOR, []) == []
@@ -38,7 +37,7 @@ def test_the_last_events_come_with_the_end() -> None:
     assert left.finish() == [note] and left.finish() == []
 
 
-def test_late_packets_are_noted() -> None:
+def test_oddities_of_late_packets_are_noted() -> None:
     left = finished(FramedConversation().client().framing)
     late = Oddity(7, 9, "t.pcap", 40, 4, Anomaly.OVERLAP_DIFFERS)
     found = left.feed(RESPONDER, [late])
@@ -46,18 +45,16 @@ def test_late_packets_are_noted() -> None:
 
 
 @pytest.mark.parametrize("midstream", [False, True])
-def test_a_connection_without_payload_says_as_much_as_its_framing_would(midstream: bool) -> None:
+def test_a_connection_without_payload_has_the_facts_of_its_framing(midstream: bool) -> None:
     framing = ConnectionFraming(midstream, False, Quota())
     assert framing.finish() == [] == without_bytes().finish()
-    names = "verdict handshake kind account transport compression protocol waiting layer_notes"
     left = without_bytes()
-    assert [getattr(left, name) for name in names.split()] == [
-        getattr(framing, name) for name in names.split()
-    ]
+    assert left.facts == framing.facts
+    assert (left.waiting, left.layer_notes) == (framing.waiting, framing.layer_notes)
     assert left.byte_counts(ORIGINATOR) == framing.byte_counts(ORIGINATOR)
 
 
-def test_connections_of_which_as_much_is_known_share_their_facts() -> None:
+def test_connections_with_the_same_facts_share_one_object() -> None:
     one, other = (finished(FramedConversation().client().framing) for _ in range(2))
     assert one.without_counts() is other.without_counts()
     assert one.without_counts().kind is Kind.CLIENT

@@ -9,13 +9,20 @@ from types import FrameType
 
 import pytest
 
-from dissect.nats.types import Chunk, Gap
-from natsync.protocol import Message
+from dissect.nats.framing.events import Batch, Event
+from dissect.nats.framing.frame_stream import ByteCounts, FrameStream, Greeting, Proven, Unread
+from dissect.nats.framing.resync.resynchronizer import Quota
+from dissect.nats.framing.state import StreamState
+from dissect.nats.transport.decide import Begin
+from dissect.nats.transport.tls import layer as tls
+from dissect.nats.types import Chunk, Direction, Gap
+from natsync.protocol import Kind, Message
 
-from tests.support.conversations import ORIGINATOR, RESPONDER, FramedConversation
+from tests.support.conversations import INFO, ORIGINATOR, RESPONDER, FramedConversation
 
 PUB = b"PUB a 5\r\nhello\r\n"
 PING = b"PING\r\n"
+EMPTY = b"PUB a 0\r\n\r\n"
 FEW_CALLS = 50
 
 
@@ -87,7 +94,7 @@ def test_tls_after_the_greeting() -> None:
         .say(ORIGINATOR, b"\x16\x03\x01" + b"x" * 50, b"y" * 9)
     )
     conversation.say(RESPONDER, b"\x16", b"\x03\x03" + b"x" * 50).over()
-    assert conversation.framing.transport == "tls"
+    assert conversation.framing.facts.transport == "tls"
     assert conversation.framing.byte_counts(ORIGINATOR).skipped == 62
     assert conversation.notes == []
 
@@ -102,7 +109,7 @@ def test_s2_after_the_greeting_even_in_pieces() -> None:
         RESPONDER, b"\xff\x06\x00\x00S2sTwO"
     )
     conversation.over()
-    assert conversation.framing.compression == "s2"
+    assert conversation.framing.facts.compression == "s2"
     assert conversation.framing.kind and conversation.framing.kind.value == "leafnode"
     assert conversation.notes == [("skipped", 61, 2)]  # a chunk that never ended
 
@@ -202,3 +209,49 @@ def test_twenty_thousand_losses_in_one_stream_do_not_recurse() -> None:
     conversation.over()
     assert conversation.ops(ORIGINATOR) == ["CONNECT"] + ["PING"] * losses
     assert conversation.framing.byte_counts(ORIGINATOR).missing == 9 + 7 * losses
+
+
+def test_the_span_is_the_sum_of_its_parts() -> None:
+    assert ByteCounts(framed=100, skipped=20, missing=3, unfinished=4).span == 127
+
+
+def started(direction: Direction) -> FrameStream:
+    stream = FrameStream(direction, Quota(), True)
+    stream.start()
+    assert stream.state is StreamState.STARTING
+    return stream
+
+
+def test_a_handshake_is_reported_before_the_frames_after_it() -> None:
+    stream, out = started(Direction.RESPONDER), list[Event]()
+    assert stream.feed(Chunk(1, 1, "t.pcap", 0, INFO + b"PING\r\n"), out) is Unread.MORE
+    found = stream.proceed(out)
+    assert isinstance(found, Greeting) and found.frame.op == "INFO"
+    assert stream.frames == 1
+    assert stream.proceed(out) is None
+    assert [frame.op for event in out if isinstance(event, Batch) for frame in event.frames] == [
+        "INFO",
+        "PING",
+    ]
+
+
+def test_a_layer_is_reported_before_its_bytes_are_read() -> None:
+    stream, out = started(Direction.RESPONDER), list[Event]()
+    record = b"\x16\x03\x03\x00\x01x"
+    stream.feed(Chunk(1, 1, "t.pcap", 0, INFO + record), out)
+    stream.proceed(out)
+    found = stream.proceed(out)
+    assert isinstance(found, Begin) and found.layer is tls.LAYER and not found.joined
+    assert stream.withdraw(out, joins=False) == [Chunk(1, 1, "t.pcap", len(INFO), record)]
+    assert (stream.state, stream.end) == (StreamState.FRAMING, len(INFO))
+
+
+def test_a_proof_is_reported_before_the_frames_that_prove() -> None:
+    stream, out = FrameStream(Direction.ORIGINATOR, Quota(), True), list[Event]()
+    stream.feed(Chunk(1, 1, "t.pcap", 0, EMPTY * 3), out)
+    found = stream.proceed(out)
+    assert isinstance(found, Proven) and found.chain.frames == 3
+    assert stream.frames == 0
+    stream.set_kind(Kind.CLIENT, False, False, True)
+    assert stream.proceed(out) is None
+    assert stream.frames == 3

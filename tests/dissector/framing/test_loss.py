@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dissect.nats.transport.detect import Verdict
+from dissect.nats.framing import Verdict
 from dissect.nats.types import Chunk, Direction, Gap
 from natsync.protocol import Frame, Message
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.transport.detect import Verdict
+from dissect.nats.framing import Verdict
 from dissect.nats.types import Direction
 
 from tests.support.conversations import CONNECT, INFO, ORIGINATOR, RESPONDER, FramedConversation
@@ -83,7 +83,7 @@ def test_other_protocols_from_their_beginning(name: str, way: Direction | None) 
             conversation.say(sender, data)
     conversation.over()
     assert conversation.framing.verdict is not Verdict.NATS
-    assert conversation.framing.protocol == "other"
+    assert conversation.framing.facts.protocol == "other"
     assert conversation.events == []
 
 
@@ -131,7 +131,7 @@ def test_the_first_layer_is_named(lines: Lines, midstream: bool, expected: str) 
     conversation = FramedConversation(midstream)
     for sender, data in lines:
         conversation.say(sender, data)
-    assert conversation.over().framing.protocol == expected
+    assert conversation.over().framing.facts.protocol == expected
 
 
 def test_a_browser_on_the_wrong_port_is_a_session_with_skipped_bytes() -> None:

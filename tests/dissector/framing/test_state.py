@@ -7,27 +7,22 @@ import pytest
 from dissect.nats.framing.state import (
     KIND,
     STREAM,
-    VERDICT,
     KindEvent,
     KindState,
-    Proof,
     StreamEvent,
     StreamState,
     next_state,
 )
-from dissect.nats.transport.detect import Verdict
 
 
 def test_every_state_of_each_machine_is_listed() -> None:
     assert set(STREAM) == set(StreamState)
-    assert set(VERDICT) == set(Verdict)
     assert set(KIND) == set(KindState)
 
 
 def test_every_state_but_the_first_is_reached() -> None:
     for table, first in (
         (STREAM, StreamState.SEEKING),
-        (VERDICT, Verdict.UNDECIDED),
         (KIND, KindState.UNKNOWN),
     ):
         reached = {after for changes in table.values() for after in changes.values()}
@@ -44,13 +39,6 @@ def test_a_stream_ends_from_every_state_and_then_stays() -> None:
 
 def test_what_is_opaque_is_never_read_again() -> None:
     assert set(STREAM[StreamState.OPAQUE]) == {StreamEvent.END}
-
-
-@pytest.mark.parametrize("verdict", [Verdict.NATS, Verdict.OTHER])
-@pytest.mark.parametrize("proof", list(Proof))
-def test_a_verdict_is_final(verdict: Verdict, proof: Proof) -> None:
-    with pytest.raises(ValueError, match="not allowed"):
-        next_state(VERDICT, verdict, proof)
 
 
 def test_operations_never_make_a_confirmed_kind_uncertain() -> None:

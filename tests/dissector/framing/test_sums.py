@@ -10,7 +10,7 @@ from time import process_time
 
 import pytest
 
-from dissect.nats.transport.detect import Verdict
+from dissect.nats.framing import Verdict
 from dissect.nats.types import Chunk, Direction, Gap
 
 from tests.support.conversations import (
@@ -35,10 +35,13 @@ def test_of_whole_captures(path: Path, midstream: bool) -> None:
         if is_joined_late(items) and not midstream:
             continue
         conversation = FramedConversation(midstream).play(items).over()
-        if conversation.framing.protocol == "tls" and path.name.startswith("tls-keys"):
+        if conversation.framing.facts.protocol == "tls" and path.name.startswith("tls-keys"):
             continue  # TLS from the first byte on
         assert conversation.framing.verdict is Verdict.NATS
-        if conversation.framing.compression is None and conversation.framing.transport == "tcp":
+        if (
+            conversation.framing.facts.compression is None
+            and conversation.framing.facts.transport == "tcp"
+        ):
             for way in Direction:
                 assert conversation.framing.byte_counts(way).skipped == 0
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dissect.nats import CaptureError, FrameRecord
-from dissect.nats.framing.byte_counts import ByteCounts
+from dissect.nats.framing.frame_stream import ByteCounts
 
 from tests.dissector.fuzzing import captures
 from tests.dissector.fuzzing.captures import TABLES, Case, case_of, check, good_frames

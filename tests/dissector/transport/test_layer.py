@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from dissect.nats.transport.layer import Column, Heads, Layer, LayerBytes, begins_nothing, rest_of
+from dissect.nats.transport.layer import (
+    Begins,
+    Column,
+    Heads,
+    Layer,
+    LayerBytes,
+    begins_nothing,
+    rest_of,
+)
 from dissect.nats.types import Chunk
 
 
@@ -18,6 +26,6 @@ def test_the_rest_of_a_chunk_keeps_its_packet() -> None:
 
 def test_a_layer_needs_no_more_than_a_name_and_a_beginning() -> None:
     layer = Layer("x", Column.NONE, begins_nothing)
-    assert layer.begins(Heads(b"x", b"x")) is None
+    assert layer.begins(Heads(b"x", b"x")) is Begins.NO
     assert not layer.replaces(b"x", 0) and not layer.resumes(b"x")
     assert not layer.implies_nats and layer.transforms is None

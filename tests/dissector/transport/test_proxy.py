@@ -150,6 +150,6 @@ def test_tls_after_it() -> None:
     conversation.say(ORIGINATOR, b"\x16\x03\x01" + b"x" * 50).say(
         RESPONDER, b"\x16\x03\x03xx"
     ).over()
-    assert conversation.framing.transport == "tls"
+    assert conversation.framing.facts.transport == "tls"
     assert conversation.framing.stack.facts["proxied_for"] == "203.0.113.7:51000"
     assert conversation.notes == []

@@ -37,7 +37,7 @@ def test_without_a_layer_it_is_false_and_changes_nothing() -> None:
 
 def test_a_transform_that_is_done_leaves_the_stack_and_its_counts_stay() -> None:
     stack = Stack()
-    assert stack.push(proxy.LAYER, BOTH) == (0, {ORIGINATOR})
+    assert stack.push(proxy.LAYER, BOTH) == (0, [ORIGINATOR])
     assert stack
     assert stack.feed(ORIGINATOR, chunk(0, HEADER[:4])) == []
     end = len(HEADER)
@@ -81,7 +81,7 @@ def test_a_key_that_never_comes_leaves_skipped_and_missing_bytes() -> None:
 def test_layers_lie_on_each_other_and_each_sum_closes() -> None:
     stack = Stack()
     stack.push(proxy.LAYER, BOTH)
-    assert stack.push(xor_layer.LAYER, BOTH) == (1, {ORIGINATOR, RESPONDER})
+    assert stack.push(xor_layer.LAYER, BOTH) == (1, [ORIGINATOR, RESPONDER])
     stack.feed(RESPONDER, chunk(0, GREETING))
     end = len(HEADER)
     data = HEADER + secret(end, b"PING\r\n").data
@@ -92,11 +92,11 @@ def test_layers_lie_on_each_other_and_each_sum_closes() -> None:
 
 def test_the_second_direction_joins_a_layer_that_the_first_has_pushed() -> None:
     stack = Stack()
-    assert stack.push(xor_layer.LAYER, [RESPONDER]) == (0, {RESPONDER})
+    assert stack.push(xor_layer.LAYER, [RESPONDER]) == (0, [RESPONDER])
     plain = chunk(0, b"plain")
     assert stack.feed(ORIGINATOR, plain) == [(ORIGINATOR, plain)]
     stack.feed(RESPONDER, chunk(0, GREETING))
-    assert stack.push(xor_layer.LAYER, [ORIGINATOR]) == (0, {ORIGINATOR})
+    assert stack.push(xor_layer.LAYER, [ORIGINATOR]) == (0, [ORIGINATOR])
     assert stack.feed(ORIGINATOR, secret(5, b"PING\r\n")) == [(ORIGINATOR, chunk(5, b"PING\r\n"))]
 
 
@@ -104,7 +104,7 @@ def test_a_layer_is_not_joined_below_another_one_of_the_same_direction() -> None
     stack = Stack()
     assert stack.push(websocket.LAYER, [ORIGINATOR])[0] == 0
     assert stack.push(s2.LAYER, [RESPONDER])[0] == 1
-    assert stack.push(websocket.LAYER, [RESPONDER]) == (2, {RESPONDER})
+    assert stack.push(websocket.LAYER, [RESPONDER]) == (2, [RESPONDER])
     assert list(stack.byte_counts(RESPONDER)) == ["s2", "websocket"]
 
 

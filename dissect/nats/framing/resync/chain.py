@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from natsync.protocol import Context
 
-from ...transport.detect import START_BYTES
+from ...transport.patterns import START_BYTES
 from ..contexts import FREE, UNSPECIFIC, ContextReader, reader_in
 
 

@@ -40,7 +40,7 @@ from typing import NamedTuple
 
 from natsync.protocol import Context
 
-from ...transport.detect import CANDIDATE, START, START_BYTES
+from ...transport.patterns import CANDIDATE, START, START_BYTES
 from ..contexts import ALL
 from .buffer import Held, ResyncBuffer, Run
 from .chain import Chain

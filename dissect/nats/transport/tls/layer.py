@@ -13,7 +13,7 @@ from ...schema.anomalies import Anomaly
 from ...schema.records import Value
 from ...secrets.key_log import KeyLogs
 from ...types import Direction, Gap, Item, Oddity
-from ..layer import Column, Detected, Heads, Layer, LayerOptions, Transform
+from ..layer import Begins, Column, Heads, Layer, LayerOptions, Transform
 from ..plaintext import Plaintext
 from .handshake import (
     CERTIFICATE,
@@ -358,11 +358,11 @@ class TlsTransform:
             self._plain.hide(size)
 
 
-def _begins(heads: Heads) -> Detected | None:
+def _begins(heads: Heads) -> Begins:
     seen = [head for head in (heads.originator, heads.responder) if head]
     if not heads.responder and not heads.final:  # the server's INFO may still come
-        return None
-    return Detected(LAYER) if seen and all(map(_RECORD.match, seen)) else None
+        return Begins.NO
+    return Begins.YES if seen and all(map(_RECORD.match, seen)) else Begins.NO
 
 
 def _replaces(data: bytes, frames: int) -> bool:

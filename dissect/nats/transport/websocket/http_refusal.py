@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from ...schema.anomalies import Anomaly
 from ...schema.records import Value
 from ...types import Direction, Gap, Item, Oddity
-from ..layer import Column, Detected, Heads, Layer, LayerOptions, Transform, Undecided
+from ..layer import Begins, Column, Heads, Layer, LayerOptions, Transform
 from ..plaintext import Plaintext
 from .http_upgrade import (
     HEAD_BYTES,
@@ -66,14 +66,14 @@ class RefusalTransform:
         return []
 
 
-def _begins(heads: Heads) -> Detected | Undecided | None:
+def _begins(heads: Heads) -> Begins:
     request, response = heads.originator, heads.responder
     if HEAD_END in response or heads.final or len(response) >= HEAD_BYTES:
-        return Detected(LAYER) if is_refusal(request, response) else None
+        return Begins.YES if is_refusal(request, response) else Begins.NO
     refuses = response.startswith(b"HTTP/1.") and not response.startswith(
         SWITCHING[: len(response)]
     )
-    return Undecided.WAIT if refuses and UPGRADE.search(request) else None
+    return Begins.MAYBE if refuses and UPGRADE.search(request) else Begins.NO
 
 
 def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:

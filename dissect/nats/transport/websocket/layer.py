@@ -26,7 +26,7 @@ from ...schema.anomalies import Anomaly
 from ...schema.records import Value
 from ...types import Chunk, Direction, Gap, Item, Oddity
 from ..expansion import Expansion
-from ..layer import Column, Detected, Heads, Layer, LayerBytes, LayerOptions, Transform, Undecided
+from ..layer import Begins, Column, Heads, Layer, LayerBytes, LayerOptions, Transform
 from ..plaintext import Plaintext
 from ..s2.layer import IDENTIFIER, S2Transform
 from .http_upgrade import (
@@ -349,19 +349,19 @@ class WebSocketTransform:
             self._plain.lose(length - inside)
 
 
-def _begins(heads: Heads) -> Detected | Undecided | None:
+def _begins(heads: Heads) -> Begins:
     request, response = heads.originator, heads.responder
     if not request and HEAD_END in response:  # the request was not captured
         known = response.startswith(SWITCHING) and UPGRADE.search(response)
-        return Detected(LAYER) if known else None
+        return Begins.YES if known else Begins.NO
     if not request.startswith(b"GET "):
-        return None
+        return Begins.NO
     incomplete = HEAD_END not in request and len(request) < HEAD_BYTES
     if (incomplete or len(response) < len(SWITCHING)) and not heads.final:
-        return Undecided.WAIT
+        return Begins.MAYBE
     if UPGRADE.search(request) and response.startswith(SWITCHING):
-        return Detected(LAYER)
-    return None
+        return Begins.YES
+    return Begins.NO
 
 
 def _resumes(packet: bytes) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissect.nats.transport.layer import Heads
+from dissect.nats.transport.layer import Begins, Heads
 from dissect.nats.transport.s2 import layer as s2_layer
 from dissect.nats.transport.s2.codec import masked_checksum
 from dissect.nats.transport.s2.layer import IDENTIFIER, LAYER, SNAPPY_IDENTIFIER, S2Transform
@@ -55,7 +55,7 @@ def test_in_the_middle_the_whole_identifier_proves_nats() -> None:
 
 
 def test_no_connection_begins_with_it() -> None:
-    assert LAYER.begins(Heads(IDENTIFIER, IDENTIFIER)) is None
+    assert LAYER.begins(Heads(IDENTIFIER, IDENTIFIER)) is Begins.NO
 
 
 @given(st.lists(st.binary(max_size=50), min_size=1, max_size=5), st.integers(1, 40))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.transport.layer import Detected, Heads
+from dissect.nats.transport.layer import Begins, Heads
 from dissect.nats.transport.tls.layer import LAYER
 
 HELLO = b"\x16\x03\x01\x00\x30" + b"h" * 48
@@ -12,19 +12,19 @@ DATA = b"\x17\x03\x03\x00\x10" + b"d" * 16
 
 
 def test_a_connection_begins_with_tls_if_both_sides_do() -> None:
-    assert LAYER.begins(Heads(HELLO, HELLO)) == Detected(LAYER)
-    assert LAYER.begins(Heads(HELLO, b"INFO {}\r\n", final=True)) is None
+    assert LAYER.begins(Heads(HELLO, HELLO)) is Begins.YES
+    assert LAYER.begins(Heads(HELLO, b"INFO {}\r\n", final=True)) is Begins.NO
 
 
 def test_the_client_alone_is_enough_at_the_end() -> None:
     """Until then the server's INFO may come."""
-    assert LAYER.begins(Heads(HELLO, b"")) is None
-    assert LAYER.begins(Heads(HELLO, b"", final=True)) == Detected(LAYER)
+    assert LAYER.begins(Heads(HELLO, b"")) is Begins.NO
+    assert LAYER.begins(Heads(HELLO, b"", final=True)) is Begins.YES
 
 
 def test_the_server_alone_is_enough() -> None:
     """The beginning of the client's bytes may be missing."""
-    assert LAYER.begins(Heads(b"", HELLO)) == Detected(LAYER)
+    assert LAYER.begins(Heads(b"", HELLO)) is Begins.YES
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissect.nats.transport.layer import Detected, Heads, LayerOptions, Undecided
+from dissect.nats.transport.layer import Begins, Heads, LayerOptions
 from dissect.nats.transport.websocket.layer import LAYER, Upgrade, WebSocketTransform
 from dissect.nats.types import Chunk, Direction, Gap, Item, Oddity
 from natsync.protocol.websocket import Opcode, build_frame, deflate
@@ -33,29 +33,27 @@ MASK = b"mask"
 @pytest.mark.parametrize(
     "request_, response, expected",
     [
-        (GET, b"", Undecided.WAIT),
-        (GET[:20], b"", Undecided.WAIT),
-        (GET, SWITCH[:5], Undecided.WAIT),
-        (GET, SWITCH, Detected(LAYER)),
-        (GET, SWITCH[:20], Detected(LAYER)),
-        (MQTT, SWITCH, Detected(LAYER)),
-        (GET, b"HTTP/1.1 400 Bad Request\r\n\r\n", None),
-        (GET.replace(b"Upgrade: websocket", b"X: y"), SWITCH, None),
-        (b"PUB a 0\r\n\r\n", b"", None),
-        (b"", SWITCH, Detected(LAYER)),
-        (b"", SWITCH.replace(b"websocket", b"h2c"), None),
-        (b"", SWITCH[:30], None),
+        (GET, b"", Begins.MAYBE),
+        (GET[:20], b"", Begins.MAYBE),
+        (GET, SWITCH[:5], Begins.MAYBE),
+        (GET, SWITCH, Begins.YES),
+        (GET, SWITCH[:20], Begins.YES),
+        (MQTT, SWITCH, Begins.YES),
+        (GET, b"HTTP/1.1 400 Bad Request\r\n\r\n", Begins.NO),
+        (GET.replace(b"Upgrade: websocket", b"X: y"), SWITCH, Begins.NO),
+        (b"PUB a 0\r\n\r\n", b"", Begins.NO),
+        (b"", SWITCH, Begins.YES),
+        (b"", SWITCH.replace(b"websocket", b"h2c"), Begins.NO),
+        (b"", SWITCH[:30], Begins.NO),
     ],
 )
-def test_the_first_bytes(
-    request_: bytes, response: bytes, expected: Detected | Undecided | None
-) -> None:
+def test_the_first_bytes(request_: bytes, response: bytes, expected: Begins) -> None:
     assert LAYER.begins(Heads(request_, response)) == expected
 
 
 def test_at_the_end_nothing_is_waited_for() -> None:
-    assert LAYER.begins(Heads(GET, b"", final=True)) is None
-    assert LAYER.begins(Heads(GET, b"HTTP/1.1 1", final=True)) is None
+    assert LAYER.begins(Heads(GET, b"", final=True)) is Begins.NO
+    assert LAYER.begins(Heads(GET, b"HTTP/1.1 1", final=True)) is Begins.NO
 
 
 @pytest.mark.parametrize(
