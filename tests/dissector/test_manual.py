@@ -10,9 +10,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from dissect.nats.audit.arguments import AuditOptions
 from dissect.nats.cli import cli
-from dissect.nats.output.formats import FORMATS
+from dissect.nats.commands.arguments import INPUT, ROWS, own
+from dissect.nats.commands.command_options import CommandOptions
+from dissect.nats.commands.top.options import TopOptions
+from dissect.nats.option_types import declared
+from dissect.nats.options import Options
 from dissect.nats.schema.anomalies import Anomaly
+from dissect.nats.spark.options.arguments import JobArguments
+from dissect.nats.spark.options.settings import Settings
 from dissect.nats.tables import TABLES
 
 from tests.support.paths import ROOT
@@ -22,6 +29,16 @@ PAGES = [
 ]
 CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 GENERATED = re.compile(r"(<!-- (tables|anomalies) -->\n).*?(?=\n## |\Z)", re.DOTALL)
+OPTIONS = re.compile(r"(<!-- options: (\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
+OPTION_PAGES = [ROOT / "docs" / page for page in ("nats-dissect.md", "spark.md", "audit.md")]
+LISTED: dict[str, tuple[type, tuple[str, ...]]] = {
+    "rows": (CommandOptions, (*ROWS, "payload", *INPUT)),
+    "top": (TopOptions, own(TopOptions)),
+    "spark": (JobArguments, (*own(JobArguments), "progress")),
+    "audit": (AuditOptions, (*own(AuditOptions), "format")),
+    "source": (Settings, tuple(declared(Settings))),
+}
+"""The tables of options: the class that declares them, and their names."""
 
 
 def answered(console: re.Match[str]) -> str:
@@ -56,10 +73,33 @@ def anomalies() -> str:
     return "\n".join(["", "| anomaly | means |", "|---|---|", *rows]) + "\n"
 
 
-def test_the_manual_names_every_output_format() -> None:
-    names = "\\|".join(FORMATS)
-    line = f"| `--format {names}` |"
-    assert line in PAGES[0].read_text(encoding="utf-8"), "its line in the table of options"
+def options(listed: str) -> str:
+    """The declarations of options as a table. Those of a dissection have a name in Python and Spark, too."""
+    place, names = LISTED[listed]
+    head = ["option", *["in Python and Spark"] * (listed == "rows"), "default", ""]
+    rows = [head, ["---"] * len(head)]
+    for name, opt in {**declared(place), **declared(Options)}.items():
+        if name in names:
+            metavar = opt.form.metavar.strip("[]") if opt.form.choices else opt.form.metavar
+            flag = f"`{' '.join((', '.join(opt.flags) or opt.flag(name), metavar)).strip()}`"
+            keyword = f"{name}=False" if opt.flag(name) == f"--no-{name}" else name
+            cells = {"rows": [flag, f"`{keyword}`" if name in declared(Options) else ""]}
+            cells["source"] = [f"`{name}`"]
+            rows.append([*cells.get(listed, [flag]), opt.default, opt.help])
+    return "".join(f"| {' | '.join(_escaped(row))} |\n" for row in rows)
+
+
+def _escaped(cells: list[str]) -> list[str]:
+    return [cell.replace("|", "\\|") for cell in cells]
+
+
+@pytest.mark.parametrize("page", OPTION_PAGES, ids=lambda page: page.name)
+def test_the_manual_has_every_option_as_it_is_declared(
+    page: Path, golden: Callable[[Path, str], None]
+) -> None:
+    written = page.read_text(encoding="utf-8")
+    assert OPTIONS.search(written)
+    golden(page, OPTIONS.sub(lambda found: found[1] + options(found[2]), written))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,17 @@ def test_options_are_read() -> None:
         max_flows=5,
     )
     assert (made.shares, made.state, made.settle_ns) == (4, "/state", 500_000_000)
+
+
+def test_several_values_may_be_a_list_in_json(tmp_path: Path) -> None:
+    logs = [tmp_path / "a,b.log", tmp_path / "c.log"]
+    for path in logs:
+        path.touch()
+    names = list(map(str, logs))
+    for text, expected in ((json.dumps(names), names), (names[0], names[:1])):
+        assert settings_of({"path": "a", "keylog": text}).options.keylog == tuple(expected)
+    columns = settings_of({"path": "a", "columns": '["op", "subject"]'}).columns
+    assert columns == ("op", "subject")
 
 
 def test_paths_are_as_workers_need_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -92,7 +93,10 @@ def settings_of(settings: Mapping[str, str]) -> Settings:
     for name in given.keys() - taken.keys():
         raise SparkError(*unknown("nats-capture", name, taken, _INSTEAD))
     try:
-        values = {name: taken[name].read(name, value) for name, value in given.items()}
+        values = {
+            name: taken[name].read(name, _list(value) if taken[name].form.repeated else value)
+            for name, value in given.items()
+        }
         own = {name: values.pop(name) for name in declared(Settings) if name in values}
         options = Options(**values)  # type: ignore[arg-type]  # read by their forms
         found = Settings(paths=paths, options=options, **own)  # type: ignore[arg-type]  # so are these
@@ -109,6 +113,15 @@ def _paths(settings: dict[str, str]) -> tuple[str, ...]:
     if not paths:
         raise SparkError("nats-capture has nothing to read", "name captures: .load(PATH)")
     return tuple(map(absolute, paths))
+
+
+def _list(text: str) -> object:
+    """The values in JSON, as `paths` has them, or the text."""
+    with suppress(ValueError):
+        values = json.loads(text)
+        if isinstance(values, list):
+            return values
+    return text
 
 
 def _check_columns(wanted: Settings) -> None:
