@@ -32,7 +32,8 @@ NO_MESSAGES_STATUS = 404
 """The inline status that ends a pull with `no_wait`, and the code of a get: there are no messages."""
 TIMEOUT_STATUS = 408
 """The inline status that ends a pull that has expired."""
-_ERROR_STATUS = 400
+ERROR_STATUS = 400
+"""The least status or code that reports that something was not done."""
 # Statuses, and the texts of others, with which a server refuses a pull at once (server/consumer.go:
 # processNextMsgRequest).
 _PULL_REFUSALS = (400, 412)
@@ -54,7 +55,7 @@ _API_TYPE = "io.nats.jetstream.api."
 
 def is_error_status(status: int | None) -> bool:
     """Whether an inline status, or the code of an answer, reports that something was not done."""
-    return status is not None and status >= _ERROR_STATUS
+    return status is not None and status >= ERROR_STATUS
 
 
 def is_no_responders(status: int | None, payload_bytes: int | None) -> bool:

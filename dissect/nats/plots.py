@@ -6,28 +6,27 @@
     plots.latency(spark.read.parquet("tables/requests"))
 
 Each function takes the rows of one table: records, an Arrow table, a pandas DataFrame or a Spark DataFrame.
-Rows are aggregated and never collected: Spark aggregates them where they are, and only the aggregates travel.
+They ask the questions of the report: in DuckDB, or in Spark for a Spark DataFrame, and only answers travel.
 A missing column counts as a column without values. Raises MissingLibrary without the extra `report`.
 """
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar, cast
+from uuid import uuid4
 
+from .audit.engines.duckdb import DuckDb, database
+from .output.arrow.records import schema
 from .output.arrow.types import pyarrow
-from .report.aggregates.connections import Connections
-from .report.aggregates.jetstream import JetStream
-from .report.aggregates.requests import Requests
-from .report.aggregates.subjects import Subjects
-from .report.aggregates.topology import Topology
-from .report.aggregates.traffic import BYTES, MESSAGES, Traffic
+from .output.duckdb import load
+from .questions.ask import Engine, Row, ask, columns_read, over, tables_read
+from .report.answers import BYTES, DRAWN, MESSAGES, NAMED, stopped_of, subjects_of, traffic_of
 from .report.figures import charts as figures
 from .report.figures import ladder as ladder_figure
-from .report.figures.ladder import Steps
-from .report.parquet_rows import records_from, records_of
+from .report.figures.ladder import STEPS, Step, step_of_frame, step_of_hop
+from .report.topology import topology_of
 from .schema.records import Record
 from .tables import TABLES
 
@@ -56,15 +55,7 @@ __all__ = [
 ]
 
 
-class _Part(Protocol):
-    """An aggregate of rows."""
-
-    def add(self, row: Record) -> None: ...
-
-    def merge(self: _P, other: _P) -> None: ...
-
-
-_P = TypeVar("_P", bound=_Part)
+_T = TypeVar("_T")
 
 
 def traffic(frames: Rows, measure: str = MESSAGES) -> Figure:
@@ -72,93 +63,156 @@ def traffic(frames: Rows, measure: str = MESSAGES) -> Figure:
     Raises ValueError for another measure."""
     if measure not in (MESSAGES, BYTES):
         raise ValueError(f"measure must be {MESSAGES!r} or {BYTES!r}, not {measure!r}")
-    return figures.traffic(_added_up(Traffic, "frames", frames), measure)
+    return figures.traffic(_answer("frames", frames, ["traffic"], traffic_of), measure)
 
 
 def subjects(frames: Rows) -> Figure:
     """The subjects of `frames` with the most bytes, as nested rectangles."""
-    return figures.subjects(_added_up(Subjects, "frames", frames))
+    return figures.subjects(_answer("frames", frames, ["subjects"], subjects_of))
 
 
 def latency(requests: Rows) -> Figure:
     """A histogram of the latency of the `requests` that were answered."""
-    return figures.histogram(_added_up(Requests, "requests", requests).latency)
+    return figures.histogram(_rows("requests", requests, "latencies"))
 
 
 def latency_over_time(requests: Rows) -> Figure:
     """Median and percentiles of the latency of `requests` over time."""
-    return figures.percentiles(_added_up(Requests, "requests", requests).over_time)
+    return figures.percentiles(_rows("requests", requests, "latency_over_time"))
 
 
 def talkers(sessions: Rows) -> Figure:
     """The originators of `sessions` that send and receive the most bytes, by name."""
-    return figures.talkers(_added_up(Connections, "sessions", sessions))
+    return figures.talkers(_rows("sessions", sessions, "talkers", limit=NAMED))
 
 
 def topology(sessions: Rows) -> Figure:
     """The servers of `sessions` in their clusters, with links and clients."""
-    return figures.topology(_added_up(Topology, "sessions", sessions))
+    return figures.topology(_answer("sessions", sessions, ["topology", "servers"], topology_of))
 
 
 def stopped(flows: Rows) -> Figure:
     """How long receivers of `flows` stopped their senders with a zero window."""
-    return figures.stopped(_added_up(Connections, "flows", flows))
+    return figures.stopped(_answer("flows", flows, ["stopped"], stopped_of))
 
 
 def lag(deliveries: Rows) -> Figure:
     """The messages that wait for each consumer over time, from `deliveries` of JetStream."""
-    return figures.lag(_added_up(JetStream, "deliveries", deliveries))
+    return figures.lag(_rows("deliveries", deliveries, "lag", limit=DRAWN))
 
 
 def ladder(frames: Rows, session: str = "") -> Figure:
     """The first 200 `frames` of a session as a ladder diagram. `session` is the session's id or the start of
     it, and may be omitted if all rows are of one session. Raises ValueError if it matches none or several.
     """
-    return ladder_figure.ladder(_added_up(partial(Steps, session), "frames", frames))
+    name = session if session.isalnum() else "" if not session else "-"
+    rows = _rows("frames", frames, "ladder", name=name, limit=STEPS)
+    return _ladder(rows, session, step_of_frame)
 
 
 def message_path(paths: Rows, message: str) -> Figure:
     """The path of a message from server to server as a ladder diagram, from `paths`. `message` is
     `SESSION:NUMBER` of its publication. Raises ValueError if it matches none or several."""
-    return ladder_figure.ladder(_added_up(partial(Steps, message), "paths", paths))
+    session, _, number = message.rpartition(":")
+    if not (session + number).isalnum():
+        session = number = "-"
+    rows = _rows("paths", paths, "message_path", session=session, number=number, limit=STEPS)
+    return _ladder(rows, message, step_of_hop)
 
 
-def _added_up(make: Callable[[], _P], table: str, rows: object) -> _P:
+def _ladder(rows: Sequence[Row], name: str, step_of: Callable[[Row], Step]) -> Figure:
+    if not rows or rows[0].one != rows[0].another:
+        some = "more than one session or message" if rows else "no session or message"
+        raise ValueError(f"{some} in these rows has a name that matches {name!r}")
+    return ladder_figure.ladder([*map(step_of, rows)], rows[0].one, rows[0].steps)
+
+
+def _rows(table: str, rows: Rows, question: str, **values: object) -> list[Row]:
+    return _answer(table, rows, [question], lambda engine: ask(engine, question, **values))
+
+
+def _answer(table: str, rows: Rows, questions: Sequence[str], answer: Callable[[Engine], _T]) -> _T:
+    """The answer that the rows of one table give. Other tables that the questions read are empty."""
     figures.plotly()
-    part = make()
-    if hasattr(rows, "mapInArrow"):
-        add_up = partial(_parts, make, table)
-        for row in rows.mapInArrow(add_up, "part binary").toLocalIterator():
-            part.merge(pickle.loads(row.part))  # written by `_parts`
-        return part
+    columns = {name: columns_read(questions, name) for name in tables_read(questions)}
+    if hasattr(rows, "sparkSession"):
+        over_rows = _on_spark(table, cast("DataFrame", rows), columns)
+    else:
+        over_rows = _in_duckdb(table, rows, columns)
+    with over_rows as engine:
+        return answer(engine)
+
+
+@contextmanager
+def _in_duckdb(table: str, rows: object, columns: dict[str, list[str]]) -> Iterator[Engine]:
+    with database(columns, columns) as connection:
+        if found := _arrow(table, rows, columns[table]):
+            connection.register("rows", found)
+            names = ", ".join(f'"{name}"' for name in found.schema.names)
+            connection.execute(f"INSERT INTO {table} BY NAME SELECT {names} FROM rows")
+        else:
+            load(connection, _records(table, rows), columns)
+        yield DuckDb(connection, columns)
+
+
+def _arrow(table: str, rows: object, columns: Sequence[str]) -> pa.Table | pa.RecordBatch | None:
+    """The columns that a question reads, of an Arrow table, a record batch or a pandas DataFrame; None for
+    other rows."""
+    if hasattr(rows, "to_pylist"):
+        batch = cast("pa.Table | pa.RecordBatch", rows)
+        return batch.select([name for name in columns if name in batch.schema.names])
+    if hasattr(rows, "to_dict"):
+        frame = cast("pandas.DataFrame", rows)
+        known = [name for name in columns if name in frame.columns]
+        return pyarrow().Table.from_pandas(frame[known], schema(table, known), preserve_index=False)
+    return None
+
+
+def _records(table: str, rows: object) -> Iterator[Record]:
+    if isinstance(rows, str):
+        raise TypeError(f"{table} must be rows, not the name of a file: {table}({rows!r})")
     row = TABLES[table].row
-    for record in _records(table, rows):
+    for record in cast("Iterable[Record]", rows):
         if not isinstance(record, row):
             wrong = type(record).__name__
             raise TypeError(f"rows of {table} are {row.__name__}, not {wrong}")
-        part.add(record)
-    return part
+        yield record
 
 
-def _parts(
-    make: Callable[[], _P], table: str, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Aggregates some rows, on a Spark worker; yields one row with the pickled aggregate."""
-    part = make()
-    for batch in batches:
-        for record in records_of(table, batch):
-            part.add(record)
-    arrow = pyarrow()
-    yield arrow.RecordBatch.from_arrays(
-        [arrow.array([pickle.dumps(part)], arrow.binary())], names=["part"]
-    )
+@contextmanager
+def _on_spark(table: str, rows: DataFrame, columns: dict[str, list[str]]) -> Iterator[Engine]:
+    """Spark computes the answer where the rows are; only the answer travels."""
+    from pyspark.sql.functions import col, lit
+
+    from .audit.engines.spark import Spark
+    from .spark.types import spark_schema
+
+    spark = rows.sparkSession
+    views = {name: f"nats_{name}_{uuid4().hex}" for name in columns}
+    try:
+        for name, view in views.items():
+            wanted = spark_schema(name, columns[name])
+            found = rows if name == table else spark.createDataFrame([], wanted)
+            cells = [
+                col(each.name) if each.name in found.columns else lit(None).cast(each.dataType)
+                for each in wanted
+            ]
+            named = [cell.alias(each.name) for cell, each in zip(cells, wanted)]
+            found.select(named).createOrReplaceTempView(view)
+        yield _Views(Spark(spark, columns), views)
+    finally:
+        for view in views.values():
+            spark.catalog.dropTempView(view)
 
 
-def _records(table: str, rows: object) -> Iterable[Record]:
-    if hasattr(rows, "to_pylist"):
-        return records_of(table, rows)
-    if hasattr(rows, "to_dict"):
-        return records_from(table, rows.to_dict("records"))
-    if isinstance(rows, str):
-        raise TypeError(f"{table} must be rows, not the name of a file: {table}({rows!r})")
-    return cast("Iterable[Record]", rows)
+class _Views:
+    """An engine whose tables have other names."""
+
+    def __init__(self, engine: Engine, views: dict[str, str]) -> None:
+        self.list_size = engine.list_size
+        self._engine = engine
+        self._views = views
+
+    def named(self, sql: str) -> list[dict[str, object]]:
+        """The rows of a query, by column."""
+        return self._engine.named(over(sql, self._views))

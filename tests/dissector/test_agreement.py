@@ -11,14 +11,17 @@ import pytest
 from click.testing import CliRunner
 
 from dissect.nats import plots, records
+from dissect.nats.audit.engines.duckdb import over_records
 from dissect.nats.cli import cli
 from dissect.nats.durations import EXACT
-from dissect.nats.report.aggregates.aggregate import TABLES, Aggregate
-from dissect.nats.report.aggregates.findings import audited, rules, wanted_tables
+from dissect.nats.questions.ask import tables_read
+from dissect.nats.report.answers import QUESTIONS, Answers
+from dissect.nats.report.findings import findings_in, rules, wanted
 from dissect.nats.schema.records import Record, RequestRecord, SessionRecord
 from dissect.nats.subjects import SINGLE_USE, generic
 
 from tests.support.paths import CAPTURES
+from tests.support.report import answers
 
 NAMES = sorted(path.name for path in CAPTURES.iterdir() if path.suffix in (".pcap", ".pcapng"))
 # 89 rules over a capture take half a second, twice.
@@ -53,16 +56,13 @@ def top(name: str) -> dict[str, list[dict[str, object]]]:
 
 @cache
 def rows(name: str) -> tuple[Record, ...]:
-    return tuple(records([capture(name)], TABLES))
+    return tuple(records([capture(name)], tables_read(QUESTIONS)))
 
 
 @cache
-def report(name: str) -> Aggregate:
+def report(name: str) -> Answers:
     """What the report shows."""
-    found = Aggregate()
-    found.add_all(rows(name))
-    found.finish()
-    return found
+    return answers(rows(name))
 
 
 def query(name: str, text: str) -> list[tuple[object, ...]]:
@@ -98,29 +98,24 @@ def test_requests_by_subject(name: str) -> None:
         if line["subject"] not in WILDCARDS
     }
     assert lines == {subject: row[:5] for subject, row in by_sql.items()}
-    answers = {
-        subject: (
-            *(found.requests, found.failures, found.latency.quantile(50)),
-            *(found.latency.quantile(99), found.latency.largest),
-        )
-        for subject, found in report(name).requests.subjects.items()
-        if subject not in WILDCARDS
+    shown = {
+        row.subject: (row.requests, row.failures, row.median_ns, row.p99_ns, row.max_ns)
+        for row in report(name).requests.subjects
+        if row.subject not in WILDCARDS
     }
-    assert answers == lines
+    assert shown == lines
 
 
 @every_capture
 def test_subjects_that_are_used_once_are_one_line_with_one_name(name: str) -> None:
     requests = {line["subject"]: line["requests"] for line in top(name)["requests"]}
-    assert requests == {
-        subject: found.requests for subject, found in report(name).requests.subjects.items()
-    }
+    assert requests == {row.subject: row.requests for row in report(name).requests.subjects}
     messages: Counter[str] = Counter()
     for line in top(name)["subjects"]:
         counts = line["published"], line["delivered"], line["forwarded"]
         messages[str(line["subject"])] += sum(map(int, map(str, counts)))
     assert messages == {
-        subject: volume.messages for subject, volume in report(name).subjects.volumes()
+        subject: volume.messages for subject, volume in report(name).subjects.volumes.items()
     }
 
 
@@ -140,11 +135,7 @@ def test_outcomes_and_latency_of_all_requests(name: str) -> None:
     )
     *exact, count = query(name, text)[0]
     assert found.latency.count == count
-    shown = [found.latency.quantile(50), found.latency.quantile(99), found.latency.largest]
-    if found.latency.is_exact:
-        assert shown == exact
-    else:
-        assert shown == pytest.approx(exact, rel=0.008)
+    assert [found.latency.median_ns, found.latency.p99_ns, found.latency.max_ns] == exact
 
 
 @every_capture
@@ -190,8 +181,8 @@ def test_connections(name: str) -> None:
         session: row[1:] for session, row in by_table.items() if any(row[1:3])
     }
     found = report(name)
-    assert found.traffic.messages == sum(sum(row[1:3]) for row in by_table.values())
-    assert found.traffic.bytes == sum(row[3] for row in by_table.values())
+    assert found.totals.messages == sum(sum(row[1:3]) for row in by_table.values())
+    assert found.totals.bytes == sum(row[3] for row in by_table.values())
 
 
 @every_capture
@@ -213,7 +204,7 @@ def test_errors(name: str) -> None:
 @every_capture
 def test_anomalies(name: str) -> None:
     by_sql = dict(query(name, "SELECT anomaly AS c0, count(*) AS c1 FROM anomalies GROUP BY 1"))
-    assert report(name).anomalies == by_sql
+    assert {row.name: row.count for row in report(name).anomalies} == by_sql
     by_top: Counter[str] = Counter()
     for line in top(name)["problems"]:
         if line["problem"] in by_sql:
@@ -224,9 +215,10 @@ def test_anomalies(name: str) -> None:
 @pytest.mark.parametrize("name", [f"{start}-2.15.1.pcap" for start in AUDITED])
 def test_findings(name: str) -> None:
     lines = printed("audit", "--fail-on", "never", capture(name))
-    queries, found = rules(), Aggregate()
-    generator = (row for row in records([capture(name)], wanted_tables(queries)))
-    findings = audited(queries, found, generator)
+    queries = rules()
+    columns = wanted(queries)
+    with over_records(columns, lambda tables: records([capture(name)], tables), columns) as engine:
+        findings = findings_in(queries, engine)
     assert findings.levels == Counter(str(line["level"]) for line in lines)
 
 
@@ -235,11 +227,11 @@ def test_first_and_last_time(name: str) -> None:
     sessions = [row for row in rows(name) if isinstance(row, SessionRecord)]
     found = report(name)
     if not sessions:
-        assert found.first_ns is found.last_ns is None
+        assert found.totals.first_ns is found.totals.last_ns is None
         return
     first_ns = min(row.first_ns for row in sessions)
     last_ns = max(row.last_ns for row in sessions)
-    assert (found.first_ns, found.last_ns) == (first_ns, last_ns)
+    assert (found.totals.first_ns, found.totals.last_ns) == (first_ns, last_ns)
     info = printed("info", capture(name))[-1]
     assert int(str(info["first_ns"])) <= first_ns <= last_ns <= int(str(info["last_ns"]))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -53,26 +53,6 @@ FIGURES: list[tuple[Callable[..., Figure], str]] = [
 ]
 
 
-class Distributed:
-    """What a Spark DataFrame does with `mapInArrow`, in partitions of seven rows."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-
-    def mapInArrow(
-        self, function: Callable[..., Iterator[pa.RecordBatch]], schema: str
-    ) -> Distributed:
-        parts = [
-            part
-            for start in range(0, self._table.num_rows, 7)
-            for part in function(iter(self._table.slice(start, 7).to_batches()))
-        ]
-        return Distributed(pa.Table.from_batches(parts))
-
-    def toLocalIterator(self) -> Iterator[SimpleNamespace]:
-        return (SimpleNamespace(**row) for row in self._table.to_pylist())
-
-
 @pytest.mark.parametrize("figure, table", FIGURES, ids=lambda item: getattr(item, "__name__", item))
 def test_every_kind_of_rows_makes_the_same_figure(
     figure: Callable[..., Figure], table: str
@@ -83,18 +63,29 @@ def test_every_kind_of_rows_makes_the_same_figure(
     assert len(figure(records).data) > 0
     assert figure(arrow).to_json() == drawn
     assert figure(arrow.to_pandas()).to_json() == drawn
-    assert figure(Distributed(arrow)).to_json() == drawn
+
+
+def test_columns_that_are_missing_have_no_values() -> None:
+    """And further columns do not matter."""
+    records = rows([CAPTURES / NAMES[0]], ["frames"])
+    arrow = pa.Table.from_batches([batch("frames", records)])
+    narrow = arrow.drop_columns(["header_bytes"]).append_column("x", arrow["number"])
+    without = [replace(row, header_bytes=None) for row in records]
+    drawn = plots.traffic(narrow, plots.BYTES).to_json()
+    assert drawn == plots.traffic(without, plots.BYTES).to_json()
+    assert drawn != plots.traffic(records, plots.BYTES).to_json()
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)
-def test_a_real_dataframe_makes_the_same_figure(spark: SparkSession, tmp_path: Path) -> None:
-    records = rows([CAPTURES / NAMES[0]], ["frames"])
-    path = str(tmp_path / "frames.parquet")
-    parquet.write_table(pa.Table.from_batches([batch("frames", records)]), path, row_group_size=50)
-    made = spark.read.parquet(path).repartition(3)
-    for figure in (plots.traffic, ladder):
-        assert figure(made).to_json() == figure(records).to_json()
+@pytest.mark.timeout(600)
+def test_spark_draws_the_same_figures(spark: SparkSession, tmp_path: Path) -> None:
+    for figure, table in FIGURES:
+        records = rows([CAPTURES / name for name in NAMES], [table])
+        path = str(tmp_path / f"{table}.parquet")
+        parquet.write_table(pa.Table.from_batches([batch(table, records)]), path)
+        made = spark.read.parquet(path)
+        assert figure(made).to_json() == figure(records).to_json(), figure
+    assert not [view for view in spark.catalog.listTables() if view.name.startswith("nats_")]
 
 
 def test_the_sample_notebook_runs(tmp_path: Path) -> None:

@@ -322,7 +322,8 @@ def load(
 ) -> None:
     """Stores records of several tables in the database, in batches of limited size. Frames may come as runs,
     which become columns without a record for each frame."""
-    waiting: dict[type[Record], list[Record]] = {row: [] for row in (*TABLE_OF, FrameRun)}
+    waiting: dict[type[Record], list[Record]] = {row: [] for row in TABLE_OF}
+    waiting[FrameRun] = []
     waiting_bytes = 0
 
     def insert(row: type[Record]) -> None:

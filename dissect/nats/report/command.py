@@ -8,21 +8,24 @@ or damaged, which the page says, too.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Generator, Sequence
 
+from ..audit.engines.duckdb import over_folder, over_records
+from ..audit.folders import table_paths
 from ..audit.loading import loaded_records
 from ..capture import CaptureReport
 from ..capture.sources import STDIN
 from ..commands.processes import processes
 from ..commands.run import leave, progress_bar
 from ..commands.signals import ends_input
+from ..errors import reason_of
 from ..number_formats import count_text
 from ..output.sink import Fault, Sink, say, sink_of, writing
-from .aggregates.aggregate import TABLES, Aggregate
-from .aggregates.findings import Findings, audited, audited_folder, rules, wanted_tables
+from ..schema.records import Record
+from .answers import Answers, answers_of
 from .arguments import ReportOptions
+from .findings import Findings, findings_in, rules, wanted
 from .page.page import page
-from .parquet_rows import rows_in, tables_in
 
 
 def write_report(options: ReportOptions) -> None:
@@ -43,16 +46,19 @@ def write_report(options: ReportOptions) -> None:
 
 
 def _from_captures(sink: Sink, options: ReportOptions) -> None:
-    found, report = Aggregate(), CaptureReport()
+    report, jobs = CaptureReport(), processes(options)
     with writing(sink), ends_input(options.live) as interrupted:
         queries = rules()
-        with progress_bar(options, report):
-            wanted = wanted_tables(queries)
-            rows = loaded_records(
-                options.captures, wanted, options.dissection, report, processes(options)
-            )
-            findings = audited(queries, found, rows)
-        found.finish()
+        columns = wanted(queries)
+
+        def source(tables: Collection[str]) -> Generator[Record, None, None]:
+            with progress_bar(options, report):
+                yield from loaded_records(
+                    options.captures, tables, options.dissection, report, jobs, runs=True
+                )
+
+        with over_records(columns, source, columns) as engine:
+            findings, found = findings_in(queries, engine), answers_of(engine)
         masked = options.dissection.redact
         text = page(found, findings, report, _title(options.captures), masked)
         sink.writer(lambda stream: stream).write(text)
@@ -61,22 +67,34 @@ def _from_captures(sink: Sink, options: ReportOptions) -> None:
 
 
 def _from_tables(sink: Sink, folder: str) -> None:
-    found = Aggregate()
     with writing(sink):
-        places = tables_in(folder, TABLES)
-        for table, path in places.items():
-            found.add_all(rows_in(table, path))
-        found.finish()
-        findings = audited_folder(rules(), folder)
+        _check_folder(folder)
+        queries = rules()
+        with over_folder(wanted(queries), folder, lenient=True) as engine:
+            findings, found = findings_in(queries, engine), answers_of(engine)
         title = f"NATS in {os.path.basename(os.path.normpath(folder))}"
         sink.writer(lambda stream: stream).write(page(found, findings, None, title))
     _say_what_there_is(found, findings, sink)
 
 
-def _say_what_there_is(found: Aggregate, findings: Findings, sink: Sink) -> None:
-    sessions = count_text(found.rows["sessions"], "session")
-    frames = count_text(found.rows["frames"], "frame")
-    nothing = "" if found.rows["sessions"] else "no NATS; "
+def _check_folder(folder: str) -> None:
+    """Refuses a folder without the table `sessions`, or in which that cannot be read."""
+    try:
+        places = table_paths(folder, ["sessions"])
+    except OSError as error:
+        raise Fault(f"{error.filename}: cannot be read: {reason_of(error)}") from None
+    if not places:
+        what = "has no table sessions" if os.path.isdir(folder) else "is not a folder"
+        raise Fault(
+            f"{folder}: {what}; `nats-dissect spark CAPTURE... --out DIR --tables sessions,frames,...`"
+            " writes tables"
+        )
+
+
+def _say_what_there_is(found: Answers, findings: Findings, sink: Sink) -> None:
+    sessions = count_text(found.totals.sessions, "session")
+    frames = count_text(found.totals.frames, "frame")
+    nothing = "" if found.totals.sessions else "no NATS; "
     audit = findings.why_not or count_text(findings.levels.total(), "finding")
     say(f"{nothing}{sessions}, {frames}, {audit} in {sink.name}")
 

@@ -24,6 +24,7 @@ class DuckDb:
     """Queries over the tables of a database; `tables` are their names."""
 
     dialect = Dialect.DUCKDB
+    list_size = "len"
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, tables: Collection[str]) -> None:
         self._connection = connection
@@ -37,13 +38,38 @@ class DuckDb:
     def rows(self, sql: str) -> Iterator[Row]:
         """The rows of a query. Raises QueryError."""
         try:
-            # `connection.sql` would plan the query twice, which takes longer than running it over a small
-            # capture.
-            found = self._connection.execute(sql)
+            found = self._execute(sql)
             while some := found.fetchmany(BATCH_ROWS):
                 yield from some
         except library().Error as error:
             raise QueryError(sql, str(error)) from None
+
+    def named(self, sql: str) -> list[dict[str, object]]:
+        """The rows of a query that has few, by column. Raises QueryError."""
+        try:
+            found = self._execute(sql)
+            names = [column[0] for column in found.description]
+            return [dict(zip(names, row)) for row in found.fetchall()]
+        except library().Error as error:
+            raise QueryError(sql, str(error)) from None
+
+    def _execute(self, sql: str) -> duckdb.DuckDBPyConnection:
+        # `connection.sql` would plan the query twice, which takes longer than running it over a small
+        # capture.
+        return self._connection.execute(sql)
+
+
+@contextmanager
+def database(
+    tables: Collection[str], columns: Columns = ALL
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database on disk with these tables, which are empty and have these columns. It is in a folder that is
+    removed after the block."""
+    with temporary_folder() as folder:
+        path = os.path.join(folder, "tables.duckdb")
+        with closing(create(library(), path, limits_of(folder))) as connection:
+            create_tables(connection, sorted(tables), columns)
+            yield connection
 
 
 @contextmanager
@@ -52,20 +78,18 @@ def over_records(
     source: Callable[[Collection[str]], Generator[Record, None, None]],
     columns: Columns = ALL,
 ) -> Iterator[DuckDb]:
-    """The engine over the rows of these tables, with these columns. `source` yields their records, or runs of
-    frames; they are stored on disk, in a folder that is removed after the block."""
-    with temporary_folder() as folder:
-        path = os.path.join(folder, "tables.duckdb")
-        with closing(create(library(), path, limits_of(folder))) as connection:
-            create_tables(connection, sorted(tables), columns)
-            with closing(source(sorted(tables))) as records:
-                load(connection, records, columns)
-            yield DuckDb(connection, tables)
+    """The engine over the rows of these tables, with these columns, stored on disk. `source` yields their
+    records, or runs of frames."""
+    with database(tables, columns) as connection:
+        with closing(source(sorted(tables))) as records:
+            load(connection, records, columns)
+        yield DuckDb(connection, tables)
 
 
 @contextmanager
-def over_folder(tables: Collection[str], root: str) -> Iterator[DuckDb]:
-    """The engine over Parquet files: a folder per table, as `nats-dissect spark` writes it, or a file."""
+def over_folder(tables: Collection[str], root: str, lenient: bool = False) -> Iterator[DuckDb]:
+    """The engine over Parquet files: a folder per table, as `nats-dissect spark` writes it, or a file. If
+    `lenient`, queries may name tables that are missing: these have no rows."""
     with temporary_folder() as folder:
         # `allowed_directories` can only be set while external access is still enabled.
         limits = limits_of(folder) | {"enable_external_access": "true"}
@@ -76,6 +100,8 @@ def over_folder(tables: Collection[str], root: str) -> Iterator[DuckDb]:
                 there = table_paths(root, sorted(tables))
             for table, path in there.items():
                 _view(connection, table, path)
+            if lenient:
+                create_tables(connection, sorted({*tables} - there.keys()))
             yield DuckDb(connection, there)
 
 

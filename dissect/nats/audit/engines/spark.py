@@ -25,6 +25,7 @@ class Spark:
     """Queries over the tables in a folder; `tables` are the names of those that exist."""
 
     dialect = Dialect.SPARK
+    list_size = "size"
 
     def __init__(self, spark: SparkSession, tables: Collection[str]) -> None:
         self._spark = spark
@@ -53,6 +54,10 @@ class Spark:
         # the memory of Spark's driver.
         rows = self._spark.sql(f"SELECT /*+ REBALANCE */ * FROM (\n{sql}\n) AS q")
         yield from rows.toLocalIterator()
+
+    def named(self, sql: str) -> list[dict[str, object]]:
+        """The rows of a query that has few, by column. Raises SparkError."""
+        return [row.asDict() for row in self._spark.sql(sql).collect()]
 
 
 @contextmanager

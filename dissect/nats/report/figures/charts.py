@@ -1,4 +1,4 @@
-"""The figures, drawn with Plotly from aggregates: objects that Jupyter shows, and JSON for the page.
+"""The figures, drawn with Plotly from answers: objects that Jupyter shows, and JSON for the page.
 
 Text from the wire is escaped, so that it is shown literally: Plotly would treat `<b>` and `<a href>` as
 markup. Figures have no background and text colours: the page sets its own.
@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import import_module
+from itertools import groupby
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ...durations import Durations, bucket_of, quantile_of, width_of
+from ...durations import width_of
 from ...errors import MissingLibrary
 from ...number_formats import duration_text, size_text, time_text
+from ...questions.ask import BAR_BITS, Row
 from ...schema.records import printable
-from ..aggregates.connections import Connections
-from ..aggregates.jetstream import JetStream
-from ..aggregates.subjects import Subjects
-from ..aggregates.topology import Topology
-from ..aggregates.traffic import EVENTS, LOSSES, MESSAGES, Lane, Traffic
-from ..bounded.time_bins import TimeBins
+from ..answers import EVENTS, MESSAGES, Traffic
+from ..subjects import Subjects
+from ..topology import Topology
 from .layout import WIDTH, Box, drawing
 
 if TYPE_CHECKING:
@@ -31,8 +30,9 @@ if TYPE_CHECKING:
 COLOURS = "#0072b2 #e69f00 #009e73 #cc79a7 #56b4e9 #d55e00 #8c8c00 #999999".split()
 _BAD = "#d55e00"
 _WORSE = "#cc3311"
-_PERCENTILES = (("median", 50), ("90 %", 90), ("99 %", 99))
-_BAR_BITS = 3  # bars of the histogram: 8 for each power of two
+# An anomaly is marked by its own name.
+_LOSSES = frozenset({"lost", "truncated", "skipped", "limit", "evicted", "forgotten"})
+_PERCENTILES = (("median", "median_ns"), ("90 %", "p90_ns"), ("99 %", "p99_ns"))
 _LABEL = 48
 _TREE_DEPTH = 3
 _TREE_BRANCHES = 120
@@ -77,29 +77,28 @@ def figure(data: Sequence[object], **layout: object) -> Figure:
     return plotly().Figure(data=list(data), layout={**common, **layout})
 
 
-def _middles(bins: TimeBins[Lane], starts: Sequence[int]) -> list[str]:
-    return moments(start + bins.width_ns // 2 for start in starts)
+def _middles(starts: Iterable[int], width_ns: int) -> list[str]:
+    return moments(start + width_ns // 2 for start in starts)
 
 
 def traffic(found: Traffic, measure: str = MESSAGES) -> Figure:
     """Messages or bytes by kind of connection and direction, and below them, on the same time axis, errors
     and losses."""
-    go, bins = plotly(), found.bins
-    width_ms = bins.width_ns / 1e6
+    go = plotly()
+    width_ms = found.width_ns / 1e6
     data, marks = [], []
-    for lane in bins.keys:
-        starts, numbers = bins.series(lane)
+    for lane, (starts, numbers) in found.lanes.items():
         if lane.measure == measure:
             direction = _DIRECTIONS.get((lane.name, lane.sender))
             name = direction or f"{lane.name}, from {lane.sender}"
-            at = _middles(bins, starts)
+            at = _middles(starts, found.width_ns)
             data.append(go.Bar(x=at, y=numbers, width=width_ms, name=name))
         elif lane.measure == EVENTS:
             marks.append((lane, starts, numbers))
     for place, (lane, starts, numbers) in enumerate(marks):
         data.append(
             go.Scatter(
-                x=_middles(bins, starts),
+                x=_middles(starts, found.width_ns),
                 y=numbers,
                 name=text(lane.name),
                 yaxis="y2",
@@ -107,7 +106,7 @@ def traffic(found: Traffic, measure: str = MESSAGES) -> Figure:
                 marker={
                     "symbol": ("x", "diamond", "triangle-up", "square", "cross", "star")[place % 6],
                     "size": 9,
-                    "color": _BAD if lane.name in LOSSES else _WORSE,
+                    "color": _BAD if lane.name in _LOSSES else _WORSE,
                 },
             )
         )
@@ -118,7 +117,7 @@ def traffic(found: Traffic, measure: str = MESSAGES) -> Figure:
         bargap=0,
         xaxis={"type": "date", "anchor": "y2" if marks else "y", "title": {"text": "time, UTC"}},
         yaxis={
-            "title": {"text": f"{unit} per {duration_text(bins.width_ns)}"},
+            "title": {"text": f"{unit} per {duration_text(found.width_ns)}"},
             "domain": [0.34, 1] if marks else [0, 1],
             "rangemode": "tozero",
             "exponentformat": "SI",
@@ -128,18 +127,14 @@ def traffic(found: Traffic, measure: str = MESSAGES) -> Figure:
     )
 
 
-def histogram(found: Durations, name: str = "requests") -> Figure:
+def histogram(found: Sequence[Row], name: str = "requests") -> Figure:
     """The number of durations of each length, on a logarithmic axis."""
-    bars: dict[int, int] = {}
-    for duration_ns, count in found.buckets.items():
-        start = bucket_of(duration_ns, _BAR_BITS)
-        bars[start] = bars.get(start, 0) + count
-    starts = sorted(bars)
+    starts = [row.bucket_ns for row in found]
     left = [max(start, 1) for start in starts]
-    right = [max(start + width_of(start, _BAR_BITS), 2) for start in starts]
+    right = [max(start + width_of(start, BAR_BITS), 2) for start in starts]
     bar = plotly().Bar(
         x=[(low * high) ** 0.5 / 1e6 for low, high in zip(left, right)],
-        y=[bars[start] for start in starts],
+        y=[row.count for row in found],
         width=[(high - low) / 1e6 for low, high in zip(left, right)],
         customdata=[
             f"{duration_text(low)} to {duration_text(high)}" for low, high in zip(left, right)
@@ -156,12 +151,12 @@ def histogram(found: Durations, name: str = "requests") -> Figure:
     )
 
 
-def percentiles(found: TimeBins[int]) -> Figure:
-    """Percentiles of durations over time, from bins of buckets."""
+def percentiles(found: Sequence[Row]) -> Figure:
+    """Percentiles of durations over time."""
     go, data = plotly(), []
-    at = moments(start + found.width_ns // 2 for start, _ in found.bins)
-    for name, percent in _PERCENTILES:
-        values = [(quantile_of(buckets, percent) or 0) / 1e6 for _, buckets in found.bins]
+    at = moments(row.bin_ns + row.width_ns // 2 for row in found)
+    for name, column in _PERCENTILES:
+        values = [getattr(row, column) / 1e6 for row in found]
         data.append(go.Scatter(x=at, y=values, name=name, mode="lines+markers"))
     return figure(
         data,
@@ -197,16 +192,14 @@ def subjects(found: Subjects) -> Figure:
     return figure([treemap], margin={"l": 4, "r": 4, "t": 4, "b": 4}, height=420)
 
 
-def talkers(found: Connections) -> Figure:
+def talkers(found: Sequence[Row]) -> Figure:
     """The clients and servers that send and receive the most bytes."""
     go = plotly()
-    rows = found.talkers.items()[:_BARS][::-1]
-    names = [text(name, 32) for name, _ in rows]
+    rows = found[:_BARS][::-1]
+    names = [text(row.name, 32) for row in rows]
     bars = [
-        go.Bar(y=names, x=[row.sent_bytes for _, row in rows], orientation="h", name="sent"),
-        go.Bar(
-            y=names, x=[row.received_bytes for _, row in rows], orientation="h", name="received"
-        ),
+        go.Bar(y=names, x=[row.sent_bytes for row in rows], orientation="h", name="sent"),
+        go.Bar(y=names, x=[row.received_bytes for row in rows], orientation="h", name="received"),
     ]
     return figure(
         bars,
@@ -217,16 +210,14 @@ def talkers(found: Connections) -> Figure:
     )
 
 
-def lag(found: JetStream) -> Figure:
+def lag(found: Sequence[Row]) -> Figure:
     """The number of messages that wait for each consumer over time: the maximum of each bin."""
     data = []
-    drawn = found.drawn_lag
-    for name in drawn.keys:
-        starts, numbers = drawn.series(name)
-        at = moments(start + drawn.width_ns // 2 for start in starts)
-        label = "/".join(filter(None, name))
-        trace = plotly().Scatter(x=at, y=numbers, name=text(label), mode="lines+markers")
-        data.append(trace)
+    for name, some in groupby(found, key=lambda row: row.name):
+        rows = list(some)
+        at = moments(row.bin_ns + row.width_ns // 2 for row in rows)
+        numbers = [row.pending for row in rows]
+        data.append(plotly().Scatter(x=at, y=numbers, name=text(name), mode="lines+markers"))
     return figure(
         data,
         xaxis={"type": "date", "title": {"text": "time, UTC"}},
@@ -236,10 +227,10 @@ def lag(found: JetStream) -> Figure:
     )
 
 
-def stopped(found: Connections) -> Figure:
+def stopped(found: Sequence[Row]) -> Figure:
     """How long receivers stopped their senders with a zero window."""
     go = plotly()
-    rows = list(found.stopped)[:_BARS][::-1]
+    rows = found[:_BARS][::-1]
     names = [f"{row.session[:8]} {text(row.originator)}" for row in rows]
     bars = [
         go.Bar(

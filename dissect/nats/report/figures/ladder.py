@@ -6,13 +6,12 @@ shown; if there are more, the title has their total number.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...application.paths.rows import PathRecord, is_named
 from ...number_formats import count_text, duration_text, size_text
-from ...schema.records import FrameRecord, Record
-from ..aggregates.ladders import rung
-from ..bounded.collections import Largest
+from ...questions.ask import Row
+from ..ladders import rung
 from .charts import figure, plotly, text
 
 if TYPE_CHECKING:
@@ -35,40 +34,8 @@ class Step(NamedTuple):
     odd: bool
 
 
-class Steps:
-    """The steps of one session or one message. For rows of `frames`, `name` is a session id, of which the
-    beginning is enough; for rows of `paths`, it is a message, see `is_named`."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.named: set[str] = set()
-        self.first: Largest[Step] = Largest(STEPS)
-
-    @property
-    def count(self) -> int:
-        """The number of steps, including those that are not kept."""
-        return self.first.seen
-
-    def add(self, row: Record) -> None:
-        """Adds a row; only rows that `name` selects count."""
-        if isinstance(row, FrameRecord) and row.session.startswith(self.name):
-            self._note(row.session)
-            self.first.add((-row.ts_ns, -row.number), _frame(row))
-        elif isinstance(row, PathRecord) and is_named(row.message, self.name):
-            self._note(row.message)
-            self.first.add((-row.ts_ns, -row.hop), _hop(row))
-
-    def merge(self, other: Steps) -> None:
-        """Adds the steps of other rows."""
-        self.named |= other.named
-        self.first.merge(other.first)
-
-    def _note(self, name: str) -> None:
-        if len(self.named) < 2:  # two are enough to refuse an ambiguous name
-            self.named.add(name)
-
-
-def _frame(row: FrameRecord) -> Step:
+def step_of_frame(row: Row) -> Step:
+    """A frame as a step."""
     shown = rung(row)
     other = {"originator": "responder", "responder": "originator"}
     label = f"{shown.op} {shown.subject}".rstrip()
@@ -79,7 +46,8 @@ def _frame(row: FrameRecord) -> Step:
     )
 
 
-def _hop(row: PathRecord) -> Step:
+def step_of_hop(row: Row) -> Step:
+    """A hop of a message as a step."""
     client = f"client ({row.session[:8]})"
     label = f"{row.op} {row.subject or ''}".rstrip()
     about = f"{row.session}:{row.number}, matched by {row.matched_by or 'publication'}"
@@ -87,12 +55,8 @@ def _hop(row: PathRecord) -> Step:
     return Step(row.ts_ns, *ends, label, about, False)
 
 
-def ladder(found: Steps) -> Figure:
-    """The figure. Raises ValueError unless the name is that of exactly one session or message."""
-    if len(found.named) != 1:
-        some = "more than one session or message" if found.named else "no session or message"
-        raise ValueError(f"{some} in these rows has a name that matches {found.name!r}")
-    steps = list(found.first)
+def ladder(steps: Sequence[Step], name: str, count: int) -> Figure:
+    """The figure of the first steps of `count`."""
     ends = list(dict.fromkeys(end for step in steps for end in (step.sender, step.receiver)))
     place = {end: number for number, end in enumerate(ends)}
     data = [
@@ -100,8 +64,7 @@ def ladder(found: Steps) -> Figure:
         for odd in (False, True)
     ]
     data.append(_labels(steps, place))
-    (name,) = found.named
-    left_out = f", the first {len(steps)} of {found.count}" if found.count > len(steps) else ""
+    left_out = f", the first {len(steps)} of {count}" if count > len(steps) else ""
     title = f"{name}: {count_text(len(steps), 'step')}{left_out}"
     times = [duration_text(step.ts_ns - steps[0].ts_ns) for step in steps]
     return figure(
@@ -121,7 +84,7 @@ def ladder(found: Steps) -> Figure:
     )
 
 
-def _arrows(steps: list[tuple[int, Step]], place: dict[str, int], odd: bool) -> object:
+def _arrows(steps: Sequence[tuple[int, Step]], place: dict[str, int], odd: bool) -> object:
     """Lines with an arrowhead at the receiver."""
     xs: list[int | None] = []
     ys: list[int | None] = []
@@ -137,7 +100,7 @@ def _arrows(steps: list[tuple[int, Step]], place: dict[str, int], odd: bool) -> 
     )
 
 
-def _labels(steps: list[Step], place: dict[str, int]) -> object:
+def _labels(steps: Sequence[Step], place: dict[str, int]) -> object:
     """The text of each step, over the middle of its line."""
     return plotly().Scatter(
         x=[(place[step.sender] + place[step.receiver]) / 2 for step in steps],

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from ...number_formats import count_text, size_text
-from ..aggregates.topology import Client, Group, Link, Server, Topology
+from ..topology import Client, Group, Link, Server, Topology
 
 SERVERS = 60
 """The most servers that are drawn."""
@@ -159,7 +159,7 @@ def _clients_of(found: Topology, server: str) -> list[tuple[Client, Group]]:
     if len(every) > CLIENTS:
         rest = Group()
         for _, group in every[CLIENTS - 1 :]:
-            rest.merge(group)
+            rest.add(group)
         name = f"{len(every) - CLIENTS + 1} more clients"
         every = [*every[: CLIENTS - 1], (Client(server, name), rest)]
     return every

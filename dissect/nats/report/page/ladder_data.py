@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from ...application.paths.rows import PathRecord
-from ...schema.records import SessionRecord
-from ..aggregates.aggregate import Aggregate
-from ..aggregates.connections import server_of, who
-from ..aggregates.ladders import Sample
+from ...questions.ask import Row
+from ..answers import Answers
+from ..ladders import Sample
 from .escaping import inert
 
 Json = dict[str, object]
@@ -23,7 +21,7 @@ class Texts:
         return self.texts.setdefault(inert(text), len(self.texts))
 
 
-def ladder_data(found: Aggregate) -> Json:
+def ladder_data(found: Answers) -> Json:
     """All sampled sessions and messages."""
     texts = Texts()
     rows = {row.session: row for row in found.connections.sessions}
@@ -35,15 +33,15 @@ def ladder_data(found: Aggregate) -> Json:
     return {"sessions": sessions, "messages": messages, "texts": list(texts.texts)}
 
 
-def _session(texts: Texts, name: str, sample: Sample, row: SessionRecord | None) -> Json:
+def _session(texts: Texts, name: str, sample: Sample, row: Row | None) -> Json:
     rungs = sample.rungs
     start = rungs[0].ts_ns if rungs else 0
     return {
         "id": name,
         "kind": row.kind if row else "",
         "ends": [
-            inert(who(row)) if row else "originator",
-            inert(server_of(row)) if row else "responder",
+            inert(row.who) if row else "originator",
+            inert(row.server) if row else "responder",
         ],
         "count": sample.count,
         "start": str(start),
@@ -64,13 +62,13 @@ def _session(texts: Texts, name: str, sample: Sample, row: SessionRecord | None)
     }
 
 
-def _message(texts: Texts, hops: list[PathRecord], rows: dict[str, SessionRecord]) -> Json:
+def _message(texts: Texts, hops: list[Row], rows: dict[str, Row]) -> Json:
     first = hops[0]
     people: dict[str, int] = {}
 
-    def person(server: str | None, hop: PathRecord) -> int:
+    def person(server: str | None, hop: Row) -> int:
         row = rows.get(hop.session)
-        client = f"{who(row)} " if row else ""
+        client = f"{row.who} " if row else ""
         name = server or f"{client}({hop.session[:8]})"
         return people.setdefault(inert(name), len(people))
 

@@ -1,4 +1,4 @@
-"""The page: an aggregate, as one HTML file that opens from disk and reads nothing from a network.
+"""The page: the answers of a report, as one HTML file that opens from disk and reads nothing from a network.
 
 Its content security policy forbids all connections, and all scripts except the page's own two, which it
 allows by their hashes. The same rows give the same bytes.
@@ -21,13 +21,12 @@ from markupsafe import Markup
 from ...audit.findings.finding import Finding
 from ...capture import CaptureReport
 from ...number_formats import count_text, duration_text, moment_text, size_text
-from ...schema.records import SessionRecord, lost_bytes
-from ..aggregates.aggregate import Aggregate
-from ..aggregates.connections import trouble
-from ..aggregates.findings import Findings
-from ..aggregates.traffic import BYTES, EVENTS
+from ...questions.ask import Row
+from ...schema.records import lost_bytes
+from ..answers import BYTES, EVENTS, Answers
 from ..figures import charts as figures
 from ..figures.layout import drawing
+from ..findings import Findings
 from .escaping import breakable, csp_hash, cut, inert, inert_value, json_in_html
 from .ladder_data import ladder_data
 from .summary import BAD, WARNING, Problem, facts, problems
@@ -65,7 +64,7 @@ SECTIONS = (
 
 
 def page(
-    found: Aggregate,
+    found: Answers,
     findings: Findings,
     capture: CaptureReport | None,
     title: str,
@@ -117,23 +116,23 @@ def page(
     )
 
 
-def drawn_figures(found: Aggregate) -> dict[str, Figure]:
+def drawn_figures(found: Answers) -> dict[str, Figure]:
     """The figures that have something to show, by name."""
     made = {}
-    if found.traffic.messages:
+    if found.totals.messages:
         made["traffic"] = figures.traffic(found.traffic)
         made["traffic_bytes"] = figures.traffic(found.traffic, BYTES)
         made["subjects"] = figures.subjects(found.subjects)
-        made["talkers"] = figures.talkers(found.connections)
+        made["talkers"] = figures.talkers(found.connections.talkers)
     if found.requests.latency.count:
-        made["latency"] = figures.histogram(found.requests.latency)
+        made["latency"] = figures.histogram(found.requests.histogram)
         made["latency_over_time"] = figures.percentiles(found.requests.over_time)
-    if found.jetstream.lag.keys:
-        made["lag"] = figures.lag(found.jetstream)
-    if found.jetstream.ack_latency.count:
-        made["acks"] = figures.histogram(found.jetstream.ack_latency, "acks")
-    if found.connections.stopped.seen:
-        made["stopped"] = figures.stopped(found.connections)
+    if found.jetstream.lag:
+        made["lag"] = figures.lag(found.jetstream.lag)
+    if found.jetstream.acks:
+        made["acks"] = figures.histogram(found.jetstream.acks, "acks")
+    if found.connections.stopped:
+        made["stopped"] = figures.stopped(found.connections.stopped)
     return made
 
 
@@ -147,7 +146,7 @@ def _of_findings(findings: Findings) -> list[Problem]:
     return [Problem(level, f"Findings of the audit: {counted}.", "findings")]
 
 
-def _frame_numbers(found: Aggregate) -> dict[tuple[str, str, int], int]:
+def _frame_numbers(found: Answers) -> dict[tuple[str, str, int], int]:
     """The frame numbers of requests, by session, reply subject and time, for frames in the sample."""
     return {
         (session, rung.reply, rung.ts_ns): rung.number
@@ -157,16 +156,14 @@ def _frame_numbers(found: Aggregate) -> dict[tuple[str, str, int], int]:
     }
 
 
-def _events(found: Aggregate) -> Counter[str]:
-    events: Counter[str] = Counter()
-    for _, numbers in found.traffic.bins.bins:
-        for lane, count in numbers.items():
-            if lane.measure == EVENTS:
-                events[lane.name] += count
-    return events
+def _events(found: Answers) -> Counter[str]:
+    lanes = found.traffic.lanes.items()
+    return Counter(
+        {lane.name: sum(series.numbers) for lane, series in lanes if lane.measure == EVENTS}
+    )
 
 
-def troubles(row: SessionRecord) -> str:
+def troubles(row: Row) -> str:
     """The problems of a session, in words."""
     words = [*(row.errors or ())[:3]]
     if row.slow_consumer:
@@ -200,7 +197,6 @@ def _environment() -> Environment:
         count=count_text,
         cut=cut,
         lost=lost_bytes,
-        trouble=trouble,
         troubles=troubles,
         ranked=_ranked,
         breakable=breakable,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ... import outcomes
 from ...capture import CaptureReport
 from ...number_formats import count_text, duration_text, size_text
-from ..aggregates.aggregate import Aggregate
+from ..answers import Answers
 
 BAD, WARNING, NOTE = 0, 1, 2
 LEVELS = {BAD: "error", WARNING: "warning", NOTE: "note"}
@@ -34,7 +34,7 @@ class Fact(NamedTuple):
     value: str
 
 
-def problems(found: Aggregate, capture: CaptureReport | None) -> list[Problem]:
+def problems(found: Answers, capture: CaptureReport | None) -> list[Problem]:
     """All problems that the tables and the capture report show, the worst first."""
     every = [
         *_of_connections(found),
@@ -45,7 +45,7 @@ def problems(found: Aggregate, capture: CaptureReport | None) -> list[Problem]:
     return sorted(every, key=lambda item: item.level)
 
 
-def _of_connections(found: Aggregate) -> Iterator[Problem]:
+def _of_connections(found: Answers) -> Iterator[Problem]:
     links = found.connections
     if slow := links.slow.seen:
         yield Problem(BAD, f"{count_text(slow, 'slow consumer')}: too slow for what came.", "slow")
@@ -59,14 +59,14 @@ def _of_connections(found: Aggregate) -> Iterator[Problem]:
         yield Problem(
             WARNING, f"{count_text(links.ends['rst'], 'session')} were reset.", "sessions"
         )
-    if pings := links.sums["unanswered_pings"]:
+    if pings := links.sums.unanswered_pings:
         yield Problem(WARNING, f"{count_text(pings, 'PING')} had no PONG.", "sessions")
-    if links.sums["lame_duck"]:
-        sessions = count_text(links.sums["lame_duck"], "session")
+    if links.sums.lame_duck:
+        sessions = count_text(links.sums.lame_duck, "session")
         yield Problem(WARNING, f"The server announced its shutdown to {sessions}.", "sessions")
     if links.stopped.seen:
         connections = count_text(links.stopped.seen, "connection")
-        longest = next(iter(links.stopped))
+        longest = links.stopped[0]
         stopped = max(longest.zero_window_ns_originator, longest.zero_window_ns_responder)
         text = (
             f"On {connections} a receiver stopped its sender, for up to {duration_text(stopped)}."
@@ -74,7 +74,7 @@ def _of_connections(found: Aggregate) -> Iterator[Problem]:
         yield Problem(WARNING, text, "slow")
 
 
-def _of_requests(found: Aggregate) -> Iterator[Problem]:
+def _of_requests(found: Answers) -> Iterator[Problem]:
     counts, total = found.requests.outcomes, found.requests.outcomes.total()
     for outcome, level, what in (
         (outcomes.REFUSED, BAD, "were refused: no permission to publish"),
@@ -87,59 +87,58 @@ def _of_requests(found: Aggregate) -> Iterator[Problem]:
             yield Problem(level, f"{count} of {count_text(total, 'request')} {what}.", "requests")
 
 
-def _of_jetstream(found: Aggregate) -> Iterator[Problem]:
-    streams, consumers = found.jetstream.streams.items(), found.jetstream.consumers.items()
-    redelivered = sum(item.redeliveries for _, item in consumers)
+def _of_jetstream(found: Answers) -> Iterator[Problem]:
+    streams, consumers = found.jetstream.streams, found.jetstream.consumers
+    redelivered = sum(item.redeliveries for item in consumers)
     if redelivered:
         text = f"JetStream delivered {count_text(redelivered, 'message')} again."
         yield Problem(WARNING, text, "jetstream")
-    refused = sum(item.publish_errors for _, item in streams)
+    refused = sum(item.publish_errors for item in streams)
     if refused:
         text = f"Streams refused {count_text(refused, 'publication')}."
         yield Problem(BAD, text, "jetstream")
     for verb in ("deleted", "purged"):
-        count = sum(getattr(item, verb) for _, item in streams)
+        count = sum(getattr(item, verb) for item in streams)
         noun = "stream" if verb == "deleted" else "message"
         if count:
             yield Problem(WARNING, f"{count_text(count, noun)} {verb}.", "jetstream")
 
 
-def _of_capture(found: Aggregate, capture: CaptureReport | None) -> Iterator[Problem]:
+def _of_capture(found: Answers, capture: CaptureReport | None) -> Iterator[Problem]:
     if capture and (capture.damaged or capture.unreadable):
         count = count_text(len(capture.damaged) + len(capture.unreadable), "file")
         yield Problem(BAD, f"{count} could not be read to the end.", "unseen")
     if capture and (dropped := sum(file.dropped for file in capture.files)):
         text = f"The capture program missed {count_text(dropped, 'packet')}."
         yield Problem(WARNING, text, "unseen")
-    if missing := found.connections.sums["missing_bytes"]:
+    if missing := found.connections.sums.missing_bytes:
         yield Problem(WARNING, f"{size_text(missing)} are missing from the captures.", "unseen")
-    if found.connections.sums["undecrypted"]:
-        count = count_text(found.connections.sums["undecrypted"], "TLS session")
+    if found.connections.sums.undecrypted:
+        count = count_text(found.connections.sums.undecrypted, "TLS session")
         yield Problem(NOTE, f"{count} could not be decrypted.", "unseen")
-    if not found.rows["frames"]:
+    if not found.totals.frames:
         yield Problem(NOTE, "There are no NATS frames.", "unseen")
 
 
-def facts(found: Aggregate) -> list[Fact]:
+def facts(found: Answers) -> list[Fact]:
     """The figures of the traffic as a whole."""
     links, latency = found.connections, found.requests.latency
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(links.kinds.items()))
-    median, highest = latency.quantile(50), latency.quantile(99)
     rows = [
         Fact("sessions", f"{links.kinds.total()} ({kinds})" if kinds else "0"),
         Fact("servers", str(len(found.topology.servers))),
-        Fact("frames", str(found.rows["frames"])),
-        Fact("messages", f"{found.traffic.messages} ({size_text(found.traffic.bytes)})"),
+        Fact("frames", str(found.totals.frames)),
+        Fact("messages", f"{found.totals.messages} ({size_text(found.totals.bytes)})"),
         Fact("requests", str(found.requests.outcomes.total())),
     ]
-    if median is not None and highest is not None:
-        value = f"median {duration_text(median)}, 99 % {duration_text(highest)}"
+    if latency.count:
+        value = f"median {duration_text(latency.median_ns)}, 99 % {duration_text(latency.p99_ns)}"
         rows.append(Fact("latency", value))
     if len(found.jetstream.streams):
         value = (
             f"{len(found.jetstream.streams)} streams, {len(found.jetstream.consumers)} consumers"
         )
         rows.append(Fact("JetStream", value))
-    if found.first_ns is not None and found.last_ns is not None:
-        rows.append(Fact("time", duration_text(found.last_ns - found.first_ns)))
+    if found.totals.sessions:
+        rows.append(Fact("time", duration_text(found.totals.last_ns - found.totals.first_ns)))
     return rows

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...capture import CaptureReport
-from ...durations import ERROR, EXACT
 from ...number_formats import count_text, size_text
 from ...schema.anomalies import Anomaly
-from ..aggregates import connections, ladders, requests, subjects
-from ..aggregates.aggregate import LIMITS, Aggregate
+from .. import answers, ladders
+from ..answers import Answers
+
+_LIMITS = (Anomaly.EVICTED, Anomaly.FORGOTTEN, Anomaly.LIMIT)
+"""Anomalies caused by a limit of the dissection."""
 
 ROWS = 100
 """The most rows of streams, consumers, talkers, and subjects of requests."""
@@ -24,7 +26,7 @@ class Unseen(NamedTuple):
     remedy: str = ""
 
 
-def unseen(found: Aggregate, capture: CaptureReport | None) -> list[Unseen]:
+def unseen(found: Answers, capture: CaptureReport | None) -> list[Unseen]:
     """Everything that is known to be missing. `capture` is None if the rows come from tables."""
     items = [*_of_files(capture)] if capture else []
     return [*items, *_of_traffic(found), *_of_limits(found), *_of_report(found, capture)]
@@ -52,65 +54,69 @@ def _of_files(capture: CaptureReport) -> Iterator[Unseen]:
         yield Unseen(f"{count_text(len(capture.passed_over), 'file')} in folders are not captures.")
 
 
-def _of_traffic(found: Aggregate) -> Iterator[Unseen]:
+def _of_traffic(found: Answers) -> Iterator[Unseen]:
     sums, links = found.connections.sums, found.connections
-    if sums["missing_bytes"]:
+    if sums.missing_bytes:
         yield Unseen(
-            f"{size_text(sums['missing_bytes'])} were sent, but are not in the captures.",
+            f"{size_text(sums.missing_bytes)} were sent, but are not in the captures.",
             "Frames around a gap may be incomplete, and counts too low.",
         )
-    if one_way := found.anomalies[Anomaly.ONE_DIRECTION.value]:
+    if one_way := _count(found, Anomaly.ONE_DIRECTION):
         yield Unseen(
             f"{count_text(one_way, 'session')} lack all packets of one side, which are not counted as"
             " missing.",
             "Capture both directions: a mirror port or a tap may have one of them only.",
         )
-    not_understood = sums["skipped_bytes"] - sums["opaque_bytes"]
+    not_understood = sums.skipped_bytes - sums.opaque_bytes
     if not_understood > 0:
         yield Unseen(
             f"{size_text(not_understood)} were captured, but not decoded: they come after a gap, or in the"
             " middle of a frame that was joined late."
         )
-    if sums["undecrypted"]:
+    if sums.undecrypted:
         yield Unseen(
-            f"{count_text(sums['undecrypted'], 'TLS session')} could not be decrypted.",
+            f"{count_text(sums.undecrypted, 'TLS session')} could not be decrypted.",
             "Give the secrets with --keylog FILE.",
         )
-    hidden = links.protocols["tls"] - (sums["tls"] - sums["undecrypted"])
+    hidden = links.protocols["tls"] - (sums.tls - sums.undecrypted)
     if hidden > 0:
         verb = "carries" if hidden == 1 else "carry"
         yield Unseen(f"{count_text(hidden, 'TCP connection')} {verb} TLS that was not decrypted.")
     if links.protocols["other"]:
         verb = "carries" if links.protocols["other"] == 1 else "carry"
         yield Unseen(f"{count_text(links.protocols['other'], 'TCP connection')} {verb} no NATS.")
-    if sums["midstream"]:
+    if sums.midstream:
         yield Unseen(
-            f"{count_text(sums['midstream'], 'session')} began before the captures: names, logins and"
+            f"{count_text(sums.midstream, 'session')} began before the captures: names, logins and"
             " subscriptions may be unknown."
         )
     if links.ends["open"]:
         yield Unseen(f"{count_text(links.ends['open'], 'session')} go on after the captures end.")
-    if sums["unknown"]:
+    if sums.unknown:
         yield Unseen(
-            f"Of {count_text(sums['unknown'], 'session')} the kind is unknown.",
+            f"Of {count_text(sums.unknown, 'session')} the kind is unknown.",
             "--port N=KIND forces one.",
         )
 
 
-def _of_limits(found: Aggregate) -> Iterator[Unseen]:
-    for name in sorted(LIMITS):
-        if count := found.anomalies[name]:
+def _count(found: Answers, anomaly: Anomaly) -> int:
+    return sum(row.count for row in found.anomalies if row.name == anomaly.value)
+
+
+def _of_limits(found: Answers) -> Iterator[Unseen]:
+    for anomaly in _LIMITS:
+        if count := _count(found, anomaly):
             yield Unseen(
-                f"A limit of the dissection was hit: {name}, {count_text(count, 'time')}.",
+                f"A limit of the dissection was hit: {anomaly.value}, {count_text(count, 'time')}.",
                 "--max-held-bytes, --max-stream-bytes and --max-flows raise limits.",
             )
 
 
-def _of_report(found: Aggregate, capture: CaptureReport | None) -> Iterator[Unseen]:
+def _of_report(found: Answers, capture: CaptureReport | None) -> Iterator[Unseen]:
     sessions = found.connections.sessions
     if sessions.dropped:
         yield Unseen(
-            f"Only {connections.SESSIONS} of {sessions.seen} sessions have a row here: those with trouble,"
+            f"Only {answers.SESSIONS} of {sessions.seen} sessions have a row here: those with trouble,"
             " then those with most bytes.",
             "nats-dissect sessions lists all.",
         )
@@ -134,27 +140,22 @@ def _of_report(found: Aggregate, capture: CaptureReport | None) -> Iterator[Unse
             " and those with errors.",
             "nats-dissect follow ID prints all.",
         )
-    if found.ladders.sessions_left_out:
+    if found.ladders.sessions > ladders.SESSIONS:
         yield Unseen(f"Only {ladders.SESSIONS} sessions have a ladder.")
-    if found.ladders.messages.dropped:
+    if found.ladders.paths > ladders.MESSAGES:
         yield Unseen(
-            f"Paths are drawn for {ladders.MESSAGES} of {found.ladders.messages.seen} messages: those with"
+            f"Paths are drawn for {ladders.MESSAGES} of {found.ladders.paths} messages: those with"
             " the longest ways.",
             "nats-dissect paths lists all.",
         )
     if found.subjects.merged:
         yield Unseen(
-            f"Of more than {subjects.LIMIT} subjects the rare ones are merged under wildcards.",
+            f"Of more than {answers.SUBJECTS} subjects the rare ones are merged under wildcards.",
             "nats-dissect sql counts them all.",
         )
-    if found.requests.subjects.merged:
+    if len(found.requests.subjects) > answers.REQUESTED:
         yield Unseen(
-            f"Latency is kept separately for {requests.SUBJECTS} subjects; others are summed."
-        )
-    if not found.requests.latency.is_exact:
-        yield Unseen(
-            f"Quantiles of more than {EXACT} latencies are within {ERROR}.",
-            "nats-dissect sql computes them exactly.",
+            f"Latency is kept separately for {answers.REQUESTED} subjects; others are summed."
         )
     if found.topology.dropped:
         yield Unseen(f"{count_text(found.topology.dropped, 'session')} are not in the topology.")

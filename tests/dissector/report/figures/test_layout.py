@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from dissect.nats.report.aggregates.topology import Client, Group, Link, Server, Topology
 from dissect.nats.report.figures.layout import CLIENTS, SERVERS, WIDTH, Box, drawing
+from dissect.nats.report.topology import Client, Group, Link, Server, Topology
 
 
 def covers(one: Box, other: Box) -> bool:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dissect.nats.report.aggregates.aggregate import TABLES, Aggregate
+from dissect.nats.questions.ask import tables_read
+from dissect.nats.report.answers import QUESTIONS
 from dissect.nats.report.page.ladder_data import ladder_data
 from dissect.nats.schema.records import FrameRecord
 
 from tests.dissector.samples.rows import rows
 from tests.support.paths import CAPTURES
+from tests.support.report import answers
 
 GATEWAY = CAPTURES / "gateway-2.15.1.pcap"
 
 
 def data() -> Any:
-    found = Aggregate()
-    found.add_all(rows([GATEWAY], TABLES))
-    found.finish()
+    found = answers(rows([GATEWAY], tables_read(QUESTIONS)))
     return json.loads(json.dumps(ladder_data(found)))
 
 

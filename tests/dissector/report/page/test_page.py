@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dissect.nats.audit.engines.duckdb import over_records
 from dissect.nats.capture import CaptureReport
 from dissect.nats.pipeline import records
-from dissect.nats.report.aggregates.aggregate import Aggregate
-from dissect.nats.report.aggregates.findings import Findings, audited, rules, wanted_tables
+from dissect.nats.report.answers import Answers, answers_of
+from dissect.nats.report.findings import Findings, findings_in, rules, wanted
 from dissect.nats.report.page.page import SECTIONS, details, page
 from dissect.nats.schema.records import FrameRecord
 
 from tests.support.browser import Visit, chromium
 from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import Conversation, pcap_file
+from tests.support.report import answers
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -53,10 +55,18 @@ EVIL = (
 
 
 def page_of(paths: list[str]) -> str:
-    found, report, queries = Aggregate(), CaptureReport(), rules()
-    findings = audited(queries, found, records(paths, wanted_tables(queries), report=report))
-    found.finish()
+    report = CaptureReport()
+    findings, found = shown_of(paths, report)
     return page(found, findings, report, "NATS in samples")
+
+
+def shown_of(paths: list[str], report: CaptureReport) -> tuple[Findings, Answers]:
+    queries = rules()
+    columns = wanted(queries)
+    with over_records(
+        columns, lambda tables: records(paths, tables, report=report), columns
+    ) as engine:
+        return findings_in(queries, engine), answers_of(engine)
 
 
 def hostile_capture() -> bytes:
@@ -278,9 +288,9 @@ def test_a_page_without_anything_in_it_forbids_connections_and_scripts(
     browser: Browser, tmp_path: Path
 ) -> None:
     path = tmp_path / "empty.html"
-    found = Aggregate()
-    found.finish()
-    path.write_text(page(found, Findings(), CaptureReport(), "NATS in nothing"), encoding="utf-8")
+    path.write_text(
+        page(answers(), Findings(), CaptureReport(), "NATS in nothing"), encoding="utf-8"
+    )
     tried = """async () => {
         const tries = [fetch("https://example.org/"), fetch("file:///etc/hostname")];
         const image = new Image();
@@ -300,19 +310,22 @@ def test_a_page_without_anything_in_it_forbids_connections_and_scripts(
 
 @pytest.mark.slow
 def test_a_page_of_a_million_frames(browser: Browser, tmp_path: Path) -> None:
-    found, path = Aggregate(), tmp_path / "million.html"
+    path = tmp_path / "million.html"
     rows = [row for row in records(SAMPLES, ["frames"]) if isinstance(row, FrameRecord)]
-    for turn in range(1_000_000 // len(rows) + 1):
-        for row in rows:
-            moved = replace(row, session=f"{turn % 40:02x}{row.session[2:]}")
-            moved.number += turn // 40 * 5000
-            moved.ts_ns += turn * 10**9
-            if moved.subject and turn % 3 == 0:
-                moved.subject += f".{turn}.{moved.number}"
-            found.add(moved)
-    found.finish()
+
+    def many() -> Iterator[FrameRecord]:
+        for turn in range(1_000_000 // len(rows) + 1):
+            for row in rows:
+                moved = replace(row, session=f"{turn % 40:02x}{row.session[2:]}")
+                moved.number += turn // 40 * 5000
+                moved.ts_ns += turn * 10**9
+                if moved.subject and turn % 3 == 0:
+                    moved.subject += f".{turn}.{moved.number}"
+                yield moved
+
+    found = answers(many())
     path.write_text(page(found, Findings(), None, "NATS in a million frames"), encoding="utf-8")
-    assert found.rows["frames"] >= 1_000_000 and path.stat().st_size <= 25_000_000
+    assert found.totals.frames >= 1_000_000 and path.stat().st_size <= 25_000_000
     with Visit(browser, path) as visit:
         paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
         assert visit.page.evaluate(paint) <= 3000
@@ -321,9 +334,8 @@ def test_a_page_of_a_million_frames(browser: Browser, tmp_path: Path) -> None:
 
 def test_long_fields_of_findings_open() -> None:
     values = {"stream": "ORDERS", "response": json.dumps({"type": "advisory", "text": "x" * 200})}
-    queries = rules()
-    rows = records([str(CAPTURES / "auth-2.15.1.pcap")], wanted_tables(queries))
-    finding, *_ = audited(queries, Aggregate(), rows).worst
+    findings, _ = shown_of([str(CAPTURES / "auth-2.15.1.pcap")], CaptureReport())
+    finding, *_ = findings.worst
     short, long = details(replace(finding, fields=json.dumps(values)))
     assert short == ("stream", "ORDERS", [])
     assert long.text.endswith("…") and len(long.text) == 100

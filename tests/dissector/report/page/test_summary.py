@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dissect.nats.capture import CaptureReport
 from dissect.nats.pipeline import records
-from dissect.nats.report.aggregates.aggregate import TABLES, Aggregate
+from dissect.nats.questions.ask import tables_read
+from dissect.nats.report.answers import QUESTIONS
 from dissect.nats.report.page.page import SECTIONS
 from dissect.nats.report.page.summary import BAD, Problem, facts, problems
 
 from tests.support.paths import CAPTURES
+from tests.support.report import answers
 
 
 def of(name: str) -> tuple[list[Problem], dict[str, str]]:
-    found, report = Aggregate(), CaptureReport()
-    found.add_all(records([str(CAPTURES / name)], TABLES, report=report))
-    found.finish()
+    report = CaptureReport()
+    found = answers(records([str(CAPTURES / name)], tables_read(QUESTIONS), report=report))
     return problems(found, report), dict(facts(found))
 
 

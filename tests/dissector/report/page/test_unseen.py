@@ -6,21 +6,26 @@ from pathlib import Path
 
 import pytest
 
+from dissect.nats.application.jetstream.consumers import ConsumerRecord
+from dissect.nats.application.jetstream.streams import StreamRecord
 from dissect.nats.application.services import ServiceRecord
 from dissect.nats.capture import CaptureReport
 from dissect.nats.options import Options
 from dissect.nats.pipeline import records
-from dissect.nats.report.aggregates.aggregate import TABLES, Aggregate
+from dissect.nats.questions.ask import tables_read
+from dissect.nats.report.answers import QUESTIONS
 from dissect.nats.report.page.unseen import unseen
+from dissect.nats.schema.records import Record, RequestRecord
 
+from tests.support.audit import session
 from tests.support.damage import pcap_bytes, read_pcap
 from tests.support.paths import CAPTURES
+from tests.support.report import answers
 
 
 def of(path: Path, options: Options = Options()) -> str:
-    found, report = Aggregate(), CaptureReport()
-    found.add_all(records([str(path)], TABLES, options, report))
-    found.finish()
+    report = CaptureReport()
+    found = answers(records([str(path)], tables_read(QUESTIONS), options, report))
     return "\n".join(f"{item.what} {item.remedy}" for item in unseen(found, report))
 
 
@@ -62,30 +67,24 @@ def test_what_the_report_leaves_out() -> None:
 
 
 def test_rows_that_the_report_leaves_out() -> None:
-    found = Aggregate()
-    for number in range(101):
-        name = f"s{number}"
-        found.jetstream.streams["", "", name, ""].publishes = 1
-        found.jetstream.consumers["", "", name, "c"].acks = number
-        found.connections.talkers[name].sessions = 1
-        found.requests.subjects[name].requests = 1
+    rows: list[Record] = []
     for number in range(201):
-        row = ServiceRecord(
-            session="s",
-            number=number,
-            ts_ns=1,
-            kind="client",
-            side="client",
-            subject="a",
-            last_ns=1,
-        )
-        found.add(row)
-    text = "\n".join(item.what for item in unseen(found, CaptureReport()))
+        place = {"session": "s", "number": number, "ts_ns": 1, "kind": "client"}
+        name = f"s{number}"
+        rows.append(ServiceRecord(**place, side="client", subject="a", last_ns=1))
+        if number < 101:
+            rows.append(StreamRecord(**place, stream=name, last_ns=1))
+            rows.append(ConsumerRecord(**place, stream=name, consumer="c", last_ns=1))
+            rows.append(session(client_name=name))
+            rows.append(
+                RequestRecord(session="s", subject=name, reply="r", sent_ns=1, request_bytes=0)
+            )
+    text = "\n".join(item.what for item in unseen(answers(rows), CaptureReport()))
     for what in ("streams", "consumers", "talkers", "subjects of requests"):
         assert f"Only 100 of 101 {what} have a row here" in text
     assert "Only 200 of 201 endpoints of services have a row here" in text
-    assert not unseen(Aggregate(), CaptureReport())
+    assert not unseen(answers(), CaptureReport())
 
 
 def test_tables_say_nothing_of_files() -> None:
-    assert "tables, which do not say" in unseen(Aggregate(), None)[-1].what
+    assert "tables, which do not say" in unseen(answers(), None)[-1].what
