@@ -31,7 +31,7 @@ from .commands.arguments import (
 )
 from .commands.captures.slice import SliceOptions, slice_captures
 from .commands.captures.split import SplitOptions, split
-from .commands.command_options import DOT, CommandOptions, FactOptions, ServerOptions
+from .commands.command_options import DOT, CommandOptions, FactOptions, ReportOptions, ServerOptions
 from .commands.ladder import print_ladder
 from .commands.run import Command, print_conversation, print_info, print_rows, print_session
 from .commands.sql import print_answer
@@ -40,7 +40,6 @@ from .commands.topology import print_topology
 from .errors import DissectError, MissingLibrary
 from .output.sink import INTERRUPTED, Fault, StandardOutput, silence_output, unwritable
 from .parallel.worker import tune_garbage_collector
-from .report.arguments import ReportOptions
 from .schema.declaration import Table
 from .spark.options.arguments import REFUSED, JobArguments
 from .tables import TABLES

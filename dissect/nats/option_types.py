@@ -12,14 +12,15 @@ The same form reads and checks both, so an error is the same everywhere: "NAME m
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum
 from functools import cache
 from inspect import signature
-from typing import get_args, get_type_hints
+from typing import NoReturn, get_args, get_type_hints
 
 from natsync.protocol import Kind
 
@@ -27,7 +28,6 @@ from .capture.time_range import TimeBound, time_bound
 from .number_formats import duration_of, size_of, whole_of
 
 _LONGEST = 1e9  # seconds: 31 years
-_KINDS = [kind.value for kind in Kind]
 
 
 class Group(Enum):
@@ -41,309 +41,235 @@ class Group(Enum):
     LIMITS = "Limits of time and memory: what they drop is counted"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Form:
     """How the values of an option look.
 
-    `metavar` stands for a value in the help, `expected` describes it in errors, and `range` in the help.
-    `types` are the types of the values that can be read. An option with `choices` takes one of these texts.
-    If it is `repeated`, it takes one value or several, also as a text with commas.
+    `expected` describes a value in errors, `metavar` stands for one in the help, and `range` is the part of
+    `expected` that the help shows. `convert` makes the value of an object of one of these `types`, also of
+    its text form; it raises ValueError or TypeError. `text` is the text form of a default value. An option
+    with `choices` takes one of these texts. If it is `repeated`, it takes one value or several.
     """
 
-    types: tuple[type, ...] = (str,)
-    metavar: str = "TEXT"
-    expected: str = "a text"
+    expected: str
+    metavar: str
+    types: tuple[type, ...]
+    convert: Callable[..., object]
     range: str = ""
+    text: Callable[..., str] = str
     choices: tuple[str, ...] = ()
     repeated: bool = False
 
     def read(self, value: object) -> object:
         """The value, which may have its text form. Raises TypeError for a value of another type and
         ValueError for a wrong one, with a text that says what it must be."""
-        known = isinstance(value, self.types) and not (
-            isinstance(value, bool) and bool not in self.types
-        )
+        text = f"must be {self.expected}, not {value!r}"
+        is_known = isinstance(value, self.types) and not isinstance(value, bool)
         try:
-            if known:
-                return self._read(value)
+            if is_known or (isinstance(value, bool) and bool in self.types):
+                return self.convert(value)
         except ValueError:
-            raise ValueError(f"must be {self.expected}, not {value!r}") from None
+            raise ValueError(text) from None
         except TypeError:
             pass
-        raise TypeError(f"must be {self.expected}, not {value!r}")
-
-    def _read(self, value: object) -> object:
-        return value
-
-    def text(self, value: object) -> str:
-        """How the help shows a default value."""
-        return str(value.value if isinstance(value, Enum) else value)
+        raise TypeError(text)
 
 
-class Text(Form):
+def text(metavar: str) -> Form:
     """A text that is checked where it is used."""
-
-    def __init__(self, metavar: str) -> None:
-        self.metavar = metavar
+    return Form("a text", metavar, (str,), str)
 
 
-class FileName(Form):
+def file_name(metavar: str) -> Form:
     """The name of a file to write."""
-
     expected = "the name of a file, or - for standard output"
-
-    def __init__(self, metavar: str) -> None:
-        self.metavar = metavar
-
-    def _read(self, value: object) -> object:
-        if not value:
-            raise ValueError
-        return value
+    return Form(expected, metavar, (str,), lambda name: name or _refuse())
 
 
-class Flag(Form):
-    """True or False."""
+def flag() -> Form:
+    """True or False; None would mean False, and "false" True."""
 
-    types = (bool, str)
-    expected = "True or False"
-    metavar = ""
+    def convert(value: bool | str) -> bool:
+        return bool(("false", "true").index(str(value).strip().lower()))
 
-    def _read(self, value: object) -> object:
-        if isinstance(value, str):  # None would mean False, and "false" True
-            return ("false", "true").index(value.strip().lower()) == 1
-        return value
+    return Form("True or False", "", (bool, str), convert)
 
 
-class Whole(Form):
+def whole(least: int = 0, most: int | None = None) -> Form:
     """A whole number."""
+    shown = (f"{least} or more" if least else "") if most is None else f"{least} to {most}"
 
-    types = (int, str)
-
-    def __init__(self, least: int = 0, most: int | None = None) -> None:
-        self.metavar = "N"
-        self._least, self._most = least, most
-        self.range = _range(least, most)
-        self.expected = f"a whole number{f', {self.range}' if self.range else ''}"
-
-    def _read(self, value: object) -> object:
+    def convert(value: int | str) -> int:
         number = whole_of(value) if isinstance(value, str) else value
-        assert isinstance(number, int)
-        if number < self._least or (self._most is not None and number > self._most):
+        if number < least or (most is not None and number > most):
             raise ValueError
         return min(number, sys.maxsize)  # neither Arrow nor `islice` takes more
 
+    return Form(_with(shown, "a whole number"), "N", (int, str), convert, shown)
 
-class Size(Form):
+
+def byte_size(least: int = 0) -> Form:
     """A number of bytes, such as 64M."""
+    shown = f"{least} bytes or more" if least else ""
 
-    types = (int, str)
-    metavar = "SIZE"
+    def convert(value: int | str) -> int:
+        number = size_of(value) if isinstance(value, str) else value
+        return number if number >= least else _refuse()
 
-    def __init__(self, least: int = 0) -> None:
-        self._least = least
-        self.range = f"{least} bytes or more" if least else ""
-        self.expected = f"a size such as 64M{f', {self.range}' if least else ''}"
-
-    def _read(self, value: object) -> object:
-        size = size_of(value) if isinstance(value, str) else value
-        assert isinstance(size, int)
-        if size < self._least:
-            raise ValueError
-        return size
-
-    def text(self, value: object) -> str:
-        """In the largest unit that divides it: 128M."""
-        assert isinstance(value, int)
-        number, units = value, iter("kMGT")
-        unit = ""
-        while number and number % 1024 == 0 and (larger := next(units, "")):
-            number, unit = number // 1024, larger
-        return f"{number}{unit}"
+    return Form(_with(shown, "a size such as 64M"), "SIZE", (int, str), convert, shown, unit_text)
 
 
-class Seconds(Form):
+def unit_text(number: int) -> str:
+    """A size in the largest unit that divides it: 128M."""
+    units = iter("kMGT")
+    unit = ""
+    while number and number % 1024 == 0 and (larger := next(units, "")):
+        number, unit = number // 1024, larger
+    return f"{number}{unit}"
+
+
+def seconds(least: float = 0, most: float = _LONGEST, positive: bool = False) -> Form:
     """A number of seconds, or a duration such as 30s."""
+    shown = "more than 0" if positive else f"{least:g} or more" if least else ""
+    shown = shown if most == _LONGEST else f"{least:g} to {most:g}"
 
-    types = (int, float, timedelta, str)
-    metavar = "S"
-
-    def __init__(self, least: float = 0, most: float = _LONGEST, positive: bool = False) -> None:
-        self._least, self._most, self._positive = least, most, positive
-        known = "more than 0" if positive else f"{least:g} or more" if least else ""
-        self.range = known if most == _LONGEST else f"{least:g} to {most:g}"
-        details = f", {self.range}" if self.range else ""
-        self.expected = f"a number of seconds or a duration such as 30s{details}"
-
-    def _read(self, value: object) -> object:
+    def convert(value: float | timedelta | str) -> float:
         if isinstance(value, timedelta):
-            value = value.total_seconds()
-        seconds = duration_of(value) if isinstance(value, str) else value
-        assert isinstance(seconds, (int, float))
-        if not self._least <= seconds <= self._most or (self._positive and not seconds):
+            return convert(value.total_seconds())
+        number = duration_of(value) if isinstance(value, str) else float(value)
+        if not least <= number <= most or (positive and not number):
             raise ValueError  # so does NaN
-        return float(seconds)
+        return number
 
-    def text(self, value: object) -> str:
-        """In seconds, without needless zeros."""
-        return f"{value:.10g}"
+    return Form(
+        _with(shown, "a number of seconds or a duration such as 30s"),
+        "S",
+        (int, float, timedelta, str),
+        convert,
+        shown,
+        "{:.10g}".format,
+    )
 
 
-class Time(Form):
-    """The time of a packet."""
-
-    types = (
-        TimeBound,
-        str,
-    )  # a number does not say what it counts from, a datetime may have no zone
-    metavar = "TIME"
+def time() -> Form:
+    """The time of a packet. A number does not say what it counts from, a datetime may have no zone."""
     expected = (
         "a time such as 2026-11-21T02:01:43Z, @1795226503 (seconds since 1970) or 1.5 (seconds after the"
         " first packet)"
     )
-
-    def _read(self, value: object) -> object:
-        return time_bound(value) if isinstance(value, str) else value
-
-
-class OneOf(Form):
-    """One of some values, of an Enum or texts; the text form of a member is its value."""
-
-    def __init__(self, values: Iterable[str] | type[Enum]) -> None:
-        if isinstance(values, type):
-            self._values: dict[str, object] = {str(each.value): each for each in values}
-            self.types = (values, str)
-        else:
-            self._values = {each: each for each in values}
-        self.choices = tuple(self._values)
-        self.metavar = f"[{'|'.join(self.choices)}]"
-        self.expected = " or ".join(filter(None, (", ".join(self.choices[:-1]), self.choices[-1])))
-
-    def _read(self, value: object) -> object:
-        if isinstance(value, str):
-            if value not in self._values:
-                raise ValueError
-            return self._values[value]
-        return value
+    types = (TimeBound, str)
+    return Form(expected, "TIME", types, lambda at: time_bound(at) if isinstance(at, str) else at)
 
 
-class Several(Form):
-    """One value of a form, or several of them, as a tuple."""
+def one_of(values: Iterable[str] | type[Enum]) -> Form:
+    """One of these texts, or a member of an Enum, whose text form is its value."""
+    known: dict[str, object] = {
+        str(each.value if isinstance(each, Enum) else each): each for each in values
+    }
+    choices = tuple(known)
 
-    repeated = True
+    def convert(value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        return known[value] if value in known else _refuse()
 
-    def __init__(self, each: Form, metavar: str, expected: str = "") -> None:
-        self._each = each
-        self.types = (*each.types, Collection)
-        self.choices = each.choices
-        self.metavar = metavar
-        self.expected = expected or f"one or several of {each.expected}"
+    return Form(
+        " or ".join(filter(None, (", ".join(choices[:-1]), choices[-1]))),
+        f"[{'|'.join(choices)}]",
+        (values, str) if isinstance(values, type) else (str,),
+        convert,
+        text=lambda value: str(value.value if isinstance(value, Enum) else value),
+        choices=choices,
+    )
 
-    def _read(self, value: object) -> object:
-        found = tuple(map(self._each.read, _parts(value, self._each.types)))
-        if not found:
+
+def several(each: Form, metavar: str, made: Callable[..., object] = tuple) -> Form:
+    """One value of a form, or several of them, also as a text with commas."""
+
+    def convert(value: object) -> object:
+        return made(list(map(each.read, _parts(value, each.types)))) or _refuse()
+
+    expected = f"one or several of {each.expected}"
+    types = (*each.types, Collection)
+    return Form(expected, metavar, types, convert, choices=each.choices, repeated=True)
+
+
+def texts(metavar: str, expected: str) -> Form:
+    """One text or path, or several, as a tuple; a comma is a part of a text."""
+
+    def fspath(each: object) -> str:
+        if not isinstance(each, (str, os.PathLike)):
+            raise TypeError
+        return os.fspath(each)
+
+    def convert(value: object) -> tuple[str, ...]:
+        return tuple(map(fspath, _several(value, (str, os.PathLike))))
+
+    return Form(expected, metavar, (str, os.PathLike, Collection), convert, repeated=True)
+
+
+def ports() -> Form:
+    """The kinds of the connections on some ports: {4222: "client"} or "4222=client,7222=leafnode"."""
+    port, kind = whole(1, 65535), one_of(Kind)
+
+    def convert(value: object) -> object:
+        if not isinstance(value, Mapping):
+            value = dict(map(_pair, _parts(value) or _refuse()))
+        return {port.read(number): kind.read(name) for number, name in value.items()}
+
+    expected = f"port=kind, such as 4222=client; kinds are {', '.join(kind.choices)}"
+    return Form(expected, "N=KIND", (Mapping, str, Collection), convert, repeated=True)
+
+
+def pairs(metavar: str, example: str, begin: str = "") -> Form:
+    """Texts by name: {"spark.x": "1"} or "spark.x=1", several times. `begin` is that of every name."""
+
+    def convert(value: object) -> dict[str, str]:
+        found = dict(value if isinstance(value, Mapping) else map(_pair, _several(value)))
+        if not all(re.fullmatch(rf"{re.escape(begin)}[^=\s]+", name) for name in found):
             raise ValueError
         return found
 
-
-class Kinds(Several):
-    """Kinds of connections."""
-
-    def __init__(self) -> None:
-        super().__init__(OneOf(Kind), "KIND")
-
-    def _read(self, value: object) -> object:
-        kinds = super()._read(value)
-        assert isinstance(kinds, tuple)
-        return frozenset(kinds)
-
-
-class Texts(Form):
-    """One text or several, as a tuple; a comma is a part of a text."""
-
-    types = (str, os.PathLike, Collection)
-    repeated = True
-
-    def __init__(self, metavar: str, expected: str) -> None:
-        self.metavar, self.expected = metavar, expected
-
-    def _read(self, value: object) -> object:
-        texts = [value] if isinstance(value, (str, os.PathLike)) else value
-        assert isinstance(texts, Collection)
-        found = tuple(os.fspath(each) for each in texts)
-        if not all(isinstance(each, str) for each in found):
-            raise TypeError
-        return found
-
-
-class Ports(Form):
-    """The kinds of the connections on some ports: {4222: "client"} or "4222=client,7222=leafnode"."""
-
     types = (Mapping, str, Collection)
-    metavar = "N=KIND"
-    expected = f"port=kind, such as 4222=client; kinds are {', '.join(_KINDS)}"
-    repeated = True
-
-    def _read(self, value: object) -> object:
-        if isinstance(value, Mapping):
-            pairs = list(value.items())
-        else:
-            pairs = [_pair(each) for each in _parts(value)]
-            if not pairs:
-                raise ValueError
-        return {Whole(1, 65535).read(port): OneOf(Kind).read(kind) for port, kind in pairs}
+    return Form(f"{metavar}, such as {example}", metavar, types, convert, repeated=True)
 
 
-class Pairs(Form):
-    """Texts by name: {"spark.x": "1"} or "spark.x=1", several times. `begin` is that of every name."""
-
-    types = (Mapping, str, Collection)
-    repeated = True
-
-    def __init__(self, metavar: str, example: str, begin: str = "") -> None:
-        self.metavar = metavar
-        self.expected = f"{metavar}, such as {example}"
-        self._begin = begin
-
-    def _read(self, value: object) -> object:
-        if isinstance(value, Mapping):
-            pairs = list(value.items())
-        else:
-            pairs = [_pair(each) for each in _several(value)]
-        for name, _ in pairs:
-            if not name.startswith(self._begin) or name in ("", self._begin) or " " in name:
-                raise ValueError
-        return dict(pairs)
-
-
-class NamedLists(Pairs):
+def lists(metavar: str, example: str) -> Form:
     """Lists of texts by name: "NAME=VALUE", several times, also for more values of one name."""
 
-    def _read(self, value: object) -> object:
+    def convert(value: object) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
-        for each in _several(value):
-            name, text = _pair(each)
-            if not (name and text):
-                raise ValueError
-            found.setdefault(name, []).append(text)
+        for name, text in map(_pair, _several(value)):
+            found.setdefault(name or _refuse(), []).append(text or _refuse())
         return found
 
+    expected = f"{metavar}, such as {example}"
+    return Form(expected, metavar, (str, Collection), convert, repeated=True)
 
-def _several(value: object) -> Collection[object]:
-    """The texts in one value: a text or a collection."""
+
+def _refuse() -> NoReturn:
+    raise ValueError
+
+
+def _with(shown: str, expected: str) -> str:
+    return f"{expected}, {shown}" if shown else expected
+
+
+def _several(value: object, types: tuple[type, ...] = (str,)) -> Collection[object]:
+    """A value of these types, or those of a collection."""
+    if isinstance(value, types):
+        return [value]
     assert isinstance(value, Collection)
-    return [value] if isinstance(value, str) else value
+    return value
 
 
 def _parts(value: object, types: tuple[type, ...] = ()) -> list[object]:
     """The values in one value: a value of these types, a text with commas, or a collection of both."""
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",") if part.strip()]
-    if isinstance(value, types):
-        return [value]
-    return [
-        part
-        for each in _several(value)
-        for part in (_parts(each) if isinstance(each, str) else [each])
-    ]
+    found: list[object] = []
+    for each in _several(value, (str, *types)):
+        texts = map(str.strip, each.split(",")) if isinstance(each, str) else None
+        found += filter(None, texts) if texts else [each]
+    return found
 
 
 def _pair(value: object) -> tuple[str, str]:
@@ -351,15 +277,7 @@ def _pair(value: object) -> tuple[str, str]:
     if not isinstance(value, str):
         raise TypeError
     name, equals, text = value.partition("=")
-    if not equals:
-        raise ValueError
-    return name.strip(), text.strip()
-
-
-def _range(least: int, most: int | None) -> str:
-    if most is None:
-        return f"{least} or more" if least else ""
-    return f"{least} to {most}"
+    return (name.strip(), text.strip()) if equals else _refuse()
 
 
 @dataclass(frozen=True, slots=True)

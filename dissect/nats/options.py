@@ -13,19 +13,19 @@ from natsync.protocol import Kind
 from .capture.decompress import ALWAYS_EXPANDED, LARGEST_RATIO
 from .capture.time_range import TimeBound, check_bounds
 from .option_types import (
-    Flag,
     Group,
-    Kinds,
-    OneOf,
     Opt,
-    Ports,
-    Seconds,
-    Size,
-    Texts,
-    Time,
-    Whole,
+    byte_size,
     declared,
+    flag,
+    one_of,
+    ports,
+    seconds,
+    several,
+    texts,
+    time,
     unknown,
+    whole,
 )
 from .schema.payload import Payload
 from .secrets.key_log import open_key_logs
@@ -60,16 +60,16 @@ class Options:
         Opt(
             Group.DISSECTION,
             "Set the kind of the connections on a port, if it cannot be detected. Repeatable.",
-            Ports(),
+            ports(),
         ),
     ]
-    payload: Annotated[Payload, Opt(Group.OUTPUT, "How to show payloads.", OneOf(Payload))]
+    payload: Annotated[Payload, Opt(Group.OUTPUT, "How to show payloads.", one_of(Payload))]
     redact: Annotated[
         bool,
         Opt(
             Group.DISSECTION,
             "Show passwords, tokens and signatures.",
-            Flag(),
+            flag(),
             flags=("--no-redact",),
         ),
     ]
@@ -79,20 +79,20 @@ class Options:
             Group.SELECTION,
             "Only packets from this time on: 2026-11-21T02:01:43Z or a part of it, or seconds after the"
             " first packet.",
-            Time(),
+            time(),
             flags=("--from",),
         ),
     ]
     until_time: Annotated[
         TimeBound | None,
-        Opt(Group.SELECTION, "Only packets before this time.", Time(), flags=("--until",)),
+        Opt(Group.SELECTION, "Only packets before this time.", time(), flags=("--until",)),
     ]
     kind: Annotated[
         frozenset[Kind] | None,
         Opt(
             Group.SELECTION,
             "Only connections of this kind: client, route, gateway or leafnode. Repeatable.",
-            Kinds(),
+            several(one_of(Kind), "KIND", frozenset),
         ),
     ]
     separate: Annotated[
@@ -100,7 +100,7 @@ class Options:
         Opt(
             Group.SELECTION,
             "Treat each capture as its own timeline: connections do not continue in the next file.",
-            Flag(),
+            flag(),
         ),
     ]
     keylog: Annotated[
@@ -109,7 +109,7 @@ class Options:
             Group.DISSECTION,
             "Decrypt TLS with the secrets in FILE (NSS key log format, as of SSLKEYLOGFILE). Repeatable."
             " Secrets in a pcapng file are always used.",
-            Texts("FILE", "a path or several"),
+            texts("FILE", "a path or several"),
         ),
     ]
     gap_seconds: Annotated[
@@ -117,7 +117,7 @@ class Options:
         Opt(
             Group.LIMITS,
             "Seconds to wait for bytes that were acknowledged but not captured.",
-            Seconds(),
+            seconds(),
         ),
     ]
     max_stream_bytes: Annotated[
@@ -125,7 +125,7 @@ class Options:
         Opt(
             Group.LIMITS,
             "Bytes that may wait after a gap, in one direction of a connection.",
-            Size(_LEAST_BYTES),
+            byte_size(_LEAST_BYTES),
         ),
     ]
     max_held_bytes: Annotated[
@@ -133,16 +133,16 @@ class Options:
         Opt(
             Group.LIMITS,
             "Bytes that may wait after gaps, in all connections together.",
-            Size(_LEAST_BYTES),
+            byte_size(_LEAST_BYTES),
         ),
     ]
-    max_flows: Annotated[int, Opt(Group.LIMITS, "TCP connections at a time.", Whole(1))]
+    max_flows: Annotated[int, Opt(Group.LIMITS, "TCP connections at a time.", whole(1))]
     idle_seconds: Annotated[
         float,
         Opt(
             Group.LIMITS,
             "Seconds of silence after which a connection counts as closed.",
-            Seconds(positive=True),
+            seconds(positive=True),
         ),
     ]
     max_expanded: Annotated[
@@ -150,7 +150,7 @@ class Options:
         Opt(
             Group.LIMITS,
             "How many bytes of a decompressed capture to read, such as 8G.",
-            Size(),
+            byte_size(),
             default=f"{LARGEST_RATIO} times its size, at least {ALWAYS_EXPANDED >> 20} MiB",
         ),
     ]

@@ -22,11 +22,15 @@ from dissect.nats.cli import cli
 from dissect.nats.commands.arguments import INPUT, GroupedCommand, takes
 from dissect.nats.commands.captures.slice import SliceOptions
 from dissect.nats.commands.captures.split import SplitOptions
-from dissect.nats.commands.command_options import CommandOptions, FactOptions, ServerOptions
+from dissect.nats.commands.command_options import (
+    CommandOptions,
+    FactOptions,
+    ReportOptions,
+    ServerOptions,
+)
 from dissect.nats.commands.top.options import TopOptions
 from dissect.nats.errors import DissectError
-from dissect.nats.option_types import Flag, declared
-from dissect.nats.report.arguments import ReportOptions
+from dissect.nats.option_types import declared
 from dissect.nats.spark.options.arguments import JobArguments
 from dissect.nats.spark.options.job_options import JobOptions, read_options
 from dissect.nats.spark.options.settings import Settings, settings_of
@@ -88,7 +92,7 @@ def from_click(kind: type[CommandOptions], values: Mapping[str, Any]) -> Options
     arguments = []
     for name, value in values.items():
         opt = declared(Options)[name]
-        if isinstance(opt.form, Flag):
+        if not opt.form.metavar:
             arguments.append(opt.flag(name))
         else:
             arguments.append(f"{opt.flag(name)}={value}")
@@ -142,7 +146,7 @@ def test_every_surface_refuses_a_wrong_value_in_the_same_words(name: str) -> Non
     for wrong in CASES[name].wrong:
         words = f"must be {opt.form.expected}, not {wrong!r}"
         for surface, place in TEXTS.items():
-            if isinstance(opt.form, Flag) and place not in (*OBJECTS.values(), from_source):
+            if not opt.form.metavar and place not in (*OBJECTS.values(), from_source):
                 continue  # a flag has no value
             with pytest.raises((ValueError, DissectError)) as caught:
                 place({name: wrong})

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from ..commands.command_options import CommandOptions, jobs_of
-from ..option_types import Flag, Group, NamedLists, OneOf, Opt, Text, Texts
+from ..option_types import Group, Opt, flag, lists, one_of, text, texts
 from ..spark.options.arguments import CONF
 from .output.formats import OUTPUTS
 from .sigma.levels import Level
@@ -20,7 +20,7 @@ _MEANINGS = "; ".join(f"{name}: {form.meaning}" for name, form in OUTPUTS.items(
 class AuditOptions(CommandOptions):
     """Captures or tables, rules, and how to show findings."""
 
-    format: Annotated[str, Opt(Group.OUTPUT, f"{_MEANINGS}.", OneOf(OUTPUTS))] = "text"
+    format: Annotated[str, Opt(Group.OUTPUT, f"{_MEANINGS}.", one_of(OUTPUTS))] = "text"
     jobs: Annotated[int | None, jobs_of("1")] = None
     rules: Annotated[
         tuple[str, ...],
@@ -28,7 +28,7 @@ class AuditOptions(CommandOptions):
             Group.RULES,
             "Add the rules in this folder or file, in Sigma's format; a rule replaces one with its id or"
             " name. Repeatable.",
-            Texts("PATH", "a path or several"),
+            texts("PATH", "a path or several"),
         ),
     ] = ()
     variables: Annotated[
@@ -37,14 +37,14 @@ class AuditOptions(CommandOptions):
             Group.RULES,
             "Set a value of the placeholder %NAME% in rules, such as known_clusters=east. Repeatable, also"
             " for more values of one name. A rule with a placeholder that has no value does not run.",
-            NamedLists("NAME=VALUE", "known_clusters=east"),
+            lists("NAME=VALUE", "known_clusters=east"),
             flags=("--var",),
         ),
     ] = field(default_factory=dict)
-    listed: Annotated[bool, Opt(Group.RULES, "List the rules.", Flag(), flags=("--list",))] = False
+    listed: Annotated[bool, Opt(Group.RULES, "List the rules.", flag(), flags=("--list",))] = False
     explain: Annotated[
         str | None,
-        Opt(Group.RULES, "Show a rule, and the SQL that it becomes.", Text("NAME")),
+        Opt(Group.RULES, "Show a rule, and the SQL that it becomes.", text("NAME")),
     ] = None
     suppress: Annotated[
         str | None,
@@ -52,7 +52,7 @@ class AuditOptions(CommandOptions):
             Group.RULES,
             "A YAML file of known findings, each with a rule, the columns to match and a reason. They are"
             " shown with the reason, counted, and do not change the exit status.",
-            Text("FILE"),
+            text("FILE"),
         ),
     ] = None
     fail_on: Annotated[
@@ -60,7 +60,7 @@ class AuditOptions(CommandOptions):
         Opt(
             Group.RULES,
             "Exit with status 1 if there is a finding of this level or a worse one.",
-            OneOf([*Level.__members__, NEVER]),
+            one_of([*Level.__members__, NEVER]),
         ),
     ] = Level.high.name
     tables: Annotated[
@@ -69,7 +69,7 @@ class AuditOptions(CommandOptions):
             Group.SELECTION,
             "Read the Parquet tables in this folder instead of captures: the folders that `nats-dissect"
             " spark` writes, or files such as frames.parquet.",
-            Text("DIR"),
+            text("DIR"),
         ),
     ] = None
     master: Annotated[
@@ -77,7 +77,7 @@ class AuditOptions(CommandOptions):
         Opt(
             Group.SPARK,
             "Run the rules over the tables on this Spark cluster: spark://HOST:PORT, yarn, local[4] ...",
-            Text("URL"),
+            text("URL"),
         ),
     ] = None
     conf: Annotated[Mapping[str, str], CONF] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 from ..capture.sources import STDIN
 from ..capture.time_range import TimeBound, check_bounds
 from ..errors import DissectError
-from ..option_types import FileName, Flag, Group, OneOf, Opt, Text, Whole, declared
+from ..option_types import Group, Opt, declared, file_name, flag, one_of, text, whole
 from ..options import Options
 from ..output.formats import FORMATS
 from ..output.sink import Fault
@@ -25,19 +25,19 @@ def format_of(names: Collection[str], **meanings: str) -> Opt:
     """`--format`, with these formats; `meanings` are those of formats that are not in `FORMATS`."""
     known = {name: form.meaning for name, form in FORMATS.items()} | meanings
     texts = "; ".join(f"{name}: {known[name]}" for name in names)
-    return Opt(Group.OUTPUT, f"{texts}.", OneOf(names))
+    return Opt(Group.OUTPUT, f"{texts}.", one_of(names))
 
 
 def file_of(help: str, required: bool = False, metavar: str = "FILE") -> Opt:
     """`-o`, for a command that must or can write to a file."""
-    form = FileName(metavar)
+    form = file_name(metavar)
     return Opt(Group.OUTPUT, help, form, flags=("-o", "--output"), required=required)
 
 
 def jobs_of(default: str) -> Opt:
     """`--jobs`, for a command that uses this number of processes by default."""
     text = "Share the work among N processes, 0 for all cores; the rows are the same."
-    return Opt(Group.OUTPUT, text, Whole(0, 512), default=default)
+    return Opt(Group.OUTPUT, text, whole(0, 512), default=default)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,14 +49,14 @@ class CommandOptions:
     format: Annotated[str, format_of(tuple(FORMATS))] = "text"
     output: Annotated[str | None, file_of("Write to this file instead of standard output.")] = None
     columns: Annotated[
-        str | None, Opt(Group.OUTPUT, "Only these columns, in this order.", Text("A,B"))
+        str | None, Opt(Group.OUTPUT, "Only these columns, in this order.", text("A,B"))
     ] = None
     where: Annotated[
         str | None,
         Opt(
             Group.OUTPUT,
             "Only rows that match this SQL condition on the table's columns.",
-            Text("EXPR"),
+            text("EXPR"),
         ),
     ] = None
     sort: Annotated[
@@ -64,16 +64,16 @@ class CommandOptions:
         Opt(
             Group.OUTPUT,
             "Order the rows by this column; absent values come last.",
-            Text("COLUMN[:desc]"),
+            text("COLUMN[:desc]"),
         ),
     ] = None
-    limit: Annotated[int | None, Opt(Group.OUTPUT, "Stop after N rows.", Whole())] = None
+    limit: Annotated[int | None, Opt(Group.OUTPUT, "Stop after N rows.", whole())] = None
     csv_safe: Annotated[
         bool,
         Opt(
             Group.OUTPUT,
             "CSV: put an apostrophe before texts that spreadsheets take for formulas (= + - @).",
-            Flag(),
+            flag(),
         ),
     ] = False
     progress: Annotated[
@@ -81,7 +81,7 @@ class CommandOptions:
         Opt(
             Group.OUTPUT,
             "Show a progress bar on stderr; by default at a terminal, if the command takes long.",
-            Flag(),
+            flag(),
             flags=("--progress/--no-progress",),
         ),
     ] = None
@@ -91,7 +91,7 @@ class CommandOptions:
         Opt(
             Group.SELECTION,
             "Show one session in full; the start of its id is enough.",
-            Text("ID"),
+            text("ID"),
         ),
     ] = None
     message: Annotated[
@@ -99,10 +99,10 @@ class CommandOptions:
         Opt(
             Group.SELECTION,
             "Show the way of one message as a ladder; the start of its session's id is enough.",
-            Text("SESSION:NUMBER"),
+            text("SESSION:NUMBER"),
         ),
     ] = None
-    full: Annotated[bool, Opt(Group.OUTPUT, "Show long payloads whole.", Flag())] = False
+    full: Annotated[bool, Opt(Group.OUTPUT, "Show long payloads whole.", flag())] = False
     dissecting: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -182,8 +182,24 @@ class ServerOptions(CommandOptions):
 
     format: Annotated[str, format_of((*FORMATS, DOT), dot="a graph for Graphviz")] = "text"
     graph: Annotated[
-        bool, Opt(Group.OUTPUT, "Show clusters, servers and links as text.", Flag())
+        bool, Opt(Group.OUTPUT, "Show clusters, servers and links as text.", flag())
     ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions(CommandOptions):
+    """The captures, or the folder of tables, and the options of a report."""
+
+    output: Annotated[str | None, file_of("Write the page to this file.", required=True)] = None
+    jobs: Annotated[int | None, jobs_of("1")] = None
+    tables: Annotated[
+        str | None,
+        Opt(
+            Group.SELECTION,
+            "Read Parquet tables, as `spark --out DIR` writes them, instead of captures.",
+            text("DIR"),
+        ),
+    ] = None
 
 
 def options_of(kind: type[CommandOptions]) -> dict[str, Opt]:

@@ -15,6 +15,7 @@ from ..audit.folders import table_paths
 from ..audit.loading import loaded_records
 from ..capture import CaptureReport
 from ..capture.sources import STDIN
+from ..commands.command_options import ReportOptions
 from ..commands.processes import processes
 from ..commands.run import leave, progress_bar
 from ..commands.signals import ends_input
@@ -23,7 +24,6 @@ from ..number_formats import count_text
 from ..output.sink import Fault, Sink, say, sink_of, writing
 from ..schema.records import Record
 from .answers import Answers, answers_of
-from .arguments import ReportOptions
 from .findings import Findings, findings_in, rules, wanted
 from .page.page import page
 

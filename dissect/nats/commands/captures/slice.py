@@ -26,7 +26,7 @@ from ...capture.slices import ChosenPackets, write_slice
 from ...capture.time_range import packets_between
 from ...errors import DissectError
 from ...number_formats import count_text
-from ...option_types import Group, Opt, Text, Texts
+from ...option_types import Group, Opt, text, texts
 from ...options import Options
 from ...output.duckdb import Where
 from ...output.sink import Fault, say, sink_of, writing
@@ -73,7 +73,7 @@ class SliceOptions(CommandOptions):
         Opt(
             Group.SELECTION,
             "Only sessions that match this SQL condition on the columns of `sessions`.",
-            Text("EXPR"),
+            text("EXPR"),
         ),
     ] = None
     sessions: Annotated[
@@ -81,7 +81,7 @@ class SliceOptions(CommandOptions):
         Opt(
             Group.SELECTION,
             "Write this session, like an ID argument; the start of the ID is enough. Repeatable.",
-            Texts("ID", "a session ID or several"),
+            texts("ID", "a session ID or several"),
             flags=("--session",),
         ),
     ] = ()

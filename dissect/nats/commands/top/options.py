@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from ...option_types import Flag, Group, OneOf, Opt, Seconds, Text
+from ...option_types import Group, Opt, flag, one_of, seconds, text
 from ..command_options import FactOptions
 from .views import VIEWS
 
@@ -22,26 +22,26 @@ class TopOptions(FactOptions):
         Opt(
             Group.SELECTION,
             "Capture on this network interface with dumpcap or tcpdump, in place of captures.",
-            Text("NAME"),
+            text("NAME"),
             flags=("-i", "--interface"),
         ),
     ] = None
     once: Annotated[
         bool,
-        Opt(Group.OUTPUT, "Print the tables once, after the end of the input, and exit.", Flag()),
+        Opt(Group.OUTPUT, "Print the tables once, after the end of the input, and exit.", flag()),
     ] = False
     view: Annotated[
         str | None,
         Opt(
             Group.OUTPUT,
             "The table to show first; with --once, the only one.",
-            OneOf([view.name for view in VIEWS]),
+            one_of([view.name for view in VIEWS]),
         ),
     ] = None
     filter: Annotated[
         str,
-        Opt(Group.OUTPUT, "Only lines that contain this text, ignoring case.", Text("TEXT")),
+        Opt(Group.OUTPUT, "Only lines that contain this text, ignoring case.", text("TEXT")),
     ] = ""
     interval: Annotated[
-        float, Opt(Group.OUTPUT, "Seconds between refreshes.", Seconds(0.1, 3600))
+        float, Opt(Group.OUTPUT, "Seconds between refreshes.", seconds(0.1, 3600))
     ] = INTERVAL

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from ...commands.command_options import CommandOptions
-from ...option_types import Flag, Group, OneOf, Opt, Pairs, Several, Text
+from ...option_types import Group, Opt, flag, one_of, pairs, several, text
 from ...tables import TABLES
 from .job_options import CHUNK_BYTES, CHUNK_SIZE
 
 CONF = Opt(
     Group.SPARK,
     "A setting of Spark; repeatable.",
-    Pairs("K=V", "spark.executor.memory=4g", begin="spark."),
+    pairs("K=V", "spark.executor.memory=4g", begin="spark."),
 )
 
 REFUSED = {
@@ -38,7 +38,7 @@ class JobArguments(CommandOptions):
         Opt(
             Group.OUTPUT,
             "The output folder, with one folder per table; tables of an earlier job are replaced.",
-            Text("DIR"),
+            text("DIR"),
             required=True,
         ),
     ] = ""
@@ -47,7 +47,7 @@ class JobArguments(CommandOptions):
         Opt(
             Group.OUTPUT,
             f"Which tables: {', '.join(TABLES)}.",
-            Several(OneOf(TABLES), "A,B"),
+            several(one_of(TABLES), "A,B"),
             default="frames,sessions",
         ),
     ] = ("frames", "sessions")
@@ -56,7 +56,7 @@ class JobArguments(CommandOptions):
         Opt(
             Group.OUTPUT,
             "Show the progress of each stage on stderr; by default at a terminal.",
-            Flag(),
+            flag(),
             flags=("--progress/--no-progress",),
         ),
     ] = None
@@ -65,7 +65,7 @@ class JobArguments(CommandOptions):
         Opt(
             Group.OUTPUT,
             "Also write the summary as JSON; - is standard output.",
-            Text("FILE"),
+            text("FILE"),
         ),
     ] = None
     master: Annotated[
@@ -73,7 +73,7 @@ class JobArguments(CommandOptions):
         Opt(
             Group.SPARK,
             "The cluster: spark://HOST:PORT, yarn, local[4] ...; by default this machine.",
-            Text("URL"),
+            text("URL"),
         ),
     ] = None
     conf: Annotated[Mapping[str, str], CONF] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from ...errors import SparkError
-from ...option_types import Flag, Group, Opt, Size, declared, unknown
+from ...option_types import Group, Opt, byte_size, declared, flag, unknown
 from ...options import Options
 
 CHUNK_BYTES = 128 << 20
@@ -15,7 +15,7 @@ SMALLEST_CHUNK = 4096
 CHUNK_SIZE = Opt(
     Group.SPARK,
     "The approximate size of the part of a capture that one task reads.",
-    Size(SMALLEST_CHUNK),
+    byte_size(SMALLEST_CHUNK),
 )
 
 INSTEAD = {
@@ -39,7 +39,7 @@ class JobOptions:
     options: Options = field(default_factory=Options)
     chunk_size: Annotated[int, CHUNK_SIZE] = CHUNK_BYTES
     progress: Annotated[
-        bool | None, Opt(Group.OUTPUT, "Show the progress of each stage on stderr.", Flag())
+        bool | None, Opt(Group.OUTPUT, "Show the progress of each stage on stderr.", flag())
     ] = field(default=None, compare=False)
     whole_flows: bool = True
 

@@ -7,13 +7,13 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from ...capture.files import is_uri
 from ...capture.sources import STDIN
 from ...errors import SparkError
-from ...option_types import Group, OneOf, Opt, Seconds, Several, Text, Whole, declared, unknown
+from ...option_types import Group, Opt, declared, one_of, seconds, several, text, unknown, whole
 from ...options import Options
 from ...tables import TABLES
 from .job_options import INSTEAD
@@ -36,11 +36,7 @@ def absolute(path: str) -> str:
     return path if not path or is_uri(path) or path == STDIN else os.path.abspath(path)
 
 
-class _Folder(Text):
-    """A folder, as workers need its name."""
-
-    def _read(self, value: object) -> object:
-        return absolute(str(value))
+_FOLDER = replace(text("DIR"), convert=absolute)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,32 +45,30 @@ class Settings:
     captures decides. `state` and `settle` are for streams."""
 
     paths: tuple[str, ...]
-    table: Annotated[str, Opt(Group.OUTPUT, "The table to read.", OneOf(TABLES))] = "frames"
+    table: Annotated[str, Opt(Group.OUTPUT, "The table to read.", one_of(TABLES))] = "frames"
     columns: Annotated[
         tuple[str, ...] | None,
         Opt(
             Group.OUTPUT,
             "The columns to read, such as op,subject.",
-            Several(Text("COLUMN"), "A,B"),
+            several(text("COLUMN"), "A,B"),
             default="all",
         ),
     ] = None
     shares: Annotated[
         int | None,
-        Opt(Group.SPARK, "The number of tasks.", Whole(1, 10_000), default="by size, up to 8"),
+        Opt(Group.SPARK, "The number of tasks.", whole(1, 10_000), default="by size, up to 8"),
     ] = None
     state: Annotated[
         str | None,
-        Opt(
-            Group.SPARK, "For streams: a folder for states, which all machines see.", _Folder("DIR")
-        ),
+        Opt(Group.SPARK, "For streams: a folder for states, which all machines see.", _FOLDER),
     ] = None
     settle: Annotated[
         float,
         Opt(
             Group.SPARK,
             "For streams: seconds after which a file that did not grow is complete.",
-            Seconds(),
+            seconds(),
         ),
     ] = 60.0
     options: Options = field(default_factory=Options)
