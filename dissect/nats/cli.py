@@ -31,9 +31,23 @@ from .commands.arguments import (
 )
 from .commands.captures.slice import SliceOptions, slice_captures
 from .commands.captures.split import SplitOptions, split
-from .commands.command_options import DOT, CommandOptions, FactOptions, ReportOptions, ServerOptions
+from .commands.command_options import (
+    DOT,
+    CommandOptions,
+    FactOptions,
+    ReportOptions,
+    ServerOptions,
+    SessionOptions,
+)
 from .commands.ladder import print_ladder
-from .commands.run import Command, print_conversation, print_info, print_rows, print_session
+from .commands.run import (
+    Command,
+    print_conversation,
+    print_explanation,
+    print_info,
+    print_rows,
+    print_session,
+)
 from .commands.sql import print_answer
 from .commands.top.options import TopOptions
 from .commands.topology import print_topology
@@ -105,10 +119,12 @@ cli.command_class = GroupedCommand
 
 
 @cli.command("sessions", help=TABLES["sessions"].summary)
-@takes(CommandOptions, *ROWS, "session", *INPUT)
-def _sessions(options: CommandOptions) -> None:
+@takes(SessionOptions, *ROWS, "session", *own(SessionOptions), *INPUT)
+def _sessions(options: SessionOptions) -> None:
     run = Command("sessions", options)
-    if options.session is None:
+    if options.explain is not None:
+        print_explanation(run, options.explain)
+    elif options.session is None:
         print_rows(run)
     else:
         print_session(run, options.session)

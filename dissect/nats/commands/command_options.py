@@ -177,6 +177,20 @@ class FactOptions(CommandOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions(CommandOptions):
+    """The captures and options of the command that lists sessions, or explains one."""
+
+    explain: Annotated[
+        str | None,
+        Opt(
+            Group.SELECTION,
+            "Print the decisions about one connection, NATS or not; the start of its id is enough.",
+            text("ID"),
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions(CommandOptions):
     """The captures and options of the command that lists servers or draws them."""
 

@@ -42,6 +42,7 @@ from .command_options import CommandOptions
 from .processes import packs, processes_for_rows
 from .rows import batches_of, messages_of, renderer, rows_of, shared_batches, shared_rows
 from .session.detail import is_whole, only, session_story, timeline_entries
+from .session.explanation import explanation
 from .session.follow import Conversation
 from .signals import ends_input
 from .sorting import RenderedRow, SortOrder, sort_order, sorted_rows
@@ -49,6 +50,7 @@ from .sorting import RenderedRow, SortOrder, sort_order, sorted_rows
 _DAMAGED = 3
 _CHUNK_ROWS = 256
 _SPOOLED = 16 << 20  # bytes in memory
+_ROW_OPTIONS = "format columns where sort limit jobs csv_safe session kind payload redact".split()
 _CONVERSATION = (
     "a conversation as text, which is in order of time: choose --columns or another --format"
 )
@@ -241,6 +243,15 @@ def print_session(run: Command, start: str) -> None:
         chosen = only((row for row in rows if isinstance(row, SessionRecord)), start)
         chunks = _settled(chunks_of(chosen, form.render, options), start)
         print_chunks(run, form, chunks, silent=True)
+
+
+def print_explanation(run: Command, start: str) -> None:
+    """Prints the decisions about the connection whose id begins with `start`."""
+    options = run.options
+    options.refuse(_ROW_OPTIONS, "--explain, which prints lines")
+    lines = explanation(options.captures, start, options.dissection, run.report)
+    chunks = _settled((RenderedRows([line]) for line in lines), start)
+    print_chunks(run, OutputFormat(str, LineWriter), chunks, silent=True)
 
 
 def print_conversation(run: Command, start: str) -> None:

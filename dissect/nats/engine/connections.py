@@ -14,7 +14,7 @@ depend on how flows are divided; they are reported where they happen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -25,8 +25,10 @@ from ..framing import (
     ConnectionFraming,
     FinishedFraming,
     Quota,
+    Trace,
     Verdict,
     finished,
+    is_traced,
     without_bytes,
 )
 from ..framing.events import Event, RolesSwapped
@@ -36,7 +38,7 @@ from ..tcp.flow import Delivery, Flow
 from ..tcp.flow_table import FlowTable
 from ..tcp.reassembly import Stream
 from ..transport.layer import LayerOptions
-from ..types import NEVER_NS, Direction, Segment, Tick
+from ..types import NEVER_NS, Direction, Item, Segment, Tick
 
 _AFTER_ALL = NEVER_NS
 
@@ -164,7 +166,7 @@ class ConnectionTable:
             if connection is None:
                 if not items and not flow.over:
                     continue
-                connection = self.alive[flow] = self._connection(flow)
+                connection = self.alive[flow] = self._connection(flow, direction, items)
             framing = connection.framing
             over = flow.over and direction is Direction.RESPONDER
             direction = direction.other if flow in swapped else direction
@@ -190,11 +192,14 @@ class ConnectionTable:
         connection.flow.swap()
         return swapped.events
 
-    def _connection(self, flow: Flow) -> Connection:
+    def _connection(self, flow: Flow, direction: Direction, items: Sequence[Item]) -> Connection:
         hint = self._hint(flow)
+        trace = _trace(flow, direction, items) if is_traced() else None
         if hint is None and flow.over and not any(side.bytes for side in flow.sides):
             return Connection(flow, without_bytes())
-        framing = ConnectionFraming(flow.midstream, self._payloads, self.quota, hint, self._layers)
+        framing = ConnectionFraming(
+            flow.midstream, self._payloads, self.quota, hint, self._layers, trace
+        )
         return Connection(flow, framing)
 
     def _hint(self, flow: Flow) -> Kind | None:
@@ -204,6 +209,17 @@ class ConnectionTable:
             return None
         ports = [int(end.rpartition(":")[2]) for end in (flow.responder, flow.originator)]
         return next((hints[port] for port in ports if port in hints), None)
+
+
+def _trace(flow: Flow, direction: Direction, items: Sequence[Item]) -> Trace:
+    """The trace of a connection, which begins with these items."""
+    trace = Trace(flow.id)
+    if items:
+        trace.at(direction, items[0])
+    start = "joined midstream" if flow.midstream else "seen from its handshake"
+    payload = "" if items or any(side.bytes for side in flow.sides) else ", without payload"
+    trace.note(f"connection {flow.originator} > {flow.responder}, TCP {start}{payload}")
+    return trace
 
 
 def _finish_framing(connection: Connection) -> None:

@@ -5,6 +5,7 @@ from .finished import FinishedFraming, finished, without_bytes
 from .frame_stream import ByteCounts, FrameStream
 from .resync.resynchronizer import Quota
 from .state import Verdict
+from .trace import Trace, is_traced
 
 __all__ = [
     "ByteCounts",
@@ -13,7 +14,9 @@ __all__ = [
     "FinishedFraming",
     "FrameStream",
     "Quota",
+    "Trace",
     "Verdict",
     "finished",
+    "is_traced",
     "without_bytes",
 ]

@@ -25,7 +25,10 @@ from .frame_stream import ByteCounts, Discovery, FrameStream, Greeting, Proven
 from .resync.chain import Chain
 from .resync.resynchronizer import Quota, answer_each_other
 from .state import Verdict
+from .trace import Trace
 from .verdicts import Conversation, OtherProtocol, Undecided
+
+_GATEWAY = "messages come from one side and interest from the other, as on a gateway"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,16 @@ class ConnectionFacts:
     compression: str | None = None
     protocol: str = "other"
 
+    @property
+    def words(self) -> str:
+        """The facts in words, without names that peers have chosen."""
+        if self.verdict is not Verdict.NATS:
+            return f"no NATS, protocol {self.protocol}"
+        kind = self.kind.value if self.kind else "unknown"
+        start = "from its handshake" if self.handshake else "without its handshake"
+        compressed = f", compression {self.compression}" if self.compression else ""
+        return f"NATS {start}, kind {kind}, transport {self.transport}{compressed}"
+
 
 class ConnectionFraming:
     """Takes the items of both directions with `feed`, then `finish`. With `midstream`, it is not known for
@@ -61,20 +74,22 @@ class ConnectionFraming:
         quota: Quota,
         hint: Kind | None = None,
         layers: LayerOptions = LayerOptions(),
+        trace: Trace | None = None,
     ) -> None:
+        self._trace = trace
         self.stack = Stack(layers)
         self._midstream = midstream
         self._handshake = False
         self._state: Undecided | Conversation | OtherProtocol = Undecided(midstream)
-        self._streams = [FrameStream(way, quota, payloads) for way in Direction]
-        self._kind = ConnectionKind(self._streams, midstream, hint)
+        self._streams = [FrameStream(way, quota, payloads, trace) for way in Direction]
+        self._kind = ConnectionKind(self._streams, midstream, hint, trace)
         self._out: list[Event] = []  # events of the current call
         self._delivered = False  # whether any events were returned
         self._swapped = False  # whether roles were swapped since events were last returned
         self._layered = False  # whether the stack changes anything
         self._unread = UnreadItems()
         if hint:
-            self._become_nats()
+            self._become_nats("the user has set its kind")
         self._expect(0)
 
     @property
@@ -164,12 +179,17 @@ class ConnectionFraming:
         for item in left:
             found = stream.feed(item, out)
             if found is not None:
+                if self._trace:
+                    self._trace.at(stream.direction, item)
                 self._read_on(stream, found)
                 if self._layered:
                     return self._feed_rare(stream, list(left))
         self._delivered = True
-        if not self._kind.is_confirmed and out and self._kind.add_events(stream, out):
-            self._swap_roles()
+        if not self._kind.is_confirmed and out:
+            if self._trace:
+                self._trace.at(stream.direction, items[-1])
+            if self._kind.add_events(stream, out):
+                self._swap_roles(_GATEWAY)
         return self._deliver() if self._swapped else out
 
     def finish(self) -> list[Event] | RolesSwapped:
@@ -181,20 +201,28 @@ class ConnectionFraming:
         state = self._state
         if isinstance(state, Undecided):
             if self._midstream and answer_each_other(*(each.resync for each in self._streams)):
-                self._become_nats()
+                self._become_nats("PING and PONG answer each other")
             else:
                 state.protocol = state.first_bytes.protocol(self.stack)
         for stream in self._streams:
+            if self._trace and stream.resync and stream.resync.latest:
+                self._trace.at(stream.direction, stream.resync.latest)
             found = stream.finish(self._out)
             while found is not None:
                 self._act_on(stream, found)
                 self._take_placed(self.stack.finish())  # a layer may begin in the last bytes
                 found = stream.finish(self._out)
+        if self._trace:
+            counts = {each.direction: each.frames for each in self._streams}
+            frames = [f", {way.value} frames {counts[way]}" for way in Direction if counts]
+            self._trace.end(f"end: {self.facts.words}{''.join(frames)}")
         return self._deliver()
 
     def _feed_rare(self, stream: FrameStream, items: Sequence[Item]) -> list[Event] | RolesSwapped:
         """`feed` for a stream that does not read frames yet, and for a connection with layers."""
         for item in items:
+            if self._trace:
+                self._trace.at(stream.direction, item)
             if self._layered:
                 self._take_layered(stream.direction, item)
             else:
@@ -206,6 +234,8 @@ class ConnectionFraming:
         self._take_placed(self.stack.feed(direction, item, height))
         self._layered = bool(self.stack)
         opaque = self.stack.take_opaque()
+        if self._trace and not (self._layered or opaque):
+            self._trace.note("handed on: no layer changes the bytes that follow")
         if not self._streams:
             return
         for way, layer in opaque:
@@ -227,6 +257,8 @@ class ConnectionFraming:
         assert not isinstance(self._state, OtherProtocol)
         decision = self._state.decide(self.stack, stream, other, item)
         if decision is not WAIT:
+            if self._trace:
+                self._trace.at(stream.direction, item)
             match decision:
                 case Begin():
                     self._begin(decision, stream, item)
@@ -255,7 +287,7 @@ class ConnectionFraming:
             case Greeting():
                 before = self._kind.changes
                 if self._kind.learn(stream, found.frame):
-                    self._swap_roles()
+                    self._swap_roles("the INFO of a server comes from the originator")
                 self._handshake = self._handshake or self._kind.saw_connect
                 self._expect(before)
             case Proven():
@@ -268,19 +300,21 @@ class ConnectionFraming:
         sender, fitting = stream.context.sender, chain.contexts
         likely = {fitting[0], mirrored(fitting[0])} if self._midstream else set()
         if likely and all(each.sender is not sender for each in likely.intersection(fitting)):
-            self._swap_roles()
+            self._swap_roles("the other side sends such frames")
         if self.verdict is Verdict.UNDECIDED:
-            self._become_nats()
+            self._become_nats("frames prove themselves")
         before = self._kind.changes
         if self._kind.add_proof(stream, chain):
-            self._swap_roles()
+            self._swap_roles(_GATEWAY)
         self._expect(before)
 
     def _begin(self, begin: Begin, stream: FrameStream, item: Item | None = None) -> None:
         """Begins a layer with an item, or with the bytes that the stream has not read."""
         layer = begin.layer
+        if self._trace:
+            self._trace.note(f"layer {layer.name} begins{' late' * begin.joined}: {begin.why}")
         if begin.joined and layer.implies_nats and self.verdict is Verdict.UNDECIDED:
-            self._become_nats()
+            self._become_nats(f"only NATS has {layer.name} in this form")
         if self.stack.decodes(layer):
             self._push(begin, stream, item)
             return
@@ -309,18 +343,21 @@ class ConnectionFraming:
         """Begins a conversation whose first bytes were seen."""
         assert isinstance(self._state, Undecided)
         if nats.swapped:
-            self._swap_roles()
+            self._swap_roles(nats.why)
         first = self._state.first_bytes
         heads = {stream: first.head(stream.direction) for stream in self._streams}
-        self._become_nats()
+        self._become_nats(nats.why)
         self._handshake = not self._midstream
         for stream, head in heads.items():
             if not self._midstream or greets(head):
                 stream.start()
                 self._read_on(stream, stream.proceed(self._out))
 
-    def _become_nats(self) -> None:
+    def _become_nats(self, why: str) -> None:
         assert isinstance(self._state, Undecided)
+        if self._trace:
+            held = len(self._state.held)
+            self._trace.note(f"NATS: {why}{f'; {held} held events are handed on' if held else ''}")
         self._out[:0] = self._state.held
         self._state = Conversation(self._midstream)
         for stream in self._streams:
@@ -335,6 +372,8 @@ class ConnectionFraming:
 
     def _reject(self, reject: Reject) -> None:
         assert isinstance(self._state, Undecided)
+        if self._trace:
+            self._trace.note(f"rejected, no NATS: {reject.why}")
         self.release_quota()
         self._state = self._state.rejected(self.stack, self._out)
         self._kind = ConnectionKind([], self._midstream, None)  # frees its streams
@@ -352,12 +391,16 @@ class ConnectionFraming:
         swapped, self._swapped = self._swapped, False
         return RolesSwapped(events) if swapped else events
 
-    def _swap_roles(self) -> None:
+    def _swap_roles(self, why: str) -> None:
         """Exchanges originator and responder. Frames already delivered keep their directions."""
+        if self._trace:
+            self._trace.note(f"roles swapped: {why}")
         for stream in self._streams:
             stream.swap_roles(self._delivered)
         if self._delivered:
             return
+        if self._trace:
+            self._trace.swap_roles()
         self._swapped = not self._swapped
         self.stack.swap_roles()
         self._state.swap_roles()

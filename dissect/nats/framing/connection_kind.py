@@ -29,6 +29,7 @@ from .frame_stream import FrameStream
 from .kind_inference import Evidence, kind_of_news, sends_messages
 from .resync.chain import Chain
 from .state import KIND, KindEvent, KindState, next_state
+from .trace import Trace
 
 _BY_SENDER = {role: tuple(item for item in ALL if item.sender is role) for role in Role}
 
@@ -37,8 +38,15 @@ class ConnectionKind:
     """Sets the kind of both streams of a connection. Methods that learn something return whether
     originator and responder must be exchanged. `hint` is the kind that the user has set, if any."""
 
-    def __init__(self, streams: list[FrameStream], midstream: bool, hint: Kind | None) -> None:
+    def __init__(
+        self,
+        streams: list[FrameStream],
+        midstream: bool,
+        hint: Kind | None,
+        trace: Trace | None = None,
+    ) -> None:
         self.kind = hint
+        self._trace = trace
         self.account = ""  # the account to which a route is dedicated
         self.saw_connect = False
         self.changes = 0  # how many times the kind of the streams was set
@@ -50,7 +58,7 @@ class ConnectionKind:
         self._streams = streams
         self._evidence = {stream: Evidence() for stream in streams}
         if hint:
-            self._confirm(hint, False)
+            self._confirm(hint, False, "the user has set it")
 
     def adds_no_evidence(self, stream: FrameStream, ops: Set[str]) -> bool:
         """Whether these operations add nothing to what is known about the kind."""
@@ -101,7 +109,7 @@ class ConnectionKind:
                 kind = kind_of_connect(options)
                 # CONNECT counts more than the INFO before it, which may look like the INFO of a route.
                 if kind is not self.kind or not self.is_confirmed:
-                    self._confirm(kind, options.ln)
+                    self._confirm(kind, options.ln, "CONNECT")
         except ProtocolError:
             pass  # reported when the frame becomes a row
         return False
@@ -118,11 +126,11 @@ class ConnectionKind:
         later ones are updates."""
         if not stream.from_start or stream.direction in self._lnocu:
             if self.kind is None:
-                self._confirm(kind_of_news(info), info.lnocu)
+                self._confirm(kind_of_news(info), info.lnocu, "an INFO that is not the first")
             return False
         self._lnocu[stream.direction] = info.lnocu
         if not self.is_confirmed:
-            self._confirm(kind_of_info(info), info.lnocu)
+            self._confirm(kind_of_info(info), info.lnocu, "the first INFO")
         if self.kind is Kind.CLIENT:
             return self._midstream and stream.context.sender is Role.CLIENT
         if self.kind is Kind.ROUTE and self.is_confirmed:
@@ -130,7 +138,7 @@ class ConnectionKind:
                 self.account = info.route_account
             if len(self._lnocu) == 2:
                 self._move(KindEvent.COMPLETE)
-            self._apply(self.kind, bool(self.account), all(self._lnocu.values()))
+            self._apply(self.kind, bool(self.account), all(self._lnocu.values()), "INFO")
         return False
 
     def _likeliest(self, stream: FrameStream) -> Context:
@@ -160,16 +168,20 @@ class ConnectionKind:
     def _infer(self, context: Context) -> None:
         """Sets a kind that was inferred from operations. A line that does not fit will correct it."""
         self._move(KindEvent.INFER)
-        self._apply(context.kind, context.dedicated, context.lnocu)
+        self._apply(context.kind, context.dedicated, context.lnocu, "")
 
-    def _confirm(self, kind: Kind | None, lnocu: bool) -> None:
+    def _confirm(self, kind: Kind | None, lnocu: bool, why: str) -> None:
         """Sets a kind that is certain. `lnocu` is a guess until both servers have announced it: the servers
         of a cluster are usually alike."""
         if kind:
             self._move(KindEvent.CONFIRM)
-            self._apply(kind, False, lnocu)
+            self._apply(kind, False, lnocu, why)
 
-    def _apply(self, kind: Kind | None, dedicated: bool, lnocu: bool) -> None:
+    def _apply(self, kind: Kind | None, dedicated: bool, lnocu: bool, why: str) -> None:
+        """Sets the kind of both streams. Without `why`, operations have shown it."""
+        if self._trace and kind:
+            ops = sorted({op for evidence in self._evidence.values() for op in evidence.ops})
+            self._trace.note(f"kind {kind.value}: {why or 'operations ' + ' '.join(ops)}")
         self.kind = kind
         self.changes += 1
         for stream in self._streams:

@@ -23,6 +23,7 @@ from .events import Batch, Event, gap_anomaly, note_of, note_of_oddity
 from .resync.chain import Chain
 from .resync.resynchronizer import Loss, Quota, Resynchronizer
 from .state import STREAM, StreamEvent, StreamState, next_state
+from .trace import Trace
 
 _HANDSHAKE = frozenset({Info, Connect})
 _ROLES = {Direction.ORIGINATOR: Role.CLIENT, Direction.RESPONDER: Role.SERVER}
@@ -82,7 +83,9 @@ class FrameStream:
     """Reads the bytes of one sender. `context` determines how they are parsed; the connection sets it with
     `set_kind`. `decoder` is set while the stream is FRAMING, `resync` while it is SEEKING."""
 
-    def __init__(self, direction: Direction, quota: Quota, payloads: bool) -> None:
+    def __init__(
+        self, direction: Direction, quota: Quota, payloads: bool, trace: Trace | None = None
+    ) -> None:
         self.direction = direction
         self.state = StreamState.SEEKING
         self.context = Context(_ROLES[direction], None)
@@ -96,6 +99,7 @@ class FrameStream:
         self.resync: Resynchronizer | None = Resynchronizer(quota)
         self._quota = quota
         self._payloads = payloads
+        self._trace = trace
         self._contexts: tuple[Context, ...] = ALL
         self._is_nats = False
         self._confirmed = False  # whether the kind is confirmed
@@ -158,6 +162,8 @@ class FrameStream:
             self._close(self.decoder)
         self._move(StreamEvent.LAYER)
         self.layer = layer
+        if self._trace:
+            self._trace.note(f"opaque: the bytes of {layer.name} cannot be decoded")
 
     def withdraw(self, out: list[Event], joins: bool) -> list[Item]:
         """Removes and returns the unread items, for a layer. If it `joins` late, held items are skipped."""
@@ -290,6 +296,9 @@ class FrameStream:
             return None
         if isinstance(item, Gap) and not item.noted:
             out.append(note_of(self.direction, item, gap_anomaly(item), item.offset, item.length))
+            if self._trace:
+                self._trace.at(self.direction, item)
+                self._trace.note(f"gap: {item.length} bytes are {gap_anomaly(item).value}")
         self._pending.insert(0, item)
         return _MORE
 
@@ -370,6 +379,9 @@ class FrameStream:
         if self._confirmed:
             at = start if error.offset is None else error.offset
             out.append(note_of(self.direction, item, Anomaly.PROTOCOL_ERROR, at, 0, error.reason))
+        if self._trace:
+            self._trace.at(self.direction, item)
+            self._trace.note("rejected: the bytes are no frame of this kind of connection", start)
         self._lose(item, decoder, chunks[0].offset if chunks else start, chunks)
 
     def _lose(
@@ -388,6 +400,8 @@ class FrameStream:
         self.counts.skipped += skipped
         self._gap_bytes = 0
         self._gap = None
+        if self._trace:
+            self._trace.note("no frame begins here: frames are searched", resume)
         resync = self._seek(Loss(item, start if skipped else resume, skipped))
         # The same bytes may be a frame of another kind, but they are tried again only once: each offset is
         # read at most twice, whatever the bytes are.
@@ -411,6 +425,10 @@ class FrameStream:
         if run and not (buffer.skipped or buffer.missing) and chain.start == buffer.start:
             self.from_start = resync.begins_stream and greets(bytes(run.data[:16]))
         self._note_skipped(resync, buffer.items[0], chain.start, out)
+        if self._trace:
+            ops = " ".join(sorted(chain.ops))
+            frames = f"{chain.frames} frame{'s' * (chain.frames > 1)} ({ops})"
+            self._trace.note(f"reading resumes, proven by {frames}: {chain.proof}", chain.start)
         self._leave(resync, chain.start)
         self._move(StreamEvent.PROVEN)
         self._open(chain.start)

@@ -254,11 +254,13 @@ def _by_greeting(heads: Heads) -> Wait | Nats | Reject:
     """Whether the first bytes are those of NATS."""
     originator, responder, midstream, _ = heads
     if is_opener(originator):
-        return Nats("the originator begins as a client or as a server that connects")
+        return Nats("the originator begins with CONNECT, or with the INFO of a leafnode")
     if is_info(responder) and not is_opener(responder):
         return Nats("the responder begins with INFO")
-    if is_info(originator) or is_opener(responder):
-        return Nats("the handshake of one side", swapped=midstream)
+    if is_info(originator):
+        return Nats("the side that was seen first begins with INFO", swapped=midstream)
+    if is_opener(responder):
+        return Nats("the side that was seen second begins with CONNECT", swapped=midstream)
     if responder and not midstream and not b"INFO".startswith(responder[:4].upper()):
         return Reject("the responder does not begin with INFO")
     return WAIT

@@ -31,22 +31,25 @@ _NAMED = 20
 
 
 class Unclear(DissectError):
-    """No session, or more than one, has an id that begins with `start`; `ids` has those that do."""
+    """No session, or more than one, has an id that begins with `start`; `ids` has those that do. `what` they
+    are: sessions, or connections of any protocol."""
 
-    def __init__(self, start: str, ids: Collection[str]) -> None:
+    def __init__(self, start: str, ids: Collection[str], what: str = "session") -> None:
         self.start = start
         self.ids = ids
-        super().__init__(start, ids)
+        self.what = what
+        super().__init__(start, ids, what)
 
     def __str__(self) -> str:
         if not self.ids:
+            table = "sessions" if self.what == "session" else "flows"
             return (
-                f"no session {self.start} in the captures; `sessions` lists them"
+                f"no {self.what} {self.start} in the captures; `{table}` lists them"
                 " (with --from, IDs differ: pass the same --from)"
             )
         named = ", ".join(list(self.ids)[:_NAMED])
         more = f" and {len(self.ids) - _NAMED} more" if len(self.ids) > _NAMED else ""
-        return f"{len(self.ids)} sessions begin with {self.start}: {named}{more}"
+        return f"{len(self.ids)} {self.what}s begin with {self.start}: {named}{more}"
 
 
 class Heading(NamedTuple):

@@ -18,7 +18,7 @@ class Chain:
     operations."""
 
     __slots__ = (
-        "start next stop searched frames aligned at_packet_end readers ops dotted _anchor"
+        "start next stop searched frames aligned at_packet_end readers ops dotted proof _anchor"
     ).split()
 
     def __init__(self, start: int, contexts: tuple[Context, ...]) -> None:
@@ -31,6 +31,7 @@ class Chain:
         self.at_packet_end = False  # whether the last frame ends where a packet ends
         self.readers = [reader_in(context) for context in contexts]
         self.ops: set[str] = set()
+        self.proof = ""  # why the frames are accepted, in words
         self.dotted = False  # whether a field that was read as an account name has a dot in it
         self._anchor: tuple[int, int, set[str]] | None = None  # see `anchor`
 

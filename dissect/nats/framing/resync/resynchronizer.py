@@ -202,10 +202,10 @@ class Resynchronizer:
                 self._cursor = start + 1
                 self._forget(start)
             state = self._walk(self.chain)
-            if state is _State.BROKEN:
-                if self._is_kept(self.chain):
-                    return True
-            elif self._is_proven(self.chain, state, final):
+            broken = state is _State.BROKEN
+            proof = self._kept(self.chain) if broken else self._proof(self.chain, state, final)
+            if proof:
+                self.chain.proof = proof
                 return True
             if state is _State.WAITING and not final and not self._is_full():
                 return False
@@ -224,35 +224,40 @@ class Resynchronizer:
         tight = self._quota.used_bytes > self._quota.limit_bytes
         return _HELD_AT_LEAST if tight else most
 
-    def _is_proven(self, chain: Chain, state: _State, final: bool) -> bool:
+    def _proof(self, chain: Chain, state: _State, final: bool) -> str:
+        """Why the frames are proven; empty if they are not."""
         if not (self.is_nats or chain.specific):
-            return False
+            return ""
         buffer, frames = self.buffer, chain.frames
         with_packet = chain.start in buffer.starts
         if state is _State.WAITING and chain.next == buffer.end and not chain.stop:
             chain.aligned += 1
             flushed = buffer.last < buffer.largest
-            if frames >= 2 and (with_packet or self.is_nats and chain.aligned > 1):
-                return True
-            if frames >= 3 and (flushed or chain.aligned > 1):
-                return True
+            if frames >= 2 and with_packet:
+                return "they begin with a packet and end with one"
+            if frames >= (2 if self.is_nats else 3) and chain.aligned > 1:
+                return "two packets in a row end with a frame"
+            if frames >= 3 and flushed:
+                return "the last one ends with a short packet"
         else:
             chain.aligned = 0
         begun = state is _State.BEGUN
         ended = final or begun or state is _State.CUT
-        if frames >= 3:
-            return ended or chain.next - chain.start >= _FAR or self._is_full()
-        if self.is_nats and frames == 2 and (begun or chain.at_packet_end):
-            return ended
-        if ended and with_packet and frames >= (1 if self.is_nats else 2):
-            return True
-        return ended and self.is_nats and chain.shorten()
+        if frames >= 3 and (chain.next - chain.start >= _FAR or self._is_full()):
+            return "they cover many bytes"
+        if not ended:
+            return ""
+        if frames >= 3 or self.is_nats and frames == 2 and (begun or chain.at_packet_end):
+            return "a gap or the end of the bytes follows"
+        if with_packet and frames >= (1 if self.is_nats else 2) or self.is_nats and chain.shorten():
+            return "they begin with a packet, and a gap or the end of the bytes follows"
+        return ""
 
-    def _is_kept(self, chain: Chain) -> bool:
-        """Whether the frames before a refuted one are proven by themselves, because they fill packets."""
+    def _kept(self, chain: Chain) -> str:
+        """Why the frames before a refuted one are proven by themselves: they fill packets."""
         if not (self.is_nats and chain.frames and chain.at_packet_end):
-            return False
-        return chain.start in self.buffer.starts or chain.shorten()
+            return ""
+        return "they fill packets" if chain.start in self.buffer.starts or chain.shorten() else ""
 
     def _candidate(self) -> int | None:
         """The next position where a frame may begin; None if there is none."""
