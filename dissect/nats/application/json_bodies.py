@@ -127,7 +127,8 @@ def member(value: Object, name: str) -> Object:
 def error_of(value: Object) -> tuple[int | None, int | None, str | None]:
     """`code`, `err_code` and the description of an error response (see `outcomes`), without secrets."""
     error = api_error(value)
-    return error.code, error.err_code, masked_text(error.description or "") or None
+    described = error.description and masked_text(error.description)
+    return error.code, error.err_code, described or None
 
 
 def texts(value: Object, name: str) -> list[str] | None:
@@ -144,7 +145,8 @@ class Member(NamedTuple):
     path: str
 
 
-_READ: dict[Type, Callable[[Object, str], object]] = {
+_Read = Callable[[Object, str], object]
+_READ: dict[Type, _Read] = {
     Type.TEXT: lambda value, name: text(value, name) or None,
     Type.INTEGER: number,
     Type.BOOLEAN: flag,
@@ -153,24 +155,27 @@ _READ: dict[Type, Callable[[Object, str], object]] = {
 
 
 @cache
-def _members(record: type) -> list[tuple[str, str, str, Callable[[Object, str], object]]]:
-    """The columns of a record that show members, each with the object around the member, if any, the name of
-    the member and what reads it."""
-    return [
-        (name, *source.path.rpartition(".")[::2], _READ[column.type])
-        for name, (column, more) in declared(record).items()
-        for source in more
-        if isinstance(source, Member)
-    ]
+def _members(record: type) -> dict[str, list[tuple[str, str, _Read]]]:
+    """The columns of a record that show members, each with the name of the member and what reads it, by the
+    object that has the member; the name of the whole object is empty."""
+    found: dict[str, list[tuple[str, str, _Read]]] = {}
+    for name, (column, more) in declared(record).items():
+        for source in more:
+            if isinstance(source, Member):
+                parent, _, member_name = source.path.rpartition(".")
+                found.setdefault(parent, []).append((name, member_name, _READ[column.type]))
+    return found
 
 
 def fill(row: Record, value: Object) -> None:
     """Sets the columns of a row that show members of a JSON object. If the object with a member is missing,
     its columns stay as they are; if only the member is missing, they become absent."""
-    for column, parent, name, read in _members(type(row)):  # type: ignore[arg-type]  # a class can be hashed
+    members = _members(type(row))  # type: ignore[arg-type]  # a class can be hashed
+    for parent, columns in members.items():
         holder = value.get(parent) if parent else value
         if isinstance(holder, dict):
-            setattr(row, column, read(holder, name))
+            for column, name, read in columns:
+                setattr(row, column, read(holder, name))
 
 
 def header(frame: LayerFrame, name: str) -> str | None:

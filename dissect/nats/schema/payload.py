@@ -24,6 +24,8 @@ class Payload(Enum):
     def columns(self, data: bytes, is_whole: bool) -> tuple[str | None, str | None]:
         """The values of the columns `payload` and `payload_sha256`. If a payload is not whole, because the
         snap length cut it or it has gaps, the captured bytes are shown, and there is no digest."""
+        if self is Payload.NONE:
+            return None, None
         if self is Payload.TEXT:
             return text_of(data), None
         if self is Payload.BASE64:
