@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from .types import CLOCK_STEP_NS
+
 EXACT = 1000
 """As long as there are no more durations than this, quantiles are exact."""
 
@@ -19,6 +21,14 @@ ERROR = "0.8 %"
 """How far a quantile of more durations may be from the true one."""
 
 _BITS = 6  # 64 buckets for each power of two: at most 64 * 64 buckets
+
+
+def elapsed(duration_ns: int | None) -> int | None:
+    """The duration between the times of two packets; None if it is unknown, or if the clock was set back in
+    between. Packets that are slightly out of order count as if they came together."""
+    if duration_ns is None or duration_ns < -CLOCK_STEP_NS:
+        return None
+    return max(0, duration_ns)
 
 
 def width_of(duration_ns: int, bits: int = _BITS) -> int:

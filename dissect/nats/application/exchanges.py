@@ -89,7 +89,7 @@ class Exchanges(Generic[_Q]):
         question, asked_ns = waiting
         nobody = is_no_responders(frame.status, frame.payload_bytes)
         before = question.held_bytes
-        is_open = question.answer(frame, None if nobody else max(0, frame.ts_ns - asked_ns))
+        is_open = question.answer(frame, None if nobody else frame.ts_ns - asked_ns)
         self._held_bytes += question.held_bytes - before
         return None if is_open else self._pop(place)
 

@@ -17,7 +17,7 @@ from typing import Annotated, NamedTuple, TypeVar
 
 from natsync.protocol import matches
 
-from ..durations import Durations
+from ..durations import Durations, elapsed
 from ..number_formats import size_text
 from ..outcomes import service_error
 from ..schema.anomalies import Anomaly
@@ -153,7 +153,8 @@ class _Calls:
             row.errors += 1
             return False
         row.replies += 1
-        self.latencies.add(latency_ns)
+        if (took_ns := elapsed(latency_ns)) is not None:
+            self.latencies.add(took_ns)
         headers = frame.headers or {}
         error = service_error((name, values[0]) for name, values in headers.items() if values)
         if error:

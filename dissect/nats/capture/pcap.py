@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 
-from ..types import Packets
+from ..types import CLOCK_STEP_NS, Packets
 from .reader import NOWHERE, Blocks, Ended, Reading
 from .report import FileReport
 
@@ -61,8 +61,8 @@ def read_pcap(blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Readin
         data, at = blocks.data, blocks.at
         size, need = len(data), header
         last = min(size - header, stop - blocks.position + at - 1)
-        latest_ns = -1
-        cut = missing = 0
+        latest_ns = least_ns = -1
+        cut = missing = back_ns = 0
         places: list[tuple[int, int, int, int]] = []
         place = places.append
         while at <= last:
@@ -77,6 +77,9 @@ def read_pcap(blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Readin
             ts_ns = second_ns + fraction * unit_ns
             if ts_ns > latest_ns:
                 latest_ns = ts_ns
+            elif ts_ns < latest_ns - CLOCK_STEP_NS:
+                least_ns = min(ts_ns, least_ns if back_ns else ts_ns)
+                back_ns = max(back_ns, latest_ns - ts_ns)
             if length != kept:
                 if length > kept:
                     cut += 1
@@ -95,7 +98,7 @@ def read_pcap(blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Readin
             report.cut_packets += cut
             report.linktypes[linktype] += count
             report.snaplens[snaplen] += count
-            report.saw(places[0][0], latest_ns)
+            report.saw(places[0][0], latest_ns, least_ns if back_ns else None, back_ns)
             yield Packets(report.capture, linktype, data, first, places)
         blocks.at = at
     if blocks.position < stop:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from ..types import CLOCK_STEP_NS
+
 ALL, DUPLICATE = "all", "duplicate"
 """Keys of `CaptureReport.tcp_bytes`."""
 
@@ -43,6 +45,8 @@ class FileReport:
     - `size`: bytes on disk, None if it is not a regular file; `position`: how many of them were read so far.
     - `finished`: the report will not change any more.
     - `first_ns`: time of the first packet; `last_ns`: latest time of any packet; None without packets.
+    - `back_ns`: how far the time goes back within the file, at most, and `least_ns`: the earliest time of any
+      packet then; 0 and None if it does not.
     - `linktypes`, `snaplens`: packets by the link type and by the snap length of their interface.
     - `cut_packets`: packets that were longer on the wire than in the file.
     - `skipped`: unusable packet records, by reason; `blocks`: records that are not packets, by kind.
@@ -64,6 +68,8 @@ class FileReport:
     cut_packets: int = 0
     first_ns: int | None = None
     last_ns: int | None = None
+    least_ns: int | None = None
+    back_ns: int = 0
     linktypes: Counter[int] = field(default_factory=Counter)
     snaplens: Counter[int] = field(default_factory=Counter)
     interfaces: list[InterfaceReport] = field(default_factory=list)
@@ -90,12 +96,26 @@ class FileReport:
             faults.append(f"unusable records were left out: {reasons}")
         return "; ".join(faults) or None
 
-    def saw(self, first_ns: int, latest_ns: int) -> None:
-        """Notes the time of the first of some packets, and the latest time of them all."""
+    def saw(
+        self, first_ns: int, latest_ns: int, least_ns: int | None = None, back_ns: int = 0
+    ) -> None:
+        """Notes the time of the first of some packets, the latest and the earliest time of all, and how far
+        the time goes back between them."""
+        least_ns = first_ns if least_ns is None else least_ns
         if self.first_ns is None:
             self.first_ns = first_ns
+        if self.last_ns is not None and self.last_ns - least_ns > CLOCK_STEP_NS:
+            back_ns = max(back_ns, self.last_ns - least_ns)
+        if back_ns:
+            self.back_ns = max(self.back_ns, back_ns)
+            self.least_ns = min(least_ns, self.first_ns, self.least_ns or self.first_ns)
         if self.last_ns is None or latest_ns > self.last_ns:
             self.last_ns = latest_ns
+
+    @property
+    def earliest_ns(self) -> int | None:
+        """The earliest time of any packet, but for packets that are slightly out of order."""
+        return self.first_ns if self.least_ns is None else self.least_ns
 
     @property
     def dropped(self) -> int:

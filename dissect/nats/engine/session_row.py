@@ -46,7 +46,7 @@ def session_row(connection: Connection, session: Session) -> SessionRecord:
         originator=flow.originator,
         responder=flow.responder,
         first_ns=flow.first_ns,
-        last_ns=flow.last_ns,
+        last_ns=flow.latest_ns,
         start="handshake" if facts.handshake else "midstream",
         end=flow.end.value,
         ended_by=flow.ended_by.value if flow.ended_by else None,
@@ -63,7 +63,7 @@ def session_row(connection: Connection, session: Session) -> SessionRecord:
 
 def set_late_columns(record: SessionRecord, flow: Flow) -> None:
     """Sets the columns that late packets may still change after the last byte of the connection."""
-    record.last_ns = flow.last_ns
+    record.last_ns = flow.latest_ns
     record.retransmitted_bytes = sum(side.stream.retransmitted_bytes for side in flow.sides)
     record.duplicate_bytes = sum(side.stream.duplicate_bytes for side in flow.sides)
     record.slow_consumer = _slow_consumer(record, flow)

@@ -376,7 +376,7 @@ def _flow_row(connection: Connection) -> FlowRecord:
         originator=flow.originator,
         responder=flow.responder,
         first_ns=flow.first_ns,
-        last_ns=flow.last_ns,
+        last_ns=flow.latest_ns,
         packets_originator=originator.packets,
         packets_responder=responder.packets,
         bytes_originator=originator.bytes,

@@ -292,6 +292,8 @@ class FrameStream:
     def _take_rare(self, item: Item, out: list[Event]) -> Discovery | None:
         """`feed` for items that are not chunks, and for streams that are not FRAMING."""
         if isinstance(item, Oddity):
+            if item.anomaly is Anomaly.CLOCK_BACK:
+                self.ts_ns = EARLIEST_NS
             out.append(note_of_oddity(self.direction, item))
             return None
         if isinstance(item, Gap) and not item.noted:

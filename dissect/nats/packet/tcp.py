@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from zlib import crc32
 
-from ..types import NO_SCALE, TICK_NS, Packet, Packets, Path, Segment, Tick
+from ..types import CLOCK_AHEAD_NS, NO_SCALE, TICK_NS, Packet, Packets, Path, Segment, Tick
 from .fragments import Fragments
 from .ip import CUT_OFF, EXTENSIONS, TCP, Datagram, find_datagram, past_extensions, proto_name
 from .link import ETHERNET, Networks, find_ip
@@ -149,8 +149,7 @@ class PacketParser:
             if verdicts is not None:
                 is_new_second = not since_ns <= ts_ns < until_ns
                 if is_new_second:
-                    since_ns = ts_ns - ts_ns % TICK_NS
-                    until_ns = since_ns + TICK_NS
+                    since_ns, until_ns = _second(ts_ns, since_ns)
                 if not (verdicts[key] if key in verdicts else self._is_wanted(key)):
                     self.other_shard += 1
                     if is_new_second:
@@ -260,6 +259,15 @@ class PacketParser:
 
     def _count_lost_fragments(self, packets: int) -> None:
         self.passed_over[_FRAGMENT] += packets
+
+
+def _second(ts_ns: int, before_ns: int) -> tuple[int, int]:
+    """The start and end of the second in which a packet was captured; the second before began at `before_ns`.
+    If that is long ago, the second is empty: then the next packet gives a tick, too, and may agree.
+    """
+    since_ns = ts_ns - ts_ns % TICK_NS
+    is_far = before_ns >= 0 and since_ns - before_ns > CLOCK_AHEAD_NS
+    return since_ns, since_ns + TICK_NS * (not is_far)
 
 
 def _segment(packet: Packet, path: Path, data: bytes, datagram: Datagram) -> Segment | str:

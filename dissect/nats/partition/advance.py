@@ -16,7 +16,7 @@ from ..framing.events import Batch, RolesSwapped
 from ..sessions import SessionDelta
 from ..tcp.flow import End, Flow, Side
 from ..tcp.window import may_fill_window
-from ..types import Chunk, Direction, Gap
+from ..types import CLOCK_STEP_NS, Chunk, Direction, Gap
 from .chunk_summary import (
     Bytes,
     ChunkSummary,
@@ -47,6 +47,8 @@ def advance(
     cannot be proven; the state is then unusable."""
     sides = _sides(flow, summary)
     if sides is None or not _is_quiet(flow) or min(deadlines) < summary.latest_ns:
+        return False
+    if summary.least_ns < flow.last_ns - CLOCK_STEP_NS:
         return False
     for side, direction in zip(sides, summary.directions):
         if side.stream.held or direction.size and side.stream.next_seq != direction.first_seq:

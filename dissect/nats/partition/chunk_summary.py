@@ -101,12 +101,15 @@ Step = Bytes | SkippedFrames | FrameBatch | Deltas
 @dataclass(slots=True)
 class ChunkSummary:
     """`latest_ns` is the time of the latest packet of any flow in the chunk, `last_ns` the time of the latest
-    packet of this flow. Without `steps`, the summary only counts packets and bytes, as for TLS."""
+    packet of this flow, `least_ns` that of its earliest one.
+    Without `steps`, the summary only counts packets and bytes, as for TLS.
+    """
 
     latest_ns: int
     last_ns: int
     directions: tuple[DirectionSummary, DirectionSummary]
     steps: list[Step] | None
+    least_ns: int = EARLIEST_NS
 
     def packed(self) -> bytes:
         """The summary as bytes, for `unpacked`. They are a pickle: never load one that someone else may

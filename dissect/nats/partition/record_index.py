@@ -183,7 +183,8 @@ def joined(walked: Sequence[RecordIndex]) -> FileReport:
         _join_interfaces(whole.interfaces, part.interfaces, described - carried)
         described += each.ended.described - carried
         if part.first_ns is not None:
-            whole.saw(part.first_ns, part.first_ns if part.last_ns is None else part.last_ns)
+            latest_ns = part.first_ns if part.last_ns is None else part.last_ns
+            whole.saw(part.first_ns, latest_ns, part.least_ns, part.back_ns)
         for name in ("packets", "captured_bytes", "wire_bytes", "cut_packets", "comments"):
             setattr(whole, name, getattr(whole, name) + getattr(part, name))
         for name in ("linktypes", "snaplens", "blocks", "skipped"):

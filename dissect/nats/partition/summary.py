@@ -21,7 +21,7 @@ from ..framing.events import Batch, Event
 from ..sessions import SessionDelta, is_plain
 from ..tcp.strays import is_near
 from ..tcp.window import unit_that_fits
-from ..types import EARLIEST_NS, NO_PATH, Chunk, Direction, Gap, Segment
+from ..types import CLOCK_STEP_NS, EARLIEST_NS, NEVER_NS, NO_PATH, Chunk, Direction, Gap, Segment
 from .chunk_summary import (
     Bytes,
     ChunkSummary,
@@ -123,6 +123,10 @@ class DirectionBuilder:
         builder = self.builder
         if segment.ts_ns > builder.last_ns:
             builder.last_ns = segment.ts_ns
+        elif segment.ts_ns < builder.last_ns - CLOCK_STEP_NS:
+            return False
+        if segment.ts_ns < builder.least_ns:
+            builder.least_ns = segment.ts_ns
         if segment.flags & 0x17 != _ACK or not segment.window:
             return False
         length = segment.length
@@ -179,10 +183,19 @@ class DirectionBuilder:
         piece = self.piece
         chunk = piece.chunk(piece.start, piece.end) if piece else None
         source = replace(piece.segment, payload=b"") if piece else None
-        numbers = self.packets, self.first_seq, self.size
-        windows = self.early, self.fills
-        rest = self.ack_seq, *windows, source, self.path
-        return DirectionSummary(self.key, *numbers, last, chunk, *rest)
+        return DirectionSummary(
+            self.key,
+            self.packets,
+            self.first_seq,
+            self.size,
+            last,
+            chunk,
+            self.ack_seq,
+            self.early,
+            self.fills,
+            source,
+            self.path,
+        )
 
 
 class FlowSummaryBuilder:
@@ -196,7 +209,7 @@ class FlowSummaryBuilder:
         one, other = DirectionBuilder(self, 0, key), DirectionBuilder(self, 1, back)
         one.peer, other.peer = other, one
         self.directions = one, other
-        self.packet_index, self.last_ns = 0, EARLIEST_NS
+        self.packet_index, self.last_ns, self.least_ns = 0, EARLIEST_NS, NEVER_NS
         self.fed_bytes = 0  # pending ones, and those in steps
         self.steps: list[tuple[int, Step]] | None = []
         self.deltas: Deltas | None = None
@@ -377,7 +390,8 @@ class FlowSummaryBuilder:
             if not carries:
                 leave_out_carried(steps)
         one, other = self.directions
-        return ChunkSummary(latest_ns, self.last_ns, (one.summary(), other.summary()), steps)
+        directions = one.summary(), other.summary()
+        return ChunkSummary(latest_ns, self.last_ns, directions, steps, self.least_ns)
 
     def _all_steps(self) -> list[Step] | None:
         """All steps in order. The last ones have the bytes that are still pending."""

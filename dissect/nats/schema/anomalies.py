@@ -39,6 +39,9 @@ class Anomaly(Enum):
     RST_OUT_OF_WINDOW = "rst_out_of_window"
     """A RST whose sequence number is far from its sender's last one: the receiver ignores it, and so does
     the dissector."""
+    CLOCK_BACK = "clock_back"
+    """The times of packets go back here: the clock of the capture was set. Latencies that span this place are
+    absent. Each direction has this anomaly."""
     SEQUENCE_JUMP = "sequence_jump"
     """A packet whose sequence and acknowledgement numbers are both more than 64 MiB from its sender's
     last ones. Without bytes: another connection between the same ports begins here, with a session of its

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..durations import elapsed
+
 _PINGS = 64
 
 
@@ -28,8 +30,9 @@ class Pings:
         """Adds a PONG that the other endpoint sent."""
         self.answered += 1
         if self._open:
-            rtt_ns = max(0, ts_ns - self._open.pop(0))
-            self.rtt_ns = rtt_ns if self.rtt_ns is None else min(self.rtt_ns, rtt_ns)
+            rtt_ns = elapsed(ts_ns - self._open.pop(0))
+            if rtt_ns is not None:
+                self.rtt_ns = rtt_ns if self.rtt_ns is None else min(self.rtt_ns, rtt_ns)
 
     def reset(self) -> None:
         """Forgets open PINGs: after a gap they can no longer be paired."""

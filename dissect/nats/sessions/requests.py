@@ -20,6 +20,7 @@ from enum import Enum
 from natsync.protocol import HMsg, HPub, Msg, Pub, matches, read_violation
 
 from .. import outcomes
+from ..durations import elapsed
 from ..schema.records import Record, RequestRecord, text_of
 from .headers import status_of
 from .quota import EntryQuota
@@ -202,7 +203,7 @@ class RequestRows:
         if row.replied_ns is None:
             row.replied_ns = ts_ns
             if not nobody:
-                row.latency_ns = max(0, ts_ns - row.sent_ns)
+                row.latency_ns = elapsed(ts_ns - row.sent_ns)
             row.status = status or None
             headers = message.headers if isinstance(message, HMsg) else b""
             row.outcome, row.error_code = outcomes.reply_outcome(

@@ -14,7 +14,7 @@ from enum import Enum
 from ipaddress import IPv6Address
 from typing import NamedTuple, Protocol
 
-from ..types import NO_PATH, Chunk, Direction, Item, Path, Segment
+from ..types import EARLIEST_NS, NO_PATH, Chunk, Direction, Item, Path, Segment
 
 _TCP = 6
 _SYN, _RST, _ACK = 2, 4, 16
@@ -165,6 +165,8 @@ class Flow:
     - `originator`, `responder`: "ip:port", for IPv6 "[ip]:port".
     - `midstream`: neither SYN nor SYN-ACK was seen, so the originator is a guess.
     - `accepted`: the responder sent the first packet.
+    - `last_ns`: the time of the last packet, or of a later one just before; `past_ns`: the latest time before
+      the clock of the capture was set back, if it was.
     - `ended_by`: the sender of the first FIN or RST, which came at `ended_ns`.
     - `closed_ns`: the time when the flow was closed.
     - `complete`: all bytes of both directions up to both FINs were delivered; late packets can only show
@@ -191,7 +193,13 @@ class Flow:
     complete: bool = False
     over: bool = False
     is_shared: bool = False
+    past_ns: int = EARLIEST_NS
     packed: bytes = b""
+
+    @property
+    def latest_ns(self) -> int:
+        """The latest time of any packet."""
+        return max(self.last_ns, self.past_ns)
 
     @property
     def community_id(self) -> str:

@@ -23,7 +23,16 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import nsmallest
 
 from ..schema.anomalies import Anomaly
-from ..types import TICK_NS, Direction, Item, Segment
+from ..types import (
+    CLOCK_AHEAD_NS,
+    CLOCK_STEP_NS,
+    EARLIEST_NS,
+    NEVER_NS,
+    TICK_NS,
+    Direction,
+    Item,
+    Segment,
+)
 from .deadlines import Deadlines
 from .ends import beginning, ends, oddity
 from .flow import (
@@ -79,6 +88,10 @@ class FlowTable:
         self._unpacked: dict[Flow, None] = {}  # the flows that became complete last
         self._flows = Deadlines()  # all flows
         self.next_expiry_ns = self._flows.next_ns
+        self._clock_ns = NEVER_NS  # the time of the packet before
+        self._ahead_ns: int | None = (
+            None  # the time of the packet before, if it is far ahead of the clock
+        )
         self._waiting: dict[Side, tuple[Flow, int]] = {}  # number of waiting bytes, by side
         self._waiting_bytes = 0
 
@@ -103,6 +116,9 @@ class FlowTable:
             return self._add_unexpected(route, segment)
         if ts_ns > flow.last_ns:
             flow.last_ns = ts_ns
+        elif ts_ns < flow.last_ns - CLOCK_STEP_NS:
+            return self._add_rare(segment)
+        self._clock_ns = ts_ns
         side.packets += 1
         if not segment.window or side.window_watched:
             note_window(side, receiver, segment)
@@ -119,7 +135,7 @@ class FlowTable:
 
     def tick(self, ts_ns: int) -> list[Delivery]:
         """The ends of the flows that have expired by `ts_ns`."""
-        return ends(self._expired(ts_ns)) if ts_ns > self.next_expiry_ns else _NOTHING
+        return ends(self._passed(ts_ns))
 
     def finish(self) -> Iterator[Delivery]:
         """The ends of all remaining flows, in the order in which they began. Empties the table."""
@@ -147,8 +163,10 @@ class FlowTable:
     def restore(self, flow: Flow, deadlines: Iterable[int]) -> None:
         """Adds a flow of another table."""
         self._flows.add(flow, deadlines)
-        self.next_expiry_ns = self._flows.next_ns
+        self._set_next_expiry()
         self._add_routes(flow)
+        if self._clock_ns == NEVER_NS or self._clock_ns < flow.last_ns:
+            self._clock_ns = flow.last_ns
         for side in flow.sides:
             if side.stream.held:  # if too many bytes wait now, the next segment gives up gaps
                 self._waiting[side] = flow, side.stream.held_bytes
@@ -161,7 +179,7 @@ class FlowTable:
     def _add_rare(self, segment: Segment) -> list[Delivery]:
         """`add` for segments that open or close flows, or that come when flows are closed or may expire."""
         key, ts_ns, flags = segment.key, segment.ts_ns, segment.flags
-        ended = self._expired(ts_ns) if ts_ns > self.next_expiry_ns else []
+        ended = self._passed(ts_ns)
         routes = self._routes_of(key)
         route = chosen(routes, segment) if routes else None
         if route is not None and is_another(route, segment):
@@ -178,7 +196,7 @@ class FlowTable:
             return deliveries + self._add_stray(route, segment)
         if segment.path not in side.paths:
             learn_path(route, segment)
-        flow.last_ns = max(flow.last_ns, ts_ns)
+        deliveries += self._note_time(flow, segment)
         side.packets += 1
         if flags & _SYN:
             self._learn(route, segment)
@@ -192,9 +210,10 @@ class FlowTable:
         if is_stray(route, segment):
             return self._add_stray(route, segment)
         flow, side, _ = route
-        flow.last_ns = max(flow.last_ns, segment.ts_ns)
+        self._clock_ns = segment.ts_ns
+        deliveries = self._note_time(flow, segment)
         side.packets += 1
-        return self._feed(route, segment)
+        return deliveries + self._feed(route, segment)
 
     def _add_stray(self, route: Route, segment: Segment) -> list[Delivery]:
         """Handles a segment that fits no window: it waits until another shows that it began a new flow."""
@@ -393,7 +412,10 @@ class FlowTable:
 
     def _set_deadline(self, flow: Flow) -> None:
         self._flows.check(flow, self._deadline(flow))
-        self.next_expiry_ns = self._flows.next_ns
+        self._set_next_expiry()
+
+    def _set_next_expiry(self) -> None:
+        self.next_expiry_ns = self._flows.next_ns if self._ahead_ns is None else EARLIEST_NS
 
     def _deadline(self, flow: Flow) -> int:
         """The time after which any packet shows that the flow is over: the end of a second (see `Tick`)."""
@@ -401,6 +423,34 @@ class FlowTable:
         if flow.closed_ns is not None:
             deadline = min(deadline, flow.closed_ns + self._limits.linger_ns)
         return deadline - deadline % TICK_NS + TICK_NS - 1
+
+    def _passed(self, now_ns: int) -> list[Flow]:
+        """Removes and returns the flows that have expired by the time of a packet. If that is far ahead of
+        the packet before, the next packet has to agree: a single wrong time ends no flow."""
+        ahead_ns, self._ahead_ns = self._ahead_ns, None
+        if now_ns > self._flows.next_ns and now_ns - self._clock_ns > CLOCK_AHEAD_NS:
+            if ahead_ns is None or now_ns < ahead_ns - CLOCK_STEP_NS:
+                self._ahead_ns = now_ns
+                self._set_next_expiry()
+                return []
+        self._clock_ns = now_ns
+        ended = self._expired(now_ns) if now_ns > self._flows.next_ns else []
+        self._set_next_expiry()
+        return ended
+
+    def _note_time(self, flow: Flow, segment: Segment) -> list[Delivery]:
+        """Notes the time of a segment of a flow. If the clock was set back, both directions get an
+        anomaly."""
+        ts_ns = segment.ts_ns
+        if ts_ns >= flow.last_ns - CLOCK_STEP_NS:
+            flow.last_ns = max(flow.last_ns, ts_ns)
+            return []
+        flow.past_ns, flow.last_ns = flow.latest_ns, ts_ns
+        self._set_deadline(flow)
+        return [
+            (flow, way, [oddity(segment, flow.side(way).stream.offset, Anomaly.CLOCK_BACK)])
+            for way in Direction
+        ]
 
     def _expired(self, now_ns: int) -> list[Flow]:
         """Removes and returns the flows that have expired by `now_ns`."""
@@ -415,7 +465,6 @@ class FlowTable:
                 flow.end = End.IDLE
             self._remove(flow)
             ended.append(flow)
-        self.next_expiry_ns = self._flows.next_ns
         return ended
 
     def _evict(self) -> list[Flow]:

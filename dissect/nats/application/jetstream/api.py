@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
+from ...durations import elapsed
 from ...outcomes import END_OF_BATCH_STATUS, NO_RESPONDERS_TEXT, is_error_status
 from ...schema.anomalies import Anomaly
 from ...schema.declaration import LayerFrame, TextColumn
@@ -131,7 +132,7 @@ class Call:
         if self.value is None:
             self.value = frame
             self.held_bytes += len(frame.content)
-            row.latency_ns = latency_ns
+            row.latency_ns = elapsed(latency_ns)
             row.reply_number = frame.number
             self._read(frame)
             if latency_ns is None:

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
+from ...durations import elapsed
 from ...options import Payload
 from ...schema.anomalies import Anomaly
 from ...schema.declaration import LayerFrame, TextColumn
@@ -282,7 +283,7 @@ def _read_ack(row: DeliveryRecord, frame: LayerFrame, ack: str) -> None:
         return  # the first final ack counts
     row.ack, row.ack_ns = ack, frame.ts_ns
     if row.subject is not None:
-        row.ack_latency_ns = max(0, frame.ts_ns - row.ts_ns)
+        row.ack_latency_ns = elapsed(frame.ts_ns - row.ts_ns)
     if ack == "nak":
         row.nak_delay_ns = _delay(text_of(frame.content[4:]).strip())
     elif ack == "term":

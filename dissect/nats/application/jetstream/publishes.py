@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
+from ...durations import elapsed
 from ...number_formats import size_text
 from ...outcomes import NO_RESPONDERS_TEXT
 from ...schema.declaration import LayerFrame, TextColumn
@@ -181,7 +182,7 @@ class Publication:
                 row.anomalies = [why_unread(frame)]
         elif self.is_expected and content and read_object(content) is None:
             row.anomalies = [why_unread(frame)]
-        row.latency_ns, row.reply_number = latency_ns, frame.number
+        row.latency_ns, row.reply_number = elapsed(latency_ns), frame.number
         return False
 
     def close(self, anomaly: str | None) -> Iterable[Record]:

@@ -28,6 +28,7 @@ from natsync.protocol.streaming import (
     UnsubscribeRequest,
 )
 
+from ...durations import elapsed
 from ...outcomes import NO_RESPONDERS_TEXT, is_no_responders
 from ...schema.anomalies import Anomaly
 from ...schema.declaration import ApplicationLayer, LayerFrame, Table, text_columns
@@ -227,7 +228,7 @@ class Streaming:
             row.cluster_id, row.client_id = published.cluster_id, published.client_id
             row.channel, row.evidence = published.channel, published.evidence
             published.error = row.error
-            published.latency_ns = row.latency_ns = max(0, frame.ts_ns - published.ts_ns)
+            published.latency_ns = row.latency_ns = elapsed(frame.ts_ns - published.ts_ns)
             yield published
         yield row
 
@@ -317,7 +318,7 @@ class Streaming:
         inbox = subscription.inbox or "" if subscription else ""
         delivered = self._delivered.take(row.channel, row.sequence, inbox)
         if delivered is not None:
-            row.latency_ns = max(0, frame.ts_ns - delivered)
+            row.latency_ns = elapsed(frame.ts_ns - delivered)
         return (row,)
 
     def _shaped(self, frame: LayerFrame, subject: str) -> Iterable[Record]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...secrets.key_log import KeyLog
-from ...types import Packets
+from ...types import CLOCK_STEP_NS, Packets
 from ..reader import Ended
 from ..report import FileReport, InterfaceReport
 
@@ -143,15 +143,16 @@ class Section:
     def put(self, interface: Interface, places: list[tuple[int, int, int, int]]) -> None:
         """Adds packets of one interface to the collected ones, and counts them in the report. `places` is as
         in `Packets`."""
-        latest_ns = max(places)[0]
-        if latest_ns > _LAST_TIME or min(places)[0] < _FIRST_TIME:
+        latest_ns, least_ns = max(places)[0], min(places)[0]
+        if latest_ns > _LAST_TIME or least_ns < _FIRST_TIME:
             places = [
                 (min(max(ts_ns, _FIRST_TIME), _LAST_TIME), start, end, wire_bytes)
                 for ts_ns, start, end, wire_bytes in places
             ]
-            latest_ns = max(places)[0]
+            latest_ns, least_ns = max(places)[0], min(places)[0]
         report = self._report
-        report.saw(places[0][0], latest_ns)
+        back_ns = _step_back(places) if latest_ns - least_ns > CLOCK_STEP_NS else 0
+        report.saw(places[0][0], latest_ns, least_ns, back_ns)
         count = len(places)
         _, starts, ends, sizes = zip(*places, strict=True)
         captured, on_wire = sum(ends) - sum(starts), sum(sizes)
@@ -295,3 +296,14 @@ class Section:
                 return
             yield code, self._data[at : at + size]
             at += size + -size % 4
+
+
+def _step_back(places: list[tuple[int, int, int, int]]) -> int:
+    """How far the time goes back between these packets, if it is more than `CLOCK_STEP_NS`; else 0."""
+    latest_ns, back_ns = places[0][0], 0
+    for ts_ns, *_ in places:
+        if ts_ns > latest_ns:
+            latest_ns = ts_ns
+        elif latest_ns - ts_ns > back_ns:
+            back_ns = latest_ns - ts_ns
+    return back_ns if back_ns > CLOCK_STEP_NS else 0

@@ -55,7 +55,7 @@ def _counts_of(files: Sequence[FileReport]) -> PacketCounts:
         captured_bytes=sum(file.captured_bytes for file in files),
         wire_bytes=sum(file.wire_bytes for file in files),
         cut_packets=sum(file.cut_packets for file in files),
-        first_ns=min((f.first_ns for f in files if f.first_ns is not None), default=None),
+        first_ns=min((f.earliest_ns for f in files if f.earliest_ns is not None), default=None),
         last_ns=max((f.last_ns for f in files if f.last_ns is not None), default=None),
     )
 
@@ -125,8 +125,9 @@ def file_facts(file: FileReport) -> dict[str, InfoValue]:
         "packets": file.packets,
         "captured_bytes": file.captured_bytes,
         "wire_bytes": file.wire_bytes,
-        "first_ns": file.first_ns,
+        "first_ns": file.earliest_ns,
         "last_ns": file.last_ns,
+        "back_ns": file.back_ns or None,
         "linktypes": dict(linktypes.most_common()),
         "snaplens": {str(item): n for item, n in file.snaplens.most_common()},
         "cut_packets": file.cut_packets,
@@ -215,7 +216,9 @@ def _file_lines(file: FileReport) -> Iterator[tuple[str, str]]:
     facts = file_facts(file)
     yield "format", file.format
     yield "packets", _packets(file.packets, file.captured_bytes, file.wire_bytes)
-    yield "time", _span(file.first_ns, file.last_ns)
+    yield "time", _span(file.earliest_ns, file.last_ns)
+    if file.back_ns:
+        yield "clock", f"goes back by up to {duration_text(file.back_ns)}: packets are not in order of time"
     yield "link types", _counts(facts.get("linktypes"))
     yield "snap length", ", ".join(str(n) if n else "none" for n in file.snaplens)
     yield "cut packets", f"{file.cut_packets} by the snap length" if file.cut_packets else ""

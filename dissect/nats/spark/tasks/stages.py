@@ -36,7 +36,7 @@ from ...partition.flow_shares import sampled
 from ...partition.partitions import Partition
 from ...partition.survey import Survey
 from ...tcp.flow import undirected
-from ...types import EARLIEST_NS, Segment, Tick
+from ...types import CLOCK_AHEAD_NS, CLOCK_STEP_NS, EARLIEST_NS, Segment, Tick
 from .inputs import (
     ChunkContext,
     Inputs,
@@ -144,7 +144,8 @@ def survey(
 
 
 class _Observed:
-    """Iterates over segments, and notes their keys and their latest time."""
+    """Iterates over segments, and notes their keys and their latest time. A time that is far ahead of the
+    packet before counts if the next packet agrees, as in `FlowTable`."""
 
     def __init__(self, source: Iterable[Segment | Tick]) -> None:
         self.keys: set[bytes] = set()
@@ -153,11 +154,20 @@ class _Observed:
 
     def __iter__(self) -> Iterator[Segment | Tick]:
         add = self.keys.add
+        before_ns = EARLIEST_NS
+        ahead_ns: int | None = None
         for segment in self._source:
+            ts_ns = segment.ts_ns
             if segment.__class__ is Segment:
                 add(segment.key)
-            if segment.ts_ns > self.latest_ns:
-                self.latest_ns = segment.ts_ns
+            if ahead_ns is not None and ts_ns >= ahead_ns - CLOCK_STEP_NS:
+                self.latest_ns = max(self.latest_ns, ahead_ns, ts_ns)
+            ahead_ns = None
+            if ts_ns - before_ns > CLOCK_AHEAD_NS:
+                ahead_ns = ts_ns
+            elif ts_ns > self.latest_ns:
+                self.latest_ns = ts_ns
+            before_ns = ts_ns
             yield segment
 
 
