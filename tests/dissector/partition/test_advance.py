@@ -161,7 +161,9 @@ def test_times_that_go_back(back_ns: int, is_advanced: bool) -> None:
         flow.say(0, b"PING\r\n")
         flow.say(1, b"PONG\r\n+OK\r\n")
     flow.say(1, b"+OK\r\n")
-    assert advances(flow.segments, start) is is_advanced  # if the clock was set back, packets are read
+    assert (
+        advances(flow.segments, start) is is_advanced
+    )  # if the clock was set back, packets are read
 
 
 def _garbage(summary: ChunkSummary) -> None:
