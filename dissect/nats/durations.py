@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from .types import CLOCK_STEP_NS
+CLOCK_STEP_NS = 100_000_000
+"""Packets are out of order by less: where times go back further, somebody set the clock."""
 
 EXACT = 1000
 """As long as there are no more durations than this, quantiles are exact."""

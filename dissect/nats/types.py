@@ -22,9 +22,6 @@ TICK_NS = 1_000_000_000  # the resolution of time-outs; see `Tick`
 # A packet that is further ahead of the packet before it is believed once the next packet agrees: networks are
 # rarely silent for so long, and single packets have wrong times.
 CLOCK_AHEAD_NS = 3600 * 10**9
-CLOCK_STEP_NS = (
-    100_000_000  # packets are out of order by less: beyond it, somebody set the clock back
-)
 NO_SCALE = -1  # see `Segment.window_scale`
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import struct
 
-from ..types import CLOCK_STEP_NS, Packets
+from ..durations import CLOCK_STEP_NS
+from ..types import Packets
 from .reader import NOWHERE, Blocks, Ended, Reading
 from .report import FileReport
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ..types import CLOCK_STEP_NS
+from ..durations import CLOCK_STEP_NS
 
 ALL, DUPLICATE = "all", "duplicate"
 """Keys of `CaptureReport.tcp_bytes`."""

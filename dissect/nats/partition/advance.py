@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from natsync.protocol import Context, Frame, HMsg, HPub, Kind, LMsg, Msg, RHMsg, Role
 
+from ..durations import CLOCK_STEP_NS
 from ..engine.connections import Connection
 from ..engine.session_tables import SessionTables
 from ..framing import ConnectionFraming, FinishedFraming, Verdict
@@ -16,7 +17,7 @@ from ..framing.events import Batch, RolesSwapped
 from ..sessions import SessionDelta
 from ..tcp.flow import End, Flow, Side
 from ..tcp.window import may_fill_window
-from ..types import CLOCK_STEP_NS, Chunk, Direction, Gap
+from ..types import Chunk, Direction, Gap
 from .chunk_summary import (
     Bytes,
     ChunkSummary,

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from natsync.protocol import Connect, Context, Decoder, HPub, Info, ProtocolError, Pub
 
+from ..durations import CLOCK_STEP_NS
 from ..engine.connections import Connection
 from ..framing import FinishedFraming, FrameStream
 from ..framing.contexts import mirrored
@@ -21,7 +22,7 @@ from ..framing.events import Batch, Event
 from ..sessions import SessionDelta, is_plain
 from ..tcp.strays import is_near
 from ..tcp.window import unit_that_fits
-from ..types import CLOCK_STEP_NS, EARLIEST_NS, NEVER_NS, NO_PATH, Chunk, Direction, Gap, Segment
+from ..types import EARLIEST_NS, NEVER_NS, NO_PATH, Chunk, Direction, Gap, Segment
 from .chunk_summary import (
     Bytes,
     ChunkSummary,

@@ -22,10 +22,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from heapq import nsmallest
 
+from ..durations import CLOCK_STEP_NS
 from ..schema.anomalies import Anomaly
 from ..types import (
     CLOCK_AHEAD_NS,
-    CLOCK_STEP_NS,
     EARLIEST_NS,
     NEVER_NS,
     TICK_NS,

@@ -7,8 +7,9 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...durations import CLOCK_STEP_NS
 from ...secrets.key_log import KeyLog
-from ...types import CLOCK_STEP_NS, Packets
+from ...types import Packets
 from ..reader import Ended
 from ..report import FileReport, InterfaceReport
 

@@ -28,6 +28,7 @@ from operator import attrgetter
 from typing import NamedTuple
 from zlib import crc32
 
+from ...durations import CLOCK_STEP_NS
 from ...engine.dissection import Dissection
 from ...engine.session_tables import Rows
 from ...packet import PacketParser
@@ -36,7 +37,7 @@ from ...partition.flow_shares import sampled
 from ...partition.partitions import Partition
 from ...partition.survey import Survey
 from ...tcp.flow import undirected
-from ...types import CLOCK_AHEAD_NS, CLOCK_STEP_NS, EARLIEST_NS, Segment, Tick
+from ...types import CLOCK_AHEAD_NS, EARLIEST_NS, Segment, Tick
 from .inputs import (
     ChunkContext,
     Inputs,
