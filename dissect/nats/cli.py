@@ -26,7 +26,6 @@ from .commands.arguments import (
     UNMASKED_INPUT,
     FullHelpGroup,
     GroupedCommand,
-    own,
     takes,
 )
 from .commands.captures.slice import SliceOptions, slice_captures
@@ -38,6 +37,7 @@ from .commands.command_options import (
     ReportOptions,
     ServerOptions,
     SessionOptions,
+    own,
 )
 from .commands.ladder import print_ladder
 from .commands.run import (
@@ -119,7 +119,7 @@ cli.command_class = GroupedCommand
 
 
 @cli.command("sessions", help=TABLES["sessions"].summary)
-@takes(SessionOptions, *ROWS, "session", *own(SessionOptions), *INPUT)
+@takes(SessionOptions, *ROWS, *own(SessionOptions), *INPUT)
 def _sessions(options: SessionOptions) -> None:
     run = Command("sessions", options)
     if options.explain is not None:

@@ -116,7 +116,7 @@ class Options:
         float,
         Opt(
             Group.LIMITS,
-            "Seconds to wait for bytes that were acknowledged but not captured.",
+            "Seconds (1.5) or a time (500ms) to wait for bytes that were acknowledged but not captured.",
             seconds(),
         ),
     ]
@@ -141,7 +141,7 @@ class Options:
         float,
         Opt(
             Group.LIMITS,
-            "Seconds of silence after which a connection counts as closed.",
+            "Seconds (300) or a time (5m) of silence after which a connection counts as closed.",
             seconds(positive=True),
         ),
     ]

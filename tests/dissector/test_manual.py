@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from dissect.nats.audit.arguments import AuditOptions
 from dissect.nats.cli import cli
-from dissect.nats.commands.arguments import INPUT, ROWS, own
-from dissect.nats.commands.command_options import CommandOptions
+from dissect.nats.commands.arguments import INPUT, ROWS
+from dissect.nats.commands.command_options import CommandOptions, own
 from dissect.nats.commands.top.options import TopOptions
 from dissect.nats.option_types import declared
 from dissect.nats.options import Options

@@ -27,6 +27,7 @@ from dissect.nats.commands.command_options import (
     FactOptions,
     ReportOptions,
     ServerOptions,
+    SessionOptions,
 )
 from dissect.nats.commands.top.options import TopOptions
 from dissect.nats.errors import DissectError
@@ -115,7 +116,7 @@ def from_python(values: Mapping[str, Any]) -> Options:
 
 
 COMMANDS = (
-    *(CommandOptions, FactOptions, ServerOptions, TopOptions, SliceOptions),
+    *(CommandOptions, FactOptions, SessionOptions, ServerOptions, TopOptions, SliceOptions),
     *(ReportOptions, AuditOptions, JobArguments),
 )
 Surface = Callable[[Mapping[str, Any]], Options]

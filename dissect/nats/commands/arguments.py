@@ -31,11 +31,6 @@ Decorator = Callable[[Command], Command]
 _O = TypeVar("_O", bound=CommandOptions)
 
 
-def own(kind: type[CommandOptions]) -> tuple[str, ...]:
-    """The options that only commands with options of this class have."""
-    return tuple(name for name in declared(kind) if name not in declared(CommandOptions))
-
-
 class FullHelpGroup(click.Group):
     """A command group whose help shows the first sentence of each command in full."""
 

@@ -68,14 +68,7 @@ class CommandOptions:
         ),
     ] = None
     limit: Annotated[int | None, Opt(Group.OUTPUT, "Stop after N rows.", whole())] = None
-    csv_safe: Annotated[
-        bool,
-        Opt(
-            Group.OUTPUT,
-            "CSV: put an apostrophe before texts that spreadsheets take for formulas (= + - @).",
-            flag(),
-        ),
-    ] = False
+    jobs: Annotated[int | None, jobs_of("1; up to 4 for captures of 256 MiB or more")] = None
     progress: Annotated[
         bool | None,
         Opt(
@@ -85,15 +78,14 @@ class CommandOptions:
             flags=("--progress/--no-progress",),
         ),
     ] = None
-    jobs: Annotated[int | None, jobs_of("1; up to 4 for captures of 256 MiB or more")] = None
-    session: Annotated[
-        str | None,
+    csv_safe: Annotated[
+        bool,
         Opt(
-            Group.SELECTION,
-            "Show one session in full; the start of its id is enough.",
-            text("ID"),
+            Group.OUTPUT,
+            "CSV: put an apostrophe before texts that spreadsheets take for formulas (= + - @).",
+            flag(),
         ),
-    ] = None
+    ] = False
     message: Annotated[
         str | None,
         Opt(
@@ -178,8 +170,16 @@ class FactOptions(CommandOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions(CommandOptions):
-    """The captures and options of the command that lists sessions, or explains one."""
+    """The captures and options of the command that lists sessions, shows or explains one."""
 
+    session: Annotated[
+        str | None,
+        Opt(
+            Group.SELECTION,
+            "Show one session in full; the start of its id is enough.",
+            text("ID"),
+        ),
+    ] = None
     explain: Annotated[
         str | None,
         Opt(
@@ -217,8 +217,15 @@ class ReportOptions(CommandOptions):
 
 
 def options_of(kind: type[CommandOptions]) -> dict[str, Opt]:
-    """The options that a command may have, by name: its own and those of the dissection."""
-    return {**declared(kind), **declared(Options)}
+    """The options that a command may have, by name: first those that only it has, at the end those of the
+    dissection."""
+    every = {**declared(kind), **declared(Options)}
+    return {name: every[name] for name in (*own(kind), *every)}
+
+
+def own(kind: type[CommandOptions]) -> tuple[str, ...]:
+    """The options that only commands with options of this class have."""
+    return tuple(name for name in declared(kind) if name not in declared(CommandOptions))
 
 
 def command_options(kind: type[_O], values: Mapping[str, object]) -> _O:

@@ -8,9 +8,9 @@ import click
 from click.testing import CliRunner
 
 from dissect.nats.cli import cli
-from dissect.nats.commands.arguments import FACTS, INPUT, ROWS, GroupedCommand, own, takes
+from dissect.nats.commands.arguments import FACTS, INPUT, ROWS, GroupedCommand, takes
 from dissect.nats.commands.captures.split import SplitOptions
-from dissect.nats.commands.command_options import CommandOptions, FactOptions
+from dissect.nats.commands.command_options import CommandOptions, FactOptions, own
 from dissect.nats.options import Options, Payload
 from natsync.protocol import Kind
 
@@ -18,7 +18,7 @@ seen: list[CommandOptions] = []
 
 
 @click.command(cls=GroupedCommand)
-@takes(CommandOptions, *ROWS, "payload", *INPUT, refused={"session": "there is none"})
+@takes(CommandOptions, *ROWS, "payload", *INPUT, refused={"message": "there is none"})
 def command(options: CommandOptions) -> None:
     seen.append(options)
 
@@ -92,9 +92,9 @@ def test_a_value_that_is_repeated_is_read_as_one() -> None:
 
 
 def test_an_option_that_a_command_does_not_take_is_refused_with_a_reason() -> None:
-    done = CliRunner().invoke(command, ["--session", "ab", "a.pcap"])
-    assert done.exit_code == 2 and done.stderr == "nats-dissect: --session: there is none\n"
-    assert "--session" not in CliRunner().invoke(command, ["--help"]).output
+    done = CliRunner().invoke(command, ["--message", "ab:1", "a.pcap"])
+    assert done.exit_code == 2 and done.stderr == "nats-dissect: --message: there is none\n"
+    assert "--message" not in CliRunner().invoke(command, ["--help"]).output
 
 
 def test_an_option_of_other_commands_is_refused_with_their_names() -> None:

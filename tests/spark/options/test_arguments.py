@@ -6,7 +6,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from dissect.nats.commands.arguments import INPUT, GroupedCommand, own, takes
+from dissect.nats.commands.arguments import INPUT, GroupedCommand, takes
+from dissect.nats.commands.command_options import own
 from dissect.nats.options import Payload
 from dissect.nats.spark.options.arguments import REFUSED, JobArguments
 from dissect.nats.tables import TABLES
