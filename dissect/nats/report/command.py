@@ -19,17 +19,22 @@ from ..commands.command_options import ReportOptions
 from ..commands.processes import processes
 from ..commands.run import leave, progress_bar
 from ..commands.signals import ends_input
-from ..errors import reason_of
+from ..errors import MissingLibrary, reason_of
 from ..number_formats import count_text
 from ..output.sink import Fault, Sink, say, sink_of, writing
 from ..schema.records import Record
 from .answers import Answers, answers_of
+from .figures.charts import plotly
 from .findings import Findings, findings_in, rules, wanted
 from .page.page import page
 
 
 def write_report(options: ReportOptions) -> None:
     """Writes the page. Exits unless everything was read."""
+    try:
+        plotly()  # a missing library is reported before a capture is read
+    except MissingLibrary as error:
+        raise Fault(str(error)) from None
     tables = options.tables
     if tables is not None and options.captures:
         raise Fault("--tables is in place of captures: name one or the other")

@@ -134,6 +134,15 @@ def test_what_is_refused(tmp_path: Path) -> None:
     ]
 
 
+def test_a_missing_plotly_is_named_before_a_capture_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
+    refused(run(tmp_path / "none.pcap", "-o", tmp_path / "a.html"), "pip install 'natsync[report]'")
+    refused(run("--tables", tmp_path, "-o", tmp_path / "a.html"), "pip install 'natsync[report]'")
+    assert not [*tmp_path.iterdir()]
+
+
 def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dissect.nats.report.command", None)
     monkeypatch.setitem(sys.modules, "jinja2", None)
