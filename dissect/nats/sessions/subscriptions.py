@@ -60,7 +60,7 @@ class Subscription:
         return self._is_valid
 
 
-class _Recent:
+class _LatestSubscriptions:
     """The latest subscriptions of an endpoint, one of which an -ERR may refuse. Searches are short, because a
     hostile capture may have an -ERR every 24 bytes."""
 
@@ -133,7 +133,7 @@ class Subscriptions:
         self._on_forgotten = on_forgotten
         # Not deques, because an empty deque takes ten times the memory; both lists stay short.
         self._ending: list[Subscription] = []
-        self._recent = _Recent()
+        self._recent = _LatestSubscriptions()
 
     def open(self, frame: Sub, ts_ns: int) -> bool:
         """Adds a SUB. Returns False if its sid is in use: the server keeps the first subscription

@@ -173,15 +173,13 @@ class Publication:
         row, content = self.row, frame.content
         if latency_ns is None:
             row.code, row.error = frame.status, frame.status_text or NO_RESPONDERS_TEXT
-        elif content[:1] == b"{" and b'"stream"' in content and b'"seq"' in content:
+        elif ack := read_ack(content):
+            self.is_expected = True
+            self._take(ack)
+        elif self.is_expected and content:
             read = read_object(content)
-            if read is not None and _is_ack(read):
-                self.is_expected = True
-                self._read_ack(read)
-            elif self.is_expected:
+            if read is None or {"stream", "seq"} <= read.keys():
                 row.anomalies = [why_unread(frame)]
-        elif self.is_expected and content and read_object(content) is None:
-            row.anomalies = [why_unread(frame)]
         row.latency_ns, row.reply_number = elapsed(latency_ns), frame.number
         return False
 
@@ -213,7 +211,7 @@ class Publication:
         row.batch_commit = True if header("Nats-Batch-Commit") is not None else None
         row.ttl = header("Nats-TTL")
 
-    def _read_ack(self, read: Object) -> None:
+    def _take(self, read: Object) -> None:
         row = self.row
         fill(row, read)
         row.code, row.err_code, row.error = error_of(read)
@@ -223,5 +221,11 @@ class Publication:
             self.count = number(read, "count")
 
 
-def _is_ack(read: Object) -> bool:
-    return bool(text(read, "stream")) and number(read, "seq") is not None and "type" not in read
+def read_ack(content: bytes) -> Object | None:
+    """The PubAck in a payload: JSON with `stream` and `seq`; None for everything else."""
+    if content[:1] != b"{" or b'"stream"' not in content or b'"seq"' not in content:
+        return None
+    read = read_object(content)
+    if read is None or not text(read, "stream") or number(read, "seq") is None or "type" in read:
+        return None
+    return read

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from ...schema.declaration import Item, LayerFrame
 from ...schema.records import FrameRecord
-from ..json_bodies import number, read_object, text
+from ..jetstream.publishes import read_ack
+from ..json_bodies import number, text
 from ..messages import GREETINGS, MESSAGES
 from .facts import SessionFacts
 from .hops import hop_of
@@ -53,9 +54,8 @@ class PathSession:
             return [hop_item(PLACES, key_of(*hop.place), hop)]
         items = [hop_item(CONTENTS, hop.content, hop)]
         # A PubAck shows where the publication with this reply subject is stored.
-        if frame.content[:1] == b"{" and b'"seq"' in frame.content:
-            read = read_object(frame.content)
-            sequence = number(read, "seq") if read else None
-            if read and sequence and text(read, "stream") and not read.get("duplicate"):
-                items.append(ack_item(hop, (text(read, "stream"), sequence)))
+        ack = read_ack(frame.content)
+        sequence = number(ack, "seq") if ack else None
+        if ack and sequence and not ack.get("duplicate"):
+            items.append(ack_item(hop, (text(ack, "stream"), sequence)))
         return items

@@ -103,7 +103,7 @@ class DeliveryTimes:
 _INBOXES = 1024
 
 
-class Candidate(NamedTuple):
+class PossibleDelivery(NamedTuple):
     """A message without its data, and its row."""
 
     row: StreamingRecord
@@ -114,13 +114,13 @@ class Candidates:
     """The latest message to each inbox, with its row. If there are too many, the oldest are forgotten."""
 
     def __init__(self) -> None:
-        self._latest: OrderedDict[str, Candidate] = OrderedDict()
+        self._latest: OrderedDict[str, PossibleDelivery] = OrderedDict()
         self._held = HeldPayloads()
 
     def __len__(self) -> int:
         return len(self._latest)
 
-    def put(self, inbox: str, row: StreamingRecord, message: MsgProto) -> Candidate | None:
+    def put(self, inbox: str, row: StreamingRecord, message: MsgProto) -> PossibleDelivery | None:
         """Keeps a message without its data; returns the previous message to the inbox."""
         message.data = b""
         latest, held = self._latest, self._held
@@ -130,6 +130,6 @@ class Candidates:
         while len(latest) >= _INBOXES or (latest and held.are_too_many_with(row.payload)):
             _, (oldest, _) = latest.popitem(last=False)
             held.remove(oldest.payload)
-        latest[inbox] = Candidate(row, message)
+        latest[inbox] = PossibleDelivery(row, message)
         held.add(row.payload)
         return before

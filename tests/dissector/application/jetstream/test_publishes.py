@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dissect.nats.application.jetstream.api import ApiRecord
 from dissect.nats.application.jetstream.layer import JetStream
-from dissect.nats.application.jetstream.publishes import PublishRecord
+from dissect.nats.application.jetstream.publishes import PublishRecord, read_ack
 from dissect.nats.application.jetstream.streams import StreamRecord
 from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.records import Record
@@ -115,3 +115,12 @@ def test_what_a_stream_sends_on_between_servers_is_not_published_again() -> None
     )
     session.link("responder", "_INBOX.2", {"stream": "T", "seq": 1})
     assert sorted(values(publications(session), "number", "stream")) == [(1, None), (3, "T")]
+
+
+def test_an_ack_is_json_with_stream_and_sequence() -> None:
+    assert read_ack(b'{"stream": "S", "seq": 7}') == {"stream": "S", "seq": 7}
+    assert read_ack(b'{"stream": "S", "seq": 0, "error": {"code": 503}}') is not None
+    for other in (b"", b'{"seq": 7}', b'{"stream": "", "seq": 7}', b'{"stream": "S", "seq": "7"}'):
+        assert read_ack(other) is None
+    assert read_ack(b'{"stream": "S", "seq": 7, "type": "io.nats.jetstream.api.v1.x"}') is None
+    assert read_ack(b'{"stream": "S", "seq": 7') is None, "cut"
