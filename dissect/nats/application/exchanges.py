@@ -17,6 +17,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
 
+from ..durations import elapsed
 from ..outcomes import is_no_responders
 from ..schema.anomalies import Anomaly
 from ..schema.declaration import LayerFrame
@@ -36,9 +37,10 @@ class Question(Protocol):
     def held_bytes(self) -> int:
         """The approximate bytes of messages that it keeps: in its row, and bodies that it has read."""
 
-    def answer(self, frame: LayerFrame, latency_ns: int | None) -> bool:
-        """Takes an answer; returns whether more may come. `latency_ns` is the time since the question; None
-        if nobody listens."""
+    def answer(self, frame: LayerFrame, nobody: bool, latency_ns: int | None) -> bool:
+        """Takes an answer; returns whether more may come. With `nobody`, the server says that nobody listens.
+        `latency_ns` is the time since the question; None if nobody listens, or the clock was set back.
+        """
 
     def close(self, anomaly: str | None) -> Iterable[Record]:
         """Ends the exchange; returns the rows. `anomaly` is set if answers could still come."""
@@ -89,7 +91,8 @@ class Exchanges(Generic[_Q]):
         question, asked_ns = waiting
         nobody = is_no_responders(frame.status, frame.payload_bytes)
         before = question.held_bytes
-        is_open = question.answer(frame, None if nobody else frame.ts_ns - asked_ns)
+        latency_ns = None if nobody else elapsed(frame.ts_ns - asked_ns)
+        is_open = question.answer(frame, nobody, latency_ns)
         self._held_bytes += question.held_bytes - before
         return None if is_open else self._pop(place)
 

@@ -17,7 +17,7 @@ from typing import Annotated, NamedTuple, TypeVar
 
 from natsync.protocol import matches
 
-from ..durations import Durations, elapsed
+from ..durations import Durations
 from ..number_formats import size_text
 from ..outcomes import service_error
 from ..schema.anomalies import Anomaly
@@ -144,17 +144,17 @@ class _Calls:
     latencies: Durations = field(default_factory=Durations)
     held_bytes = 0
 
-    def answer(self, frame: LayerFrame, latency_ns: int | None) -> bool:
+    def answer(self, frame: LayerFrame, nobody: bool, latency_ns: int | None) -> bool:
         """Counts the answer to one of the requests."""
         row = self.row
         row.last_ns = frame.ts_ns
         row.reply_bytes += frame.payload_bytes or 0
-        if latency_ns is None:
+        if nobody:
             row.errors += 1
             return False
         row.replies += 1
-        if (took_ns := elapsed(latency_ns)) is not None:
-            self.latencies.add(took_ns)
+        if latency_ns is not None:
+            self.latencies.add(latency_ns)
         headers = frame.headers or {}
         error = service_error((name, values[0]) for name, values in headers.items() if values)
         if error:
@@ -192,7 +192,7 @@ class _Instances:
             return None
         return self.by_id.setdefault(key, _Instance(service, account))
 
-    def answer(self, frame: LayerFrame, latency_ns: int | None) -> bool:
+    def answer(self, frame: LayerFrame, nobody: bool, latency_ns: int | None) -> bool:
         """Reads what an instance says of itself."""
         read = read_object(frame.content)
         if read is None or not text(read, "type").startswith(_TYPE):

@@ -11,9 +11,10 @@ from dissect.nats.application.jetstream.layer import JetStream
 from dissect.nats.application.jetstream.publishes import Publication, PublishRecord
 from dissect.nats.options import Payload
 from dissect.nats.schema.anomalies import Anomaly
+from dissect.nats.schema.declaration import LayerFrame
 from dissect.nats.schema.records import Record
 
-from tests.dissector.application.scripted_session import Nothing, ScriptedSession, values
+from tests.dissector.application.scripted_session import MS, Nothing, ScriptedSession, values
 
 
 def test_an_answer_comes_from_the_other_side_to_the_reply_subject() -> None:
@@ -52,6 +53,33 @@ def test_accounts_may_use_the_same_reply_subject() -> None:
     session.close()
     found = values(session.of(PublishRecord), "number", "account", "seq")
     assert found == [(1, "A", 7), (2, "B", 8)]
+
+
+class Asked:
+    """A question that notes its answers."""
+
+    held_bytes = 0
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[bool, int | None]] = []
+
+    def answer(self, frame: LayerFrame, nobody: bool, latency_ns: int | None) -> bool:
+        self.answers.append((nobody, latency_ns))
+        return True
+
+    def close(self, anomaly: str | None) -> list[Record]:
+        return []
+
+
+def test_an_answer_has_a_latency_unless_nobody_listens_or_the_clock_was_set_back() -> None:
+    session, waiting, asked = ScriptedSession(Nothing()), Exchanges[Asked](), Asked()
+    waiting.ask(session.pub("orders", b"x", "_INBOX.1"), asked)
+    waiting.answered(session.msg("_INBOX.1", b"yes"))
+    waiting.answered(session.msg("_INBOX.1", status=503))
+    late = session.msg("_INBOX.1", b"yes")
+    late.ts_ns -= 3600 * 10**9
+    waiting.answered(late)
+    assert asked.answers == [(False, MS), (True, None), (False, None)]
 
 
 def test_the_oldest_question_is_given_up_where_there_are_too_many(

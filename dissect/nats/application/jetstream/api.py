@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
-from ...durations import elapsed
 from ...outcomes import END_OF_BATCH_STATUS, NO_RESPONDERS_TEXT, is_error_status
 from ...schema.anomalies import Anomaly
 from ...schema.declaration import LayerFrame, TextColumn
@@ -125,20 +124,20 @@ class Call:
         is_message = value is not None and header(value, "Nats-Sequence") is not None
         return is_message or text(self.response, "type").startswith(_TYPE)
 
-    def answer(self, frame: LayerFrame, latency_ns: int | None) -> bool:
+    def answer(self, frame: LayerFrame, nobody: bool, latency_ns: int | None) -> bool:
         """Takes an answer; returns whether more may come. Only the first one fills the row."""
         row = self.row
         row.responses += 1
         if self.value is None:
             self.value = frame
             self.held_bytes += len(frame.content)
-            row.latency_ns = elapsed(latency_ns)
+            row.latency_ns = latency_ns
             row.reply_number = frame.number
             self._read(frame)
-            if latency_ns is None:
+            if nobody:
                 row.error = row.error or NO_RESPONDERS_TEXT
             if self.instead:
-                self.instead.answer(frame, latency_ns)
+                self.instead.answer(frame, nobody, latency_ns)
         is_last = frame.status == END_OF_BATCH_STATUS or is_error_status(frame.status)
         return self._many and not is_last
 

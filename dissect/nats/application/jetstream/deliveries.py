@@ -114,7 +114,7 @@ class Confirmation:
     def __init__(self, row: DeliveryRecord) -> None:
         self._row = row
 
-    def answer(self, frame: LayerFrame, latency_ns: int | None) -> bool:
+    def answer(self, frame: LayerFrame, nobody: bool, latency_ns: int | None) -> bool:
         """Notes that the server confirmed the ack. A status, such as that of no responders, does not."""
         if frame.status is None and self._row.confirmed_ns is None:
             self._row.confirmed_ns = frame.ts_ns

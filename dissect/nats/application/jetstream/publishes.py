@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
-from ...durations import elapsed
 from ...number_formats import size_text
 from ...outcomes import NO_RESPONDERS_TEXT
 from ...schema.declaration import LayerFrame, TextColumn
@@ -168,10 +167,10 @@ class Publication:
         """The size of the payload that its row shows."""
         return len(self.row.payload or "")
 
-    def answer(self, frame: LayerFrame, latency_ns: int | None) -> bool:
+    def answer(self, frame: LayerFrame, nobody: bool, latency_ns: int | None) -> bool:
         """Takes the answer: an ack, an error status, or something else."""
         row, content = self.row, frame.content
-        if latency_ns is None:
+        if nobody:
             row.code, row.error = frame.status, frame.status_text or NO_RESPONDERS_TEXT
         elif ack := read_ack(content):
             self.is_expected = True
@@ -180,7 +179,7 @@ class Publication:
             read = read_object(content)
             if read is None or {"stream", "seq"} <= read.keys():
                 row.anomalies = [why_unread(frame)]
-        row.latency_ns, row.reply_number = elapsed(latency_ns), frame.number
+        row.latency_ns, row.reply_number = latency_ns, frame.number
         return False
 
     def close(self, anomaly: str | None) -> Iterable[Record]:

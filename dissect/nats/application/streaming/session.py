@@ -68,11 +68,11 @@ class _Request:
         self.row = row
         self._read = read
 
-    def answer(self, frame: LayerFrame, latency_ns: int | None) -> bool:
+    def answer(self, frame: LayerFrame, nobody: bool, latency_ns: int | None) -> bool:
         """Takes the answer."""
         row = self.row
         row.latency_ns = latency_ns
-        if latency_ns is None:
+        if nobody:
             row.error = NO_RESPONDERS_TEXT
         else:
             self._read(row, frame)

@@ -24,7 +24,7 @@ def test_of_a_direct_get() -> None:
     session, made = call("$JS.API.DIRECT.GET.S.a.b")
     assert stored_message(made) is None and asked_subject(made) == "a.b"
     facts = {"Nats-Subject": "a.b", "Nats-Sequence": "3", "X": "y"}
-    made.answer(session.stored("_INBOX.1", facts), 0)
+    made.answer(session.stored("_INBOX.1", facts), False, 0)
     found = stored_message(made)
     assert found == ("a.b", 3, facts, b"a secret")
 
@@ -34,21 +34,21 @@ def test_of_the_older_call() -> None:
     assert asked_subject(made) == "a"
     block = base64.b64encode(b"NATS/1.0\r\nA: 1\r\nA: 2\r\n\r\n").decode()
     message = {"subject": "a", "seq": 3, "hdrs": block, "data": "YWJj"}
-    made.answer(session.msg("_INBOX.1", {"message": message}), 0)
+    made.answer(session.msg("_INBOX.1", {"message": message}), False, 0)
     assert stored_message(made) == ("a", 3, {"A": "1"}, b"abc")
 
 
 def test_of_an_error_and_of_nonsense() -> None:
     session, made = call("$JS.API.DIRECT.GET.S.a")
-    made.answer(session.msg("_INBOX.1", status=404), 0)
+    made.answer(session.msg("_INBOX.1", status=404), False, 0)
     assert stored_message(made) is None
     for body in ({}, {"message": 7}, {"message": {}}):
         session, made = call("$JS.API.STREAM.MSG.GET.S")
-        made.answer(session.msg("_INBOX.1", body), 0)
+        made.answer(session.msg("_INBOX.1", body), False, 0)
         assert stored_message(made) is None
     wrong = {"subject": 1, "seq": "x", "hdrs": "TkFUUw==", "data": "a"}
     session, made = call("$JS.API.STREAM.MSG.GET.S")
-    made.answer(session.msg("_INBOX.1", {"message": wrong}), 0)
+    made.answer(session.msg("_INBOX.1", {"message": wrong}), False, 0)
     assert stored_message(made) == ("", None, {}, b"")
 
 
