@@ -6,3 +6,4 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CAPTURES = ROOT / "samples" / "captures"
+INCIDENTS = ROOT / "samples" / "incidents"

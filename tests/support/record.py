@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.support.paths import CAPTURES
+from tests.support.paths import CAPTURES, INCIDENTS
 from tests.support.scenarios import SCENARIOS
 from tests.support.servers import REMEDY, find_server
 from tests.support.stage import Stage
@@ -33,15 +33,18 @@ LOOPBACK = "ip link set dev lo up mtu 1500 gso_max_size 1500 gso_max_segs 1"
 
 
 def record(names: list[str]) -> None:
-    """Run the scenarios, and put their captures and what is true about them into the tree."""
+    """Run the scenarios, and put their captures and what is true about them into the tree. Nothing more is
+    known about captures of incidents."""
     truth = json.loads(TRUTH.read_text()) if TRUTH.exists() else {}
     for name in names:
         with tempfile.TemporaryDirectory(prefix="record-") as folder:
             with Stage(Path(folder)) as stage:
                 SCENARIOS[name](stage)
-            for file in [*stage.truth, *(path.name for path in Path(folder).glob("*.keylog"))]:
-                shutil.move(Path(folder, file), CAPTURES / file)
-                print(f"{file}: {(CAPTURES / file).stat().st_size} bytes", flush=True)
+            for path in sorted(Path(folder).iterdir()):
+                known = path.name in stage.truth or path.suffix == ".keylog"
+                target = (CAPTURES if known else INCIDENTS) / path.name
+                shutil.move(path, target)
+                print(f"{path.name}: {target.stat().st_size} bytes", flush=True)
         truth |= stage.truth
         truth = {file: truth[file] for file in truth if (CAPTURES / file).exists()}
         TRUTH.write_text(compact(truth, 3) + "\n")

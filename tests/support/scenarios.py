@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.support import (
+    incident_scenarios,
     jetstream_scenarios,
     link_scenarios,
     odd_scenarios,
@@ -288,6 +289,7 @@ SCENARIOS: dict[str, Scenario] = {
     **{scenario.__name__: scenario for scenario in odd_scenarios.ALL},
     **{scenario.__name__: scenario for scenario in trouble_scenarios.ALL},
     **{scenario.__name__: scenario for scenario in jetstream_scenarios.ALL},
+    **{scenario.__name__: scenario for scenario in incident_scenarios.ALL},
     **{scenario.__name__: scenario for scenario in store_scenarios.ALL},
     **{scenario.__name__: scenario for scenario in streaming_scenarios.ALL},
     **{scenario.__name__: scenario for scenario in transport_scenarios.ALL},

@@ -17,7 +17,7 @@ from ..secrets.redact import Secrets
 from ..sessions import Session
 from ..sessions.identity import Identity, UserToken, auth_of
 from ..tcp.flow import End, Flow
-from ..tcp.window import gave_up_on
+from ..tcp.window import stalled_side
 from ..types import Direction
 from .connections import Connection
 from .frame_rows import kind_name
@@ -66,7 +66,7 @@ def set_late_columns(record: SessionRecord, flow: Flow) -> None:
     record.last_ns = flow.latest_ns
     record.retransmitted_bytes = sum(side.stream.retransmitted_bytes for side in flow.sides)
     record.duplicate_bytes = sum(side.stream.duplicate_bytes for side in flow.sides)
-    record.slow_consumer = _slow_consumer(record, flow)
+    _set_slow_consumer(record, flow)
 
 
 def add_facts(record: Record, facts: Mapping[str, Value]) -> None:
@@ -154,14 +154,18 @@ def _add_frames(record: SessionRecord, session: Session, kind: Kind | None) -> N
             record.end, record.ended_by = "error", side.direction.value
 
 
-def _slow_consumer(record: SessionRecord, flow: Flow) -> str | None:
-    """The evidence that the server closed the connection because of a slow consumer: `error` if an -ERR says
-    so, `stalled` if the receiver had stopped the sender; None without evidence. nats-server closes such a
-    connection when its write deadline has passed or too many bytes are pending, usually without an -ERR,
-    because that could not be sent either (server/client.go, `flushOutbound`)."""
+def _set_slow_consumer(record: SessionRecord, flow: Flow) -> None:
+    """Sets the evidence of a slow consumer: `error` if an -ERR says so, `stalled` if the receiver had stopped
+    the sender; None without evidence. nats-server closes the connection of a slow consumer when its write
+    deadline has passed or too many bytes are pending, usually without an -ERR, because that could not be
+    sent either (server/client.go, `flushOutbound`)."""
+    record.slow_consumer = record.stalled_ns = None
     if any(text.lower().startswith("slow consumer") for text in record.errors or ()):
-        return "error"
-    slow = gave_up_on(flow)
-    if slow is None or record.end == "error" or (slow is _RESPONDER and record.kind == "client"):
-        return None
-    return "stalled"
+        record.slow_consumer = "error"
+    slow = stalled_side(flow)
+    if slow is None or (slow.direction is _RESPONDER and record.kind == "client"):
+        return
+    if record.slow_consumer is None and record.end == "error":
+        return
+    record.slow_consumer = record.slow_consumer or "stalled"
+    record.stalled_ns = slow.zero_window_ns

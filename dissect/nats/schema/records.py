@@ -160,9 +160,13 @@ class SessionRecord(Record):
     errors: Annotated[list[str] | None, "texts of the first 64 -ERR, in order"] = None
     slow_consumer: Annotated[
         str | None,
-        "error (the text of an -ERR says it), or stalled: one side read nothing for 200 ms or"
-        " more, and the other one (the server, on a connection of a client) closed the "
-        "connection then or within 10 s",
+        "error (the text of an -ERR says it), or stalled: one side (the client, on a connection of a "
+        "client) read nothing for 200 ms or more, and the other one closed the connection then or within "
+        "10 s, or the same side reset it without having read on, or it still read nothing, for 2 s or more, "
+        "when the capture ended",
+    ] = None
+    stalled_ns: Annotated[
+        int | None, "how long in all the receive window of the slow consumer was zero"
     ] = None
     missing_bytes: Annotated[int, "bytes that were sent but are not in the capture"] = 0
     skipped_bytes: Annotated[int, "bytes that were captured but not decoded as frames"] = 0

@@ -8,7 +8,7 @@ the unit of windows (RFC 7323); if the receiver's SYN was not captured, `window_
 
 from __future__ import annotations
 
-from ..types import NO_SCALE, Direction, Segment
+from ..types import NO_SCALE, Segment
 from .flow import UNKNOWN, End, Flow, Side
 
 _FIN, _SYN, _RST = 1, 2, 4
@@ -17,6 +17,8 @@ _UNITS = frozenset(1 << scale for scale in range(15))
 
 # A shorter stop has no effect on the sender: Linux waits at least this long before it probes a closed window.
 _STOPPED_NS = 200_000_000
+# When the capture ends, a window that is closed for this long counts as that of a reader that hangs.
+_HUNG_NS = 2_000_000_000
 # After the window opens, a stopped sender may need this long to send its waiting bytes before its FIN:
 # nats-server's default write deadline.
 _DRAINED_NS = 10_000_000_000
@@ -81,15 +83,26 @@ def end_windows(flow: Flow) -> None:
             side.closed_ns = None
 
 
-def gave_up_on(flow: Flow) -> Direction | None:
-    """The side because of which the other side probably ended the connection: it had stopped the other side
-    for long, and its window was still closed at the end, or had been opened at most 10 s before."""
-    if flow.ended_ns is None or flow.ended_by is None or flow.end not in (End.FIN, End.RST):
-        return None
-    side = flow.side(flow.ended_by.other)
-    if side.stopped_ns is None or flow.ended_ns - side.stopped_ns > _DRAINED_NS:
-        return None
-    return side.direction
+def stalled_side(flow: Flow) -> Side | None:
+    """The side that had stopped the other side for long when the connection ended:
+
+    - The other side gave it up: it ended the connection while the window was closed, or at most 10 s after
+      that.
+    - It sent RST while its window was closed: it was killed, and never read what it had received. The other
+      side may have given it up before, because a FIN waits, too, until a closed window opens.
+    - Its window was closed for 2 s or more, and still was when the capture ended.
+    """
+    if flow.end in (End.FIN, End.RST):
+        if flow.ended_ns is None or flow.ended_by is None:
+            return None
+        own, other = flow.side(flow.ended_by), flow.side(flow.ended_by.other)
+        if other.stopped_ns is not None and flow.ended_ns - other.stopped_ns <= _DRAINED_NS:
+            return other
+        return own if flow.end is End.RST and own.stopped_ns == flow.ended_ns else None
+    for side in flow.sides:
+        if side.stopped_ns == flow.last_ns and side.zero_window_ns >= _HUNG_NS:
+            return side
+    return None
 
 
 def _add_closed(side: Side, until_ns: int) -> None:

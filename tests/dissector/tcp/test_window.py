@@ -11,7 +11,7 @@ from dissect.nats.schema.records import FlowRecord
 from dissect.nats.tcp.flow import UNKNOWN
 from dissect.nats.tcp.flow_table import FlowTable
 from dissect.nats.tcp.reassembly import Stream
-from dissect.nats.tcp.window import fills_window, gave_up_on, may_fill_window
+from dissect.nats.tcp.window import fills_window, may_fill_window, stalled_side
 from dissect.nats.types import Direction
 
 from tests.support.paths import CAPTURES
@@ -209,8 +209,18 @@ def ended(closed_ns: int, then_ns: int, by: str, flags: int = FIN | ACK) -> Conv
         (ended(SECOND, 11 * SECOND, "server"), None),
         (ended(SECOND // 10, 0, "server"), None),
         (ended(SECOND, 0, "client"), None),
+        (ended(SECOND, 0, "client", RST), "stalled"),
+        (ended(SECOND, SECOND, "client", RST), None),
+        (ended(SECOND // 10, 0, "client", RST), None),
+        (ended(3 * SECOND, 0, "client", ACK), "stalled"),
+        (ended(3 * SECOND, 0, "server", ACK), "stalled"),
+        (ended(SECOND, 0, "client", ACK), None),
+        (ended(3 * SECOND, SECOND, "client", ACK), None),
     ],
-    ids=["closed", "reset", "soon", "late", "short", "client"],
+    ids=[
+        *("closed", "reset", "soon", "late", "short", "client", "killed", "killed later"),
+        *("killed soon", "hangs", "probed", "busy", "reads again"),
+    ],
 )
 def test_slow_consumers(tmp_path: Path, conversation: Conversation, verdict: str | None) -> None:
     path = tmp_path / "slow.pcap"
@@ -249,6 +259,6 @@ def test_a_flow_that_nobody_ended_was_given_up_by_nobody() -> None:
     ((flow, _),) = state_of(ended(SECOND, 0, "server")).deadlines().items()
     for side in flow.sides:
         side.stopped_ns = flow.last_ns
-    assert gave_up_on(flow) is Direction.ORIGINATOR
+    assert stalled_side(flow) is flow.side(Direction.ORIGINATOR)
     flow.ended_ns = None
-    assert gave_up_on(flow) is None
+    assert stalled_side(flow) is None
