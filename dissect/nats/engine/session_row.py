@@ -47,7 +47,7 @@ def session_row(connection: Connection, session: Session) -> SessionRecord:
         responder=flow.responder,
         first_ns=flow.first_ns,
         last_ns=flow.latest_ns,
-        start="handshake" if facts.handshake else "midstream",
+        start=start_of(connection),
         end=flow.end.value,
         ended_by=flow.ended_by.value if flow.ended_by else None,
         account=facts.account or None,
@@ -59,6 +59,13 @@ def session_row(connection: Connection, session: Session) -> SessionRecord:
     add_session(record, session, facts.kind)
     set_late_columns(record, flow)
     return record
+
+
+def start_of(connection: Connection) -> str:
+    """Whether the beginning of a connection was captured: the opening of TCP and, if it carries NATS, the
+    first INFO."""
+    is_whole = not connection.is_nats or connection.framing.facts.handshake
+    return "handshake" if is_whole and not connection.flow.midstream else "midstream"
 
 
 def set_late_columns(record: SessionRecord, flow: Flow) -> None:

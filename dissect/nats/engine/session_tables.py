@@ -24,7 +24,7 @@ from .connections import Connection, PacketEvents, SortKey
 from .event_order import EventOrder
 from .finished_session import FinishedSession, LastRows
 from .frame_rows import FrameRows
-from .session_row import add_facts, session_row
+from .session_row import add_facts, session_row, start_of
 
 # This many groups are processed together, so that code and data stay in the processor's caches, which saves a
 # third of the time. Groups with large frames are processed sooner.
@@ -381,7 +381,7 @@ def _flow_row(connection: Connection) -> FlowRecord:
         packets_responder=responder.packets,
         bytes_originator=originator.bytes,
         bytes_responder=responder.bytes,
-        start="midstream" if flow.midstream else "handshake",
+        start=start_of(connection),
         end=flow.end.value,
         ended_by=flow.ended_by.value if flow.ended_by else None,
         zero_windows_originator=originator.zero_windows,

@@ -15,7 +15,7 @@ from natsync.protocol import Kind
 
 from ..transport.decide import WAIT, Begin, Nats, Reject
 from ..transport.layer import Column, LayerOptions
-from ..transport.patterns import greets
+from ..transport.patterns import begins_with_info, greets
 from ..transport.stack import Stack
 from ..types import Direction, Item
 from .connection_kind import ConnectionKind
@@ -35,7 +35,7 @@ _GATEWAY = "messages come from one side and interest from the other, as on a gat
 class ConnectionFacts:
     """What is known about a connection.
 
-    - `handshake`: whether its beginning was seen;
+    - `handshake`: whether its beginning was seen, the first INFO included;
     - `kind`: the kind of connection, as far as it is known;
     - `account`: the account to which a route is dedicated; empty for other connections;
     - `transport`: the layers that carry the NATS bytes: tcp, tls, websocket or websocket+tls;
@@ -98,7 +98,7 @@ class ConnectionFraming:
         transport = self._layers(Column.TRANSPORT)
         return ConnectionFacts(
             verdict=self.verdict,
-            handshake=self._handshake,
+            handshake=self._handshake and self._kind.saw_info,
             kind=self.kind,
             account=self.account,
             transport="+".join(reversed(transport)) or "tcp",
@@ -348,6 +348,7 @@ class ConnectionFraming:
         heads = {stream: first.head(stream.direction) for stream in self._streams}
         self._become_nats(nats.why)
         self._handshake = not self._midstream
+        self._kind.saw_info = any(map(begins_with_info, heads.values()))
         for stream, head in heads.items():
             if not self._midstream or greets(head):
                 stream.start()

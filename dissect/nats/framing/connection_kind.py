@@ -48,7 +48,7 @@ class ConnectionKind:
         self.kind = hint
         self._trace = trace
         self.account = ""  # the account to which a route is dedicated
-        self.saw_connect = False
+        self.saw_connect = self.saw_info = False  # an INFO with which its sender began
         self.changes = 0  # how many times the kind of the streams was set
         self._state = KindState.UNKNOWN
         self.is_confirmed = False  # by INFO, CONNECT or the user; read for every packet
@@ -102,6 +102,7 @@ class ConnectionKind:
         """Learns from a handshake how to parse the rest."""
         try:
             if isinstance(frame, Info):
+                self.saw_info = self.saw_info or stream.from_start
                 return self._learn_info(stream, ServerInfo.parse(frame.json))
             first, self.saw_connect = not self.saw_connect, True
             if first and not self._hinted:

@@ -40,7 +40,12 @@ def is_opener(head: bytes) -> bool:
 
 def greets(head: bytes) -> bool:
     """Whether a stream begins with a handshake frame."""
-    return bool(_INFO.match(head) or _CONNECT.match(head))
+    return begins_with_info(head) or bool(_CONNECT.match(head))
+
+
+def begins_with_info(head: bytes) -> bool:
+    """Whether a stream begins with an INFO, which may be cut off."""
+    return bool(_INFO.match(head))
 
 
 def may_begin_nats(head: bytes) -> bool:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
+
+import pytest
 
 from dissect.nats import sessions
-from dissect.nats.schema.records import SessionRecord
+from dissect.nats.pipeline import records
+from dissect.nats.schema.records import FlowRecord, SessionRecord
 
 from tests.support.paths import CAPTURES
+from tests.support.pcapwriter import RAW, pcap_file
+from tests.support.tenants import said
 
 
 def row_of(capture: str, **wanted: object) -> SessionRecord:
@@ -42,3 +48,23 @@ def test_columns_of_servers_are_absent_for_clients() -> None:
     row = row_of("core-2.15.1.pcap", kind="client")
     absent = {item.name for item in fields(row) if getattr(row, item.name) is None}
     assert {"remote_name", "remote_cluster", "proxied_for", "lame_duck_ns"} <= absent
+
+
+@pytest.mark.parametrize(
+    ("lost", "start"),
+    [
+        (range(0), "handshake"),
+        (range(1), "handshake"),  # the SYN
+        (range(3), "midstream"),
+        (range(3, 4), "midstream"),  # the INFO
+        (range(2, 4), "midstream"),
+        (range(4), "midstream"),
+    ],
+)
+def test_sessions_and_flows_agree_on_the_start(lost: range, start: str, tmp_path: Path) -> None:
+    packets = [each for at, each in enumerate(said(b"a", (1000, 5000))) if at not in lost]
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap_file(packets, RAW))
+    rows = list(records([str(path)], ["sessions", "flows"]))
+    starts = [row.start for row in rows if isinstance(row, (SessionRecord, FlowRecord))]
+    assert starts == [start] * 2
