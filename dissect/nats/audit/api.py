@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Generator, Mapping, Sequence
-from functools import partial
 
 from ..capture import CaptureReport
 from ..capture.files import Path, Paths, capture_names
 from ..capture.report import check_report
 from ..options import Options, changed_options
-from ..schema.records import Record
+from ..output.duckdb import Loadable
 from .engines.duckdb import over_records
 from .findings.finding import Finding
 from .findings.store import store
 from .loading import loaded_records
-from .run import check_variables, columns_of, queries_of, run, tables_of
+from .run import check_variables, columns_of, queries_of, run
 from .sigma.rule_files import load_rules
 from .sql.dialect import Dialect
 from .sql.query import Query
@@ -71,16 +70,11 @@ def _values(variables: object) -> dict[str, list[str]]:
 def _findings(
     queries: list[Query], paths: list[str], options: Options, report: CaptureReport
 ) -> Generator[Finding, None, None]:
-    source = partial(_source, paths, options, report)
-    with (
-        over_records(tables_of(queries), source, columns_of(queries)) as engine,
-        store() as kept,
-    ):
+    columns = columns_of(queries)
+
+    def source(tables: Collection[str]) -> Generator[Loadable, None, None]:
+        return loaded_records(paths, tables, options, report, columns=columns)
+
+    with over_records(columns, source, columns) as engine, store() as kept:
         run(queries, engine, kept)
         yield from kept.findings()
-
-
-def _source(
-    paths: list[str], options: Options, report: CaptureReport, tables: Collection[str]
-) -> Generator[Record, None, None]:
-    return loaded_records(paths, tables, options, report, runs=True)

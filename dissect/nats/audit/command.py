@@ -18,11 +18,12 @@ from ..commands.processes import processes
 from ..commands.run import Command
 from ..commands.sorting import order_among
 from ..number_formats import count_text
+from ..output.duckdb import Loadable
 from ..output.sink import Fault, say, sink_of, writing
 from ..output.terminal import PLAIN, terminal_of
 from ..output.text.lines import input_lines
 from ..output.writer import Layout
-from ..schema.records import Record, printable
+from ..schema.records import printable
 from .arguments import NEVER, AuditOptions
 from .engines.duckdb import over_folder, over_records
 from .engines.spark import on_spark
@@ -163,14 +164,14 @@ def _engine(options: AuditOptions, reading: Command, queries: Sequence[Query]) -
         with over_folder(tables, options.tables) as engine:
             yield engine
         return
-    jobs = processes(options)
+    jobs, columns = processes(options), columns_of(queries)
 
-    def source(names: Collection[str]) -> Generator[Record, None, None]:
+    def source(names: Collection[str]) -> Generator[Loadable, None, None]:
         return loaded_records(
-            options.captures, names, options.dissection, reading.report, jobs, runs=True
+            options.captures, names, options.dissection, reading.report, jobs, columns
         )
 
-    with over_records(tables, source, columns_of(queries)) as engine:
+    with over_records(tables, source, columns) as engine:
         yield engine
 
 

@@ -13,6 +13,8 @@ from dataclasses import replace
 
 from ..capture import CaptureReport
 from ..options import Options
+from ..output.arrow.records import schema
+from ..output.duckdb import Columns, Loadable
 from ..parallel.pool import shared_records
 from ..pipeline import released, timelines
 from ..schema.records import Record
@@ -25,19 +27,23 @@ def loaded_records(
     options: Options,
     report: CaptureReport,
     jobs: int = 1,
-    runs: bool = False,
-) -> Generator[Record, None, None]:
-    """The records of these tables as they become complete, made by `jobs` processes. With `runs`, frames come
-    as runs if one process makes them. Raises CaptureError."""
+    columns: Columns | None = None,
+) -> Generator[Loadable, None, None]:
+    """The records of these tables as they become complete, made by `jobs` processes. With `columns`, frames
+    come as runs, or as record batches with these columns. Raises CaptureError."""
     across = [table for table in tables if (layer := TABLES[table].layer) and layer.across]
     own = [table for table in tables if table not in across]
     if jobs == 1 or not own:
-        yield from _completed(paths, tables, options, report, runs)
+        yield from _completed(paths, tables, options, report, columns is not None)
         return
+    packed = None
+    if columns is not None and "frames" in own:
+        own = ["frames", *(table for table in own if table != "frames")]
+        packed = columns.get("frames", schema("frames").names)
     for timeline in timelines(paths, options, report):
         alone = CaptureReport() if options.separate else report
         dissection = replace(options, separate=False)
-        with closing(shared_records(timeline, own, dissection, jobs, alone)) as shared:
+        with closing(shared_records(timeline, own, dissection, jobs, alone, packed)) as shared:
             yield from shared
         if options.separate:
             report.files += alone.files

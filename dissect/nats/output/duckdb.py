@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import closing, contextmanager
 from itertools import groupby, islice
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from ..engine.frame_runs import FrameRun
 from ..errors import MissingLibrary, QueryError
@@ -71,6 +71,9 @@ _SQL_TYPES = {
     Type.HEADERS: "MAP(VARCHAR, VARCHAR[])",
 }
 """The types that DuckDB gives to columns with the types of `arrow_type`."""
+
+Loadable: TypeAlias = "Record | pa.RecordBatch"
+"""What `load` takes: a record of any table, a run of frames, or a batch of frames."""
 
 Columns = Mapping[str, Sequence[str]]
 """The columns of some tables. A table that is not named has all of its columns."""
@@ -318,10 +321,10 @@ def _tables_named(duck: ModuleType, connection: duckdb.DuckDBPyConnection, query
 
 
 def load(
-    connection: duckdb.DuckDBPyConnection, records: Iterable[Record], columns: Columns = ALL
+    connection: duckdb.DuckDBPyConnection, records: Iterable[Loadable], columns: Columns = ALL
 ) -> None:
-    """Stores records of several tables in the database, in batches of limited size. Frames may come as runs,
-    which become columns without a record for each frame."""
+    """Stores records of several tables in the database, in batches of limited size. Frames may come as runs
+    or as record batches with these columns, without a record for each frame."""
     waiting: dict[type[Record], list[Record]] = {row: [] for row in TABLE_OF}
     waiting[FrameRun] = []
     waiting_bytes = 0
@@ -335,14 +338,21 @@ def load(
             if row is FrameRun
             else batch(table, rows, columns.get(table))
         )
-        connection.register("rows", made)
-        with storing_tables():
-            connection.execute(f"INSERT INTO {table} FROM rows")
-        connection.unregister("rows")
+        store(table, made)
         if table == "frames":
             waiting_bytes = 0
 
+    def store(table: str, rows: pa.RecordBatch) -> None:
+        connection.register("rows", rows)
+        with storing_tables():
+            connection.execute(f"INSERT INTO {table} FROM rows")
+        connection.unregister("rows")
+
     for row, group in groupby(records, type):
+        if row not in waiting:
+            for frames in group:
+                store("frames", frames)
+            continue
         if row not in (FrameRun, FrameRecord):
             while some := list(islice(group, BATCH_ROWS - len(waiting[row]))):
                 waiting[row] += some

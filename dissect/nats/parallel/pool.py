@@ -26,10 +26,10 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from heapq import merge
-from itertools import groupby
+from itertools import groupby, zip_longest
 from operator import itemgetter
 from types import ModuleType
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Generic, cast
 
 from ..capture import CaptureReport
 from ..engine.time_order import Placed, TimeOrder
@@ -97,20 +97,27 @@ def shared_records(
     options: Options,
     jobs: int,
     report: CaptureReport,
-) -> Generator[Record, None, None]:
-    """The records of several tables in one pass, in the order in which connections complete them. None of the
-    tables may need the frames of all sessions. Raises the same errors as `sharded`."""
+    packed: Sequence[str] | None = None,
+) -> Generator[Record | pa.RecordBatch, None, None]:
+    """The records of several tables in one pass, in no particular order. With `packed`, frames come as record
+    batches with these columns. None of the tables may need the frames of all sessions. Raises the same errors
+    as `sharded`."""
     job = TableJob(
         paths=tuple(paths),
         table=tables[0],
         others=tuple(tables[1:]),
         options=options,
         renderer=_unrendered,
+        packed=None if packed is None else tuple(packed),
     )
     with _pool(job, jobs, report) as pool:
-        for _, _, rows in merge(*map(pool.entries, pool.workers), key=itemgetter(0)):
-            for _, record in rows:
-                yield record
+        for together in zip_longest(*map(pool.batches, pool.workers)):
+            for batch in filter(None, together):
+                if batch.packed:
+                    yield batch.packed.rows
+                for _, _, rows in batch.entries:
+                    for _, record in rows:
+                        yield cast("Record", record)
 
 
 def _unrendered() -> Callable[[Record], Record]:

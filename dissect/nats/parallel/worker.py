@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, cast
 
 from ..capture import CaptureReport
 from ..engine.connections import SortKey
+from ..engine.frame_runs import FrameRun
 from ..engine.session_tables import Rows
 from ..engine.time_order import Placed, payload_bytes, placed
 from ..errors import DissectError, WorkerError
@@ -66,7 +67,7 @@ class EntryBatch(NamedTuple):
 class TableJob(Generic[Row]):
     """The table to make. `renderer` is called in each worker and returns the function that renders a record;
     `where` is a condition in SQL. `others` are further tables, for `shared_records`. With `packed`, frames
-    are not rendered but packed, with these columns. A job is pickled.
+    are not rendered but packed, with these columns; rows of `others` are rendered. A job is pickled.
     """
 
     paths: tuple[str, ...]
@@ -112,6 +113,19 @@ def _where(job: TableJob[Row]) -> Where:
 def _key(release: SortKey) -> tuple[int, int, str]:
     packet, first_ns, session = release
     return packet, first_ns, session
+
+
+def _apart(waiting: Iterable[Rows]) -> tuple[list[Rows], list[Rows]]:
+    """The runs of frames, and the records of other tables."""
+    frames, others = [], []
+    for release, records in waiting:
+        runs: list[Record] = [row for row in records if row.__class__ is FrameRun]
+        if runs:
+            frames.append(Rows(release, runs))
+        if len(runs) < len(records):
+            rest = [row for row in records if row.__class__ is not FrameRun]
+            others.append(Rows(release, rest))
+    return frames, others
 
 
 class ShareWorker(Generic[Row]):
@@ -164,10 +178,8 @@ class ShareWorker(Generic[Row]):
             self._next = packets + (_PACKED_PACKETS if is_packed else _PROGRESS_PACKETS)
             self._send((_key(SortKey(packets)), 0, []))
 
-    def _entries(self) -> list[ReleasedEntry[object]]:
-        waiting: Iterable[Rows] = self._waiting
-        if self._keep:
-            waiting = narrow(self._waiting, self._keep)
+    def _entries(self, waiting: Sequence[Rows]) -> list[ReleasedEntry[object]]:
+        kept = narrow(waiting, self._keep) if self._keep else waiting
         render = self._render
         assert render  # only packed frames are not rendered
         return [
@@ -176,17 +188,16 @@ class ShareWorker(Generic[Row]):
                 payload_bytes(records),
                 [(place, render(record)) for place, record in placed(records)],
             )
-            for release, records in waiting
+            for release, records in kept
         ]
 
     def _send(self, *progress: ReleasedEntry[object], last: bool = False) -> None:
         columns, packed = self._work.packed, None
-        if columns is None:
-            entries = [*self._entries(), *progress]
-        else:
-            packed = pack(self._waiting, columns) if self._waiting else None
-            entries = [*progress]
-        self._waiting = []
+        waiting, self._waiting = self._waiting, []
+        if columns is not None:
+            frames, waiting = _apart(waiting) if self._work.others else (waiting, [])
+            packed = pack(frames, columns) if frames else None
+        entries = [*(self._entries(waiting) if waiting else ()), *progress]
         self._rows = self._bytes = 0
         first, files = self._files, self._report.files
         report = replace(self._report, files=files[first:])

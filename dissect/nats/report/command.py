@@ -21,8 +21,8 @@ from ..commands.run import leave, progress_bar
 from ..commands.signals import ends_input
 from ..errors import MissingLibrary, reason_of
 from ..number_formats import count_text
+from ..output.duckdb import Loadable
 from ..output.sink import Fault, Sink, say, sink_of, writing
-from ..schema.records import Record
 from .answers import Answers, answers_of
 from .figures.charts import plotly
 from .findings import Findings, findings_in, rules, wanted
@@ -56,10 +56,10 @@ def _from_captures(sink: Sink, options: ReportOptions) -> None:
         queries = rules()
         columns = wanted(queries)
 
-        def source(tables: Collection[str]) -> Generator[Record, None, None]:
+        def source(tables: Collection[str]) -> Generator[Loadable, None, None]:
             with progress_bar(options, report):
                 yield from loaded_records(
-                    options.captures, tables, options.dissection, report, jobs, runs=True
+                    options.captures, tables, options.dissection, report, jobs, columns
                 )
 
         with over_records(columns, source, columns) as engine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,18 @@ import pytest
 from dissect.nats.audit.loading import loaded_records
 from dissect.nats.capture import CaptureReport
 from dissect.nats.options import Options
+from dissect.nats.output.duckdb import create_tables, load
 from dissect.nats.schema.records import FrameRecord, RequestRecord
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import Conversation, pcap_file
+from tests.support.requirements import missing
+
+try:
+    import duckdb
+except ImportError as lack:
+    missing("duckdb", str(lack))
 
 pytestmark = pytest.mark.usefixtures("worker_processes")
 
@@ -39,6 +47,22 @@ def test_two_processes_make_the_rows_of_one(separate: bool) -> None:
     }
     assert rows(options, 2, together) == one
     assert [file.packets for file in together.files] == [file.packets for file in alone.files]
+
+
+def test_frames_of_two_processes_are_columns_and_the_same() -> None:
+    columns = {"frames": ["session", "number", "op", "subject"]}
+    stored = []
+    for jobs in (1, 2):
+        rows = loaded_records(PATHS, TABLES, Options(), CaptureReport(), jobs, columns)
+        with closing(duckdb.connect(":memory:")) as connection:
+            create_tables(connection, TABLES, columns)
+            load(connection, rows, columns)
+            stored.append(
+                [connection.execute(f"FROM {table} ORDER BY ALL").fetchall() for table in TABLES]
+            )
+    assert stored[0] == stored[1] and len(stored[0][0]) > 200 and all(stored[0])
+    rows = loaded_records(PATHS, TABLES, Options(), CaptureReport(), 2, columns)
+    assert "FrameRecord" not in {type(row).__name__ for row in rows}
 
 
 def rows_in_memory() -> int:

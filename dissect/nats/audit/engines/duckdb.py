@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING
 
 from ...errors import QueryError
 from ...output.arrow.records import BATCH_ROWS, schema
-from ...output.duckdb import ALL, Columns, connect, create, create_tables, library, limits_of, load
-from ...schema.records import Record
+from ...output.duckdb import (
+    ALL,
+    Columns,
+    Loadable,
+    connect,
+    create,
+    create_tables,
+    library,
+    limits_of,
+    load,
+)
 from ...temporary import temporary_folder
 from ..folders import table_files, table_paths
 from ..sql.dialect import Dialect
@@ -75,11 +84,10 @@ def database(
 @contextmanager
 def over_records(
     tables: Collection[str],
-    source: Callable[[Collection[str]], Generator[Record, None, None]],
+    source: Callable[[Collection[str]], Generator[Loadable, None, None]],
     columns: Columns = ALL,
 ) -> Iterator[DuckDb]:
-    """The engine over the rows of these tables, with these columns, stored on disk. `source` yields their
-    records, or runs of frames."""
+    """The engine over the rows of these tables, with these columns, stored on disk."""
     with database(tables, columns) as connection:
         with closing(source(sorted(tables))) as records:
             load(connection, records, columns)
