@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from ..number_formats import moment_text
-from ..schema.declaration import ApplicationLayer, LayerFrame, Table, TextColumn
+from ..schema.declaration import ApplicationLayer, LayerFrame, Table, TextColumn, text_columns
 from ..schema.records import Record
 from ..types import EARLIEST_NS
 from .messages import GREETINGS, LINKS
@@ -33,18 +33,42 @@ class ServerRecord(Record):
     """One server."""
 
     server_id: Annotated[str | None, "id of the server, new with each start"] = None
-    server_name: Annotated[str | None, "name of the server"] = None
-    server_version: Annotated[str | None, "version of the server"] = None
-    cluster: Annotated[str | None, "cluster of the server; its gateway name, if it has one"] = None
-    domain: Annotated[str | None, "JetStream domain"] = None
-    first_ns: Annotated[int, "time of the first frame in which the server identifies itself"]
+    server_name: Annotated[
+        str | None,
+        "name of the server",
+        TextColumn("name", 16, lambda row: row.server_name or row.server_id, may_cut=True),
+    ] = None
+    server_version: Annotated[
+        str | None, "version of the server", TextColumn("version", 8, rank=3)
+    ] = None
+    cluster: Annotated[
+        str | None,
+        "cluster of the server; its gateway name, if it has one",
+        TextColumn("cluster", 10, may_cut=True),
+    ] = None
+    domain: Annotated[
+        str | None, "JetStream domain", TextColumn("domain", 8, may_cut=True, rank=4)
+    ] = None
+    first_ns: Annotated[
+        int,
+        "time of the first frame in which the server identifies itself",
+        TextColumn("seen", 23, lambda row: moment_text(row.first_ns), rank=6),
+    ]
     last_ns: Annotated[int, "time of the last frame in which the server identifies itself"]
     connections: Annotated[int, "number of connections on which the server identifies itself"] = 0
-    clients: Annotated[int, "number of connections from clients to the server"] = 0
+    clients: Annotated[
+        int, "number of connections from clients to the server", TextColumn("clients", 7, rank=2)
+    ] = 0
     links: Annotated[
-        list[str] | None, "`KIND SERVER` for each linked server, by its name, or else its id"
+        list[str] | None,
+        "`KIND SERVER` for each linked server, by its name, or else its id",
+        TextColumn("links", 40, may_cut=True, render=", ".join),
     ] = None
-    connect_urls: Annotated[list[str] | None, "addresses that the server offers to clients"] = None
+    connect_urls: Annotated[
+        list[str] | None,
+        "addresses that the server offers to clients",
+        TextColumn("offers", 21, may_cut=True, rank=5, render=", ".join),
+    ] = None
 
 
 @dataclass(slots=True)
@@ -224,17 +248,9 @@ SERVERS = Table(
     row=ServerRecord,
     time="first_ns",
     position=_position,
-    text=(
-        TextColumn("name", 16, lambda row: row.server_name or row.server_id, may_cut=True),
-        TextColumn("version", 8, lambda row: row.server_version or "", rank=3),
-        TextColumn("cluster", 10, lambda row: row.cluster or "", may_cut=True),
-        TextColumn("domain", 8, lambda row: row.domain or "", may_cut=True, rank=4),
-        TextColumn("seen", 23, lambda row: moment_text(row.first_ns), rank=6),
-        TextColumn("clients", 7, lambda row: str(row.clients), right=True, rank=2),
-        TextColumn("links", 40, lambda row: ", ".join(row.links or ()), may_cut=True),
-        TextColumn(
-            "offers", 21, lambda row: ", ".join(row.connect_urls or ()), may_cut=True, rank=5
-        ),
+    text=text_columns(
+        ServerRecord,
+        "server_name server_version cluster domain first_ns clients links connect_urls",
     ),
     layer=ApplicationLayer(GREETINGS, Servers, across=True),
 )

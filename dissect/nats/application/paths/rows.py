@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated
 
+from ...number_formats import duration_text
 from ...schema.anomalies import Anomaly
-from ...schema.declaration import Group
+from ...schema.declaration import Group, TextColumn
 from ...schema.records import Record
+from ..rows import TIME, lasting
 from .clocks import Clocks
 from .facts import Facts
 from .hops import Hop
@@ -22,28 +24,58 @@ def is_named(message: str, name: str) -> bool:
     return message.startswith(session) and message.endswith(f":{number}")
 
 
+def _equal(row: PathRecord) -> str:
+    if row.copies is None:
+        return "many"
+    return "" if row.copies == 1 else str(row.copies)
+
+
+def _clock(row: PathRecord) -> str:
+    """The correction of the clock, with its sign."""
+    if row.clock_ns is None:
+        return ""
+    return ("+" if row.clock_ns > 0 else "") + duration_text(row.clock_ns)
+
+
 @dataclass(slots=True, kw_only=True)
 class PathRecord(Record):
     """One hop of a message."""
 
-    message: Annotated[str, "the message: `SESSION:NUMBER` of its publication"]
+    message: Annotated[
+        str, "the message: `SESSION:NUMBER` of its publication", TextColumn("message", 20)
+    ]
     hop: Annotated[
         int,
         "number of the hop: 1 is the publication; the others follow in order of time, each "
         "after the hop that brought the message",
+        TextColumn("hop", 3),
     ]
     session: Annotated[str, "session of the frame"]
     number: Annotated[int, "number of the frame"]
     sender: Annotated[str, "who sent the frame: originator or responder"]
-    kind: Annotated[str, "kind of the connection"]
-    op: Annotated[str, "operation of the frame"]
-    from_server: Annotated[str | None, "server that sent the frame; absent for a client"] = None
-    to_server: Annotated[str | None, "server that received the frame; absent for a client"] = None
-    subject: Annotated[str, "subject in the frame, which a mapping or an import may have changed"]
+    kind: Annotated[str, "kind of the connection", TextColumn("kind", 8, rank=3)]
+    op: Annotated[str, "operation of the frame", TextColumn("op", 4)]
+    from_server: Annotated[
+        str | None,
+        "server that sent the frame; absent for a client",
+        TextColumn("from", 12, lambda row: row.from_server or "client", may_cut=True),
+    ] = None
+    to_server: Annotated[
+        str | None,
+        "server that received the frame; absent for a client",
+        TextColumn("to", 12, lambda row: row.to_server or "client", may_cut=True),
+    ] = None
+    subject: Annotated[
+        str,
+        "subject in the frame, which a mapping or an import may have changed",
+        TextColumn("subject", 20, may_cut=True),
+    ]
     account: Annotated[str | None, "account, if the frame names it"] = None
-    ts_ns: Annotated[int, "time of the frame, with `clock_ns` added"]
+    ts_ns: Annotated[int, "time of the frame, with `clock_ns` added", TIME]
     since_ns: Annotated[
-        int | None, "time since the hop that brought the message to the sending server"
+        int | None,
+        "time since the hop that brought the message to the sending server",
+        lasting("since"),
     ] = None
     total_ns: Annotated[int | None, "time since the publication"] = None
     matched_by: Annotated[
@@ -51,16 +83,19 @@ class PathRecord(Record):
         "proof of the hop: unique (content, or JetStream's sequence), ordered (among equal "
         "messages of one publisher), time, or mapped (content, under another subject or "
         "reply); absent for the publication",
+        TextColumn("by", 7),
     ] = None
     copies: Annotated[
         int | None,
         "number of publications equal to this one, itself included; absent if there are too "
         "many",
+        TextColumn("equal", 5, _equal, right=True),
     ] = 1
     clock_ns: Annotated[
         int | None,
         "correction of the clock of the capture, if messages from or to another capture "
         "arrived before they were sent",
+        TextColumn("clock", 9, _clock, right=True, rank=2),
     ] = None
     clock_error_ns: Annotated[
         int | None,

@@ -14,8 +14,7 @@ from __future__ import annotations
 from functools import partial
 from operator import attrgetter
 
-from ...number_formats import duration_text, moment_text
-from ...schema.declaration import ApplicationLayer, LastStage, Table, TextColumn, Work
+from ...schema.declaration import ApplicationLayer, LastStage, Table, Work, text_columns
 from ..messages import EVERY_OP
 from .clocks import Clocks
 from .evidence import Anchors, latencies
@@ -37,49 +36,16 @@ def stages(work: Work) -> LastStage:
     return LastStage(MESSAGES, partial(rows_of, facts=facts, clocks=clocks))
 
 
-def _position(row: PathRecord) -> tuple[int | str, ...]:
-    return row.ts_ns, row.session, row.number, row.message
-
-
-def _since(row: PathRecord) -> str:
-    return "" if row.since_ns is None else duration_text(row.since_ns)
-
-
-def _equal(row: PathRecord) -> str:
-    if row.copies is None:
-        return "many"
-    return "" if row.copies == 1 else str(row.copies)
-
-
-def _clock(row: PathRecord) -> str:
-    """The correction of the clock, with its sign."""
-    if row.clock_ns is None:
-        return ""
-    return ("+" if row.clock_ns > 0 else "") + duration_text(row.clock_ns)
-
-
 PATHS = Table(
     name="paths",
     singular="hop",
     summary="Follow each message from server to server, one row per hop.",
     row=PathRecord,
     time="ts_ns",
-    position=_position,
-    text=(
-        TextColumn("message", 20, attrgetter("message")),
-        TextColumn("hop", 3, lambda row: str(row.hop), right=True),
-        TextColumn(
-            "time", 23, lambda row: moment_text(row.ts_ns), shorter=lambda cell: cell[11:], rank=4
-        ),
-        TextColumn("kind", 8, attrgetter("kind"), rank=3),
-        TextColumn("op", 4, attrgetter("op")),
-        TextColumn("from", 12, lambda row: row.from_server or "client", may_cut=True),
-        TextColumn("to", 12, lambda row: row.to_server or "client", may_cut=True),
-        TextColumn("subject", 20, attrgetter("subject"), may_cut=True),
-        TextColumn("since", 8, _since, right=True),
-        TextColumn("by", 7, lambda row: row.matched_by or ""),
-        TextColumn("equal", 5, _equal, right=True),
-        TextColumn("clock", 9, _clock, right=True, rank=2),
+    position=attrgetter("ts_ns", "session", "number", "message"),
+    text=text_columns(
+        PathRecord,
+        "message hop ts_ns kind op from_server to_server subject since_ns matched_by copies clock_ns",
     ),
     layer=ApplicationLayer(EVERY_OP, PathSession, across=True, grouped=stages),
     payloads=True,
