@@ -28,6 +28,9 @@ _CONNECTIONS = 1 << 16
 _SERVERS = 1 << 16
 
 
+_SEEN = TextColumn("seen", 23, lambda row: moment_text(row.first_ns), rank=6)
+
+
 @dataclass(slots=True, kw_only=True)
 class ServerRecord(Record):
     """One server."""
@@ -52,7 +55,7 @@ class ServerRecord(Record):
     first_ns: Annotated[
         int,
         "time of the first frame in which the server identifies itself",
-        TextColumn("seen", 23, lambda row: moment_text(row.first_ns), rank=6),
+        _SEEN,
     ]
     last_ns: Annotated[int, "time of the last frame in which the server identifies itself"]
     connections: Annotated[int, "number of connections on which the server identifies itself"] = 0

@@ -91,7 +91,7 @@ class TextColumn(NamedTuple):
 
     It may stand in the declaration of a column, `Annotated[int, MEANING, TextColumn("seq", 6)]`, from where
     `text_columns` takes it. Without `cell`, it shows the value as `render` writes it, or nothing if that
-    is absent or, with `quiet`, 0.
+    is absent or, with `quiet`, 0. A lambda in an annotation does not see the names of its module.
 
     On a narrow terminal, `shorter` shortens the cells, and `short` is the title. With `may_cut`, cells may be
     cut. `rank` is the order in which columns are left out: the highest first, then those of rank 0 from the
