@@ -20,7 +20,7 @@ from datetime import timedelta
 from enum import Enum
 from functools import cache
 from inspect import signature
-from typing import NoReturn, get_args, get_type_hints
+from typing import NoReturn, get_type_hints
 
 from natsync.protocol import Kind
 
@@ -323,24 +323,19 @@ def _declared(place: type) -> dict[str, Opt]:
     found = {}
     values = signature(place).parameters
     for name, hint in get_type_hints(place, include_extras=True).items():
-        opt = next((each for each in _metadata(hint) if isinstance(each, Opt)), None)
-        if opt:
+        for opt in getattr(hint, "__metadata__", ()):
             value = values[name].default
-            text = opt.default or (opt.form.text(value) if _is_shown(value) else "")
-            found[name] = replace(opt, default=text, optional=value is None)
+            is_shown = isinstance(value, (str, int, float, Enum)) and not isinstance(value, bool)
+            default = opt.default or (opt.form.text(value) if is_shown else "")
+            found[name] = replace(opt, default=default, optional=value is None)
     return found
 
 
-def _metadata(hint: object) -> Iterable[object]:
-    """What annotates a type; before Python 3.11, a default of None puts the annotated type into a union."""
-    for each in (hint, *get_args(hint)):
-        yield from getattr(each, "__metadata__", ())
-
-
-def _is_shown(value: object) -> bool:
-    return (
-        isinstance(value, (str, int, float, Enum)) and not isinstance(value, bool) and value != ""
-    )
+def changed(options: object) -> list[str]:
+    """The names of the options that do not have their default values."""
+    default = type(options)()
+    names = declared(type(options))
+    return [name for name in names if getattr(options, name) != getattr(default, name)]
 
 
 def unknown(

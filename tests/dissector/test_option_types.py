@@ -16,6 +16,7 @@ from dissect.nats.option_types import (
     Group,
     Opt,
     byte_size,
+    changed,
     declared,
     file_name,
     flag,
@@ -200,6 +201,10 @@ def test_options_are_declared_with_names_defaults_and_flags() -> None:
         found["max_flows"].read("max_flows", 0)
     with pytest.raises(TypeError, match="^max_flows must be a whole number, 1 or more, not None$"):
         found["max_flows"].read("max_flows", None)
+
+
+def test_options_that_do_not_have_their_default_values_are_listed() -> None:
+    assert changed(Place()) == [] and changed(Place(name="x", other=5)) == ["name"]
 
 
 def test_an_unknown_option_names_those_there_are_or_what_to_do_instead() -> None:

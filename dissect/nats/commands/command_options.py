@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 from ..capture.sources import STDIN
 from ..capture.time_range import TimeBound, check_bounds
 from ..errors import DissectError
-from ..option_types import Group, Opt, declared, file_name, flag, one_of, text, whole
+from ..option_types import Group, Opt, changed, declared, file_name, flag, one_of, text, whole
 from ..options import Options
 from ..output.formats import FORMATS
 from ..output.sink import Fault
@@ -125,14 +125,10 @@ class CommandOptions:
     @property
     def given(self) -> list[str]:
         """The names of the options that do not have their default values."""
-        defaults, dissection = type(self)(), Options()
-        own = [
-            name for name in declared(type(self)) if getattr(self, name) != getattr(defaults, name)
+        default = Options()
+        return changed(self) + [
+            name for name, value in self.dissecting.items() if value != getattr(default, name)
         ]
-        changed = [
-            name for name, value in self.dissecting.items() if value != getattr(dissection, name)
-        ]
-        return own + changed
 
     @property
     def filters(self) -> tuple[str, ...]:

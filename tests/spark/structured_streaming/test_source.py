@@ -159,6 +159,7 @@ def test_sql(spark: SparkSession) -> None:
         ({"columns": "nope"}, "option columns: frames has no column 'nope'"),
         ({"shares": "0"}, "option shares must be a whole number, 1 to 10000, not '0'"),
         ({"max_flows": "0"}, "option max_flows must be a whole number, 1 or more, not '0'"),
+        ({"settle": "5"}, "spark.read has no option 'settle'; spark.readStream has it"),
         ({"limit": "3"}, "nats-capture has no option 'limit'; limit the DataFrame: .limit(N)"),
     ],
 )

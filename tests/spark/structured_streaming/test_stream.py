@@ -246,6 +246,7 @@ def test_states_of_other_options(inbox: Inbox) -> None:
         ({"state": ""}, "a stream needs a folder"),
         ({"table": "flows"}, "a stream has no table flows"),
         ({"state": "s", "from_time": "1"}, "a stream has no option 'from_time'; filter the stream"),
+        ({"state": "s", "shares": "2"}, "a stream has no option 'shares'; one task reads what is"),
         ({"state": "s", "separate": "true"}, "a stream has no option 'separate'; flows continue"),
     ],
 )

@@ -44,7 +44,7 @@ class Settings:
     """The options of the data source. `columns` is None for all columns. If `shares` is None, the size of the
     captures decides. `state` and `settle` are for streams."""
 
-    paths: tuple[str, ...]
+    paths: tuple[str, ...] = ()
     table: Annotated[str, Opt(Group.OUTPUT, "The table to read.", one_of(TABLES))] = "frames"
     columns: Annotated[
         tuple[str, ...] | None,

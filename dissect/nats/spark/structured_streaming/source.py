@@ -28,6 +28,7 @@ from pyspark.sql.types import StructType
 from ...capture import CaptureReport
 from ...capture.files import size_and_mtime
 from ...errors import SparkError
+from ...option_types import changed
 from ...partition.byte_ranges import captures
 from ...pipeline import released, timelines
 from ...tables import TABLES
@@ -60,8 +61,12 @@ class CaptureSource(DataSource):
         return spark_schema(wanted.table, wanted.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader of `spark.read`."""
-        return ShareReader(settings_of(self.options), _own(self, schema).fieldNames())
+        """The reader of `spark.read`. Raises SparkError for an option of streams."""
+        wanted = settings_of(self.options)
+        for name in changed(wanted):
+            if name in ("state", "settle"):
+                raise SparkError(f"spark.read has no option {name!r}", "spark.readStream has it")
+        return ShareReader(wanted, _own(self, schema).fieldNames())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """The reader of `spark.readStream`."""

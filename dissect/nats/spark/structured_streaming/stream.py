@@ -32,7 +32,7 @@ from ...capture.reader import NOWHERE
 from ...capture.sources import is_packed, read_file, too_many
 from ...engine.session_tables import Rows
 from ...errors import CaptureError, SparkError
-from ...options import Options
+from ...option_types import changed
 from ...packet import PacketParser
 from ...partition.checkpoint import Checkpoints
 from ...secrets.key_log import KeyLogs
@@ -57,6 +57,7 @@ _KEPT = 2
 _INSTEAD = {
     "from_time": "filter the stream: .where(\"time >= '2026-11-21 02:01'\")",
     "until_time": "filter the stream: .where(\"time < '2026-11-21 02:01'\")",
+    "shares": "one task reads what is new, since flows continue from batch to batch",
     "separate": "flows continue from file to file; read a file alone with spark.read",
 }
 
@@ -73,9 +74,9 @@ class FolderReader(DataSourceStreamReader):
                 "a stream needs a folder for what is open between batches",
                 'name a new one beside the checkpoint: .option("state", FOLDER)',
             )
-        for name, instead in _INSTEAD.items():
-            if getattr(wanted.options, name) != getattr(Options(), name):
-                raise SparkError(f"a stream has no option {name!r}", instead)
+        for name in (*changed(wanted), *changed(wanted.options)):
+            if name in _INSTEAD:
+                raise SparkError(f"a stream has no option {name!r}", _INSTEAD[name])
         self._wanted = wanted
         self._columns = tuple(columns)
         self._state = wanted.state
