@@ -11,7 +11,7 @@ from dissect.nats import records, tables
 from dissect.nats.schema.records import FlowRecord, Record, RequestRecord, SubscriptionRecord
 from dissect.nats.tables import TABLES
 
-from tests.support.paths import CAPTURES
+from tests.support.paths import CAPTURES, INCIDENTS
 from tests.support.records import session_record
 
 # Columns without a value in any sample, which other tests fill: with an option, or from made-up frames.
@@ -51,7 +51,7 @@ def test_every_row_of_the_samples_has_its_cells() -> None:
 def test_every_column_has_a_value_in_some_sample() -> None:
     empty = {name: set(table.row.__dataclass_fields__) for name, table in TABLES.items()}
     names = {table.row: name for name, table in TABLES.items()}
-    for path in sorted(CAPTURES.glob("*.pcap*")):
+    for path in sorted([*CAPTURES.glob("*.pcap*"), *INCIDENTS.glob("*.pcap")]):
         for row in records([str(path)], list(TABLES)):
             left = empty[names[row.__class__]]
             left -= {column for column in left if getattr(row, column) is not None}

@@ -1,6 +1,7 @@
 """For each rule of the package about connections, logins and transports: what it finds, and what it does not.
 
-A case is a sample capture by its name, made-up connections, or rows. What is not found resembles what is.
+A case is a sample capture or incident by its name, made-up connections, or rows. What is not found resembles
+what is.
 """
 
 from __future__ import annotations
@@ -237,7 +238,7 @@ CASES: dict[str, tuple[Case, Case]] = {
         clients(48, 0.1, "10.0.1.*") + clients(60, 0.1, "10.0.0.2"),
     ),
     "lame-duck": ([session('<INFO {"ldm":true}')], [session('<INFO {"connect_urls":["a:4222"]}')]),
-    "slow-consumer": ("slow-2.15.1", "bulk-2.15.1"),
+    "slow-consumer": ("stalled", "bulk-2.15.1"),
     "stale-connection": ([session("<-ERR 'Stale Connection'")], refusals(["bob"], 1)),
     "connection-limit": (
         [session("<-ERR 'maximum connections exceeded'")],

@@ -192,6 +192,8 @@ CASES: dict[str, tuple[Case, Case]] = {
     ),
     "consumer-backlog": (consumer(max_pending=10_000), consumer(max_pending=9_999)),
     "unacknowledged": (consumer(num_ack_pending=1000), consumer(num_ack_pending=999)),
+    "late-acks": ("poison", "orders-2.15.1"),
+    "messages-given-up": ("poison", "orders-2.15.1"),
     "redelivery-storm": (
         deliveries(50, 10**9),
         deliveries(60, 2 * 10**9) + deliveries(60, 10**8, count=1),

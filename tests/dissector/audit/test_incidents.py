@@ -26,3 +26,17 @@ def test_a_reader_that_stopped_is_a_slow_consumer_although_it_ended_the_connecti
         "slow_consumer": "stalled",
         "stalled_ns": 3_960_176_000,
     }
+
+
+def test_a_message_that_no_attempt_completed_is_named_by_its_sequence() -> None:
+    (found,) = findings("poison", "messages-given-up")
+    assert found.subject == "packer"
+    assert found.values["given_up"] == ["2"]
+    assert (found.values["max_deliver"], found.values["session.client_name"]) == (3, "packer")
+
+
+def test_an_ack_after_ack_wait_is_late() -> None:
+    (found,) = findings("poison", "late-acks")
+    shown = found.values
+    assert (shown["consumer"], shown["late_acks"], shown["ack_wait_ns"]) == ("packer", 1, 10**9)
+    assert shown["session.client_name"] == "packer"

@@ -20,7 +20,7 @@ from dissect.nats.tables import TABLES
 from tests.dissector.audit import cases, cases_data
 from tests.support.audit import in_memory
 from tests.support.nats_session import capture
-from tests.support.paths import CAPTURES
+from tests.support.paths import CAPTURES, INCIDENTS
 from tests.support.pcapwriter import Conversation
 
 RULES = load_rules()
@@ -32,7 +32,8 @@ FEWEST = 35
 def rows_of(case: cases.Case, folder: Path, tables: Collection[str]) -> list[Record]:
     """The rows of a case."""
     if isinstance(case, str):
-        return list(records([str(CAPTURES / f"{case}.pcap")], list(tables)))
+        (path,) = (path for folder in (CAPTURES, INCIDENTS) for path in folder.glob(f"{case}.pcap"))
+        return list(records([str(path)], list(tables)))
     conversations = [each for each in case if isinstance(each, Conversation)]
     if conversations:
         return list(records([str(capture(folder / "made.pcap", conversations))], list(tables)))

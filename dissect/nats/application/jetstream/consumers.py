@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -15,6 +16,10 @@ from .deliveries import DeliveryRecord
 from .pulls import PullRecord
 from .subjects import ConsumerKey
 from .used import Named, Used
+
+# So many last attempts of a consumer wait for their acks; further ones are not followed.
+_LAST_ATTEMPTS = 10_000
+_GIVEN_UP = 256
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,9 +52,13 @@ class ConsumerRecord(UsedRow):
         int | None,
         "time after which an unacknowledged message is delivered again",
         Member("config.ack_wait"),
+        lasting("wait", 6),
     ] = None
     max_deliver: Annotated[
-        int | None, "maximum number of attempts to deliver a message", Member("config.max_deliver")
+        int | None,
+        "maximum number of attempts to deliver a message",
+        Member("config.max_deliver"),
+        TextColumn("tries", 5, rank=6, render=lambda tries: str(tries) if tries > 0 else ""),
     ] = None
     config: Annotated[str | None, "latest configuration in an answer of the API: JSON"] = None
     num_pending: Annotated[
@@ -100,6 +109,16 @@ class ConsumerRecord(UsedRow):
     naks: Annotated[int, "number of negative acks (-NAK) that clients sent", counted("naks", 5)] = 0
     terms: Annotated[int, "number of terms (+TERM) that clients sent", counted("terms", 5, 2)] = 0
     progress: Annotated[int, "number of progress acks (+WPI) that clients sent"] = 0
+    late_acks: Annotated[
+        int | None,
+        "number of acks that came later than `ack_wait_ns` (or the step of `backoff`) allows, without "
+        "progress acks: the server delivers such messages again",
+    ] = None
+    given_up: Annotated[
+        list[str] | None,
+        "stream sequences of messages that were delivered `max_deliver` times and not acknowledged in time: "
+        "the server delivers them no more; the first 256",
+    ] = None
     last_stream_seq: Annotated[
         int | None, "highest stream sequence that the consumer delivered"
     ] = None
@@ -143,6 +162,11 @@ class _OpenConsumer:
     latencies: Durations = field(default_factory=Durations)
     ages: Durations = field(default_factory=Durations)
     last_seq: int | None = None
+    # By attempt, how long the server waits for an ack; the last one is that of all further attempts.
+    waits_ns: list[int] = field(default_factory=list)
+    # Messages whose last attempt waits for its ack, by stream sequence: when they are given up.
+    last_attempts: OrderedDict[int, int] = field(default_factory=OrderedDict)
+    given_up: list[str] = field(default_factory=list)
 
     @classmethod
     def start(cls, named_by: Named, ts_ns: int, stream: str, consumer: str) -> _OpenConsumer:
@@ -151,9 +175,45 @@ class _OpenConsumer:
             ConsumerRecord(**head(named_by), last_ns=ts_ns, stream=stream, consumer=consumer)
         )
 
+    def wait_ns(self, attempt: int) -> int | None:
+        """How long the server waits for the ack of an attempt, if that is known."""
+        waits = self.waits_ns
+        return waits[min(attempt, len(waits)) - 1] if waits else None
+
+    def attempt(self, made: DeliveryRecord) -> None:
+        """Notes the last attempt to deliver a message."""
+        wait_ns = self.wait_ns(made.delivered_count)
+        if wait_ns and made.delivered_count == self.row.max_deliver:
+            self.give_up(made.ts_ns)
+            if len(self.last_attempts) < _LAST_ATTEMPTS:
+                self.last_attempts[made.stream_seq] = made.ts_ns + wait_ns
+
+    def settle(self, made: DeliveryRecord, ts_ns: int) -> None:
+        """Takes the first final ack of a delivery."""
+        self.give_up(ts_ns)
+        wait_ns = self.wait_ns(made.delivered_count)
+        if wait_ns and made.acks == 1 and made.ack_latency_ns is not None:
+            self.row.late_acks = (self.row.late_acks or 0) + (made.ack_latency_ns > wait_ns)
+        if made.ack != "nak":
+            self.last_attempts.pop(made.stream_seq, None)
+            if self.row.ack_policy == "all":
+                for seq in [each for each in self.last_attempts if each < made.stream_seq]:
+                    del self.last_attempts[seq]
+
+    def give_up(self, ts_ns: int) -> None:
+        """Notes the messages that are given up by this time."""
+        attempts = self.last_attempts
+        while attempts and next(iter(attempts.values())) < ts_ns:
+            seq, _ = attempts.popitem(last=False)
+            if len(self.given_up) < _GIVEN_UP:
+                self.given_up.append(str(seq))
+
     def finish(self) -> ConsumerRecord:
         """Completes the row."""
         row = self.row
+        self.give_up(row.last_ns)
+        row.given_up = self.given_up or None
+        row.late_acks = row.late_acks or None
         row.ack_median_ns = self.latencies.quantile(50)
         row.ack_p99_ns = self.latencies.quantile(99)
         row.age_median_ns = self.ages.quantile(50)
@@ -179,9 +239,10 @@ class Consumers(Used[_OpenConsumer]):
         name = asked.consumer or text(response, "name")
         if not name:
             return
-        row = self.use(asked, ts_ns, asked.stream, name).row
+        found = self.use(asked, ts_ns, asked.stream, name)
+        row = found.row
         if "config" in response:
-            self._describe(row, response)
+            self._describe(found, response)
         if asked.api in ("CONSUMER.CREATE", "CONSUMER.DURABLE.CREATE"):
             row.created += bool(response)
         elif asked.api == "CONSUMER.DELETE":
@@ -210,6 +271,7 @@ class Consumers(Used[_OpenConsumer]):
         if found.last_seq is not None and made.consumer_seq > found.last_seq:
             row.missing += made.consumer_seq - found.last_seq - 1
         found.last_seq = made.consumer_seq
+        found.attempt(made)
         if row.last_stream_seq is None or made.stream_seq > row.last_stream_seq:
             row.last_stream_seq = made.stream_seq
         if row.first_pending is None:
@@ -231,6 +293,8 @@ class Consumers(Used[_OpenConsumer]):
         is_final = ack == made.ack and ack != "progress" and ts_ns == made.ack_ns
         if is_final and made.ack_latency_ns is not None:
             found.latencies.add(made.ack_latency_ns)
+        if is_final:
+            found.settle(made, ts_ns)
 
     def heartbeat(self, account: str | None, subject: str) -> None:
         """Counts an idle heartbeat or flow control request; `subject` is the consumer's deliver subject."""
@@ -253,7 +317,7 @@ class Consumers(Used[_OpenConsumer]):
             name = text(item, "name") if isinstance(item, dict) else ""
             stream = call.row.stream
             if stream and name:
-                self._describe(self.use(call.row, ts_ns, stream, name).row, item)
+                self._describe(self.use(call.row, ts_ns, stream, name), item)
 
     def _forget(self, entry: _OpenConsumer) -> None:
         self._deliver_to(entry.row, "")
@@ -268,12 +332,16 @@ class Consumers(Used[_OpenConsumer]):
         if subject:
             self._by_subject[row.account, subject] = key
 
-    def _describe(self, row: ConsumerRecord, info: Object) -> None:
+    def _describe(self, found: _OpenConsumer, info: Object) -> None:
         """Takes configuration and state from an answer of the API."""
-        config = member(info, "config")
+        row, config = found.row, member(info, "config")
         self._deliver_to(row, text(config, "deliver_subject"))
         fill(row, info)
         row.config = masked_json(config)
+        backoff = config.get("backoff")
+        waits = backoff if isinstance(backoff, list) and backoff else [row.ack_wait_ns]
+        acked = row.ack_policy != "none"
+        found.waits_ns = [each for each in waits if type(each) is int and each > 0 and acked]
         row.durable = bool(text(config, "durable_name"))
         row.filter = texts(config, "filter_subjects")
         if not isinstance(config.get("filter_subjects"), list):

@@ -93,7 +93,8 @@ CONSUMERS = _table(
     text=text_columns(
         ConsumerRecord,
         "session ts_ns stream consumer domain filter pulls deliveries redeliveries acks naks terms"
-        " first_pending last_pending max_pending ack_median_ns ack_p99_ns anomalies",
+        " first_pending last_pending max_pending ack_median_ns ack_p99_ns ack_wait_ns max_deliver"
+        " anomalies",
     ),
 )
 

@@ -170,3 +170,81 @@ def test_a_row_has_the_first_subjects_of_a_long_filter() -> None:
     named = [f"s.{number}" for number in range(1000)]
     call(session, "CONSUMER.INFO.S.C", {"name": "C", "config": {"filter_subjects": named}})
     assert values(rows_of(session), "filter") == [(named[:256],)]
+
+
+def attempt(session: ScriptedSession, seq: int, number: int, *acks: bytes) -> None:
+    """A delivery of consumer C; each ack comes a millisecond after what was before it."""
+    reply = f"$JS.ACK.S.C.{number}.{seq}.{seq + number}.0.0"
+    session.msg("orders", b"abc", reply)
+    for ack in acks:
+        session.pub(reply, ack)
+
+
+def configured(**config: object) -> ScriptedSession:
+    """A session that knows this configuration of consumer C."""
+    session = ScriptedSession(JetStream())
+    call(session, "CONSUMER.INFO.S.C", {"name": "C", "config": config})
+    return session
+
+
+@pytest.mark.parametrize(
+    ("config", "late"),
+    [
+        ({"ack_wait": MS - 1}, 1),
+        ({"ack_wait": MS}, None),
+        ({"ack_wait": MS, "backoff": [MS // 2, MS]}, 1),
+        ({"ack_wait": MS // 2, "backoff": [MS]}, None),
+        ({"ack_wait": MS // 2, "ack_policy": "none"}, None),
+        ({}, None),
+    ],
+)
+def test_acks_are_late_after_the_wait_of_their_attempt(
+    config: dict[str, object], late: int | None
+) -> None:
+    session = configured(**config)
+    attempt(session, 1, 1, b"")
+    assert values(rows_of(session), "late_acks") == [(late,)]
+
+
+def test_progress_gives_a_worker_more_time() -> None:
+    session = configured(ack_wait=MS + 1)
+    attempt(session, 1, 1, b"+WPI", b"")
+    assert values(rows_of(session), "late_acks") == [(None,)]
+
+
+@pytest.mark.parametrize(
+    ("acks", "policy", "given_up"),
+    [
+        ((), "explicit", ["1"]),
+        ((b"-NAK",), "explicit", ["1"]),
+        ((b"",), "explicit", None),
+        ((b"+TERM",), "explicit", None),
+        ((), "none", None),
+        ((), "all", ["1"]),
+    ],
+)
+def test_messages_are_given_up_after_their_last_attempt(
+    acks: tuple[bytes, ...], policy: str, given_up: list[str] | None
+) -> None:
+    session = configured(ack_wait=2 * MS, max_deliver=2, ack_policy=policy)
+    attempt(session, 1, 1)
+    attempt(session, 1, 2, *acks)
+    for seq in range(2, 7):
+        attempt(session, seq, 1)
+    assert values(rows_of(session), "given_up") == [(given_up,)]
+
+
+def test_a_last_attempt_that_may_still_succeed_is_not_given_up() -> None:
+    session = configured(ack_wait=9 * MS, max_deliver=1)
+    attempt(session, 1, 1)
+    attempt(session, 2, 1)
+    assert values(rows_of(session), "given_up") == [(None,)]
+
+
+def test_an_ack_of_all_settles_earlier_messages() -> None:
+    session = configured(ack_wait=4 * MS, max_deliver=1, ack_policy="all")
+    attempt(session, 1, 1)
+    attempt(session, 2, 1, b"")
+    for seq in range(3, 9):
+        attempt(session, seq, 2)
+    assert values(rows_of(session), "given_up") == [(None,)]
