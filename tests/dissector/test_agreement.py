@@ -15,9 +15,9 @@ from dissect.nats.audit.engines.duckdb import over_records
 from dissect.nats.cli import cli
 from dissect.nats.durations import EXACT
 from dissect.nats.questions.ask import tables_read
-from dissect.nats.report.answers import QUESTIONS, Answers
+from dissect.nats.report.answers import BYTES, QUESTIONS, Answers
 from dissect.nats.report.findings import findings_in, rules, wanted
-from dissect.nats.schema.records import Record, RequestRecord, SessionRecord
+from dissect.nats.schema.records import FrameRecord, Record, RequestRecord, SessionRecord
 from dissect.nats.subjects import SINGLE_USE, generic
 
 from tests.support.paths import CAPTURES
@@ -151,6 +151,29 @@ def test_plots_show_the_same_requests(name: str) -> None:
     requests = [row for row in rows(name) if isinstance(row, RequestRecord)]
     bars = plots.latency(requests).data[0].y
     assert sum(bars or ()) == sum(row.latency_ns is not None for row in requests)
+
+
+@every_capture
+def test_plots_show_the_figures_of_the_report(name: str) -> None:
+    """They ask the same questions of records, of which the report has stored some columns."""
+    found = report(name)
+    frames = [row for row in rows(name) if isinstance(row, FrameRecord)]
+    for measure, total in ((plots.MESSAGES, found.totals.messages), (BYTES, found.totals.bytes)):
+        bars = [each for each in plots.traffic(frames, measure).data if each.type == "bar"]
+        assert sum(sum(each.y) for each in bars) == total
+    sessions = [row for row in rows(name) if isinstance(row, SessionRecord)]
+    drawn = [[*each.x] for each in plots.talkers(sessions).data]
+    talkers = found.connections.talkers[:20][::-1]
+    assert drawn == [
+        [row.sent_bytes for row in talkers],
+        [row.received_bytes for row in talkers],
+    ]
+    requests = [row for row in rows(name) if isinstance(row, RequestRecord)]
+    over_time = [[*each.y] for each in plots.latency_over_time(requests).data]
+    assert over_time == [
+        [getattr(row, column) / 1e6 for row in found.requests.over_time]
+        for column in ("median_ns", "p90_ns", "p99_ns")
+    ]
 
 
 @every_capture

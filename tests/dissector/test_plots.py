@@ -16,6 +16,7 @@ from pyarrow import parquet
 
 from dissect.nats import plots
 from dissect.nats.output.arrow.records import batch
+from dissect.nats.schema.records import FrameRecord
 
 from tests.dissector.samples.rows import rows
 from tests.support.paths import CAPTURES, ROOT
@@ -70,7 +71,7 @@ def test_columns_that_are_missing_have_no_values() -> None:
     records = rows([CAPTURES / NAMES[0]], ["frames"])
     arrow = pa.Table.from_batches([batch("frames", records)])
     narrow = arrow.drop_columns(["header_bytes"]).append_column("x", arrow["number"])
-    without = [replace(row, header_bytes=None) for row in records]
+    without = [replace(row, header_bytes=None) for row in records if isinstance(row, FrameRecord)]
     drawn = plots.traffic(narrow, plots.BYTES).to_json()
     assert drawn == plots.traffic(without, plots.BYTES).to_json()
     assert drawn != plots.traffic(records, plots.BYTES).to_json()

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from dissect.nats.durations import bucket_of
+from dissect.nats.durations import EXACT, Durations, bucket_of
 from dissect.nats.outcomes import is_error_status
 from dissect.nats.questions.ask import (
     BAR_BITS,
@@ -20,6 +20,7 @@ from dissect.nats.questions.ask import (
     tables_read,
 )
 from dissect.nats.report.answers import QUESTIONS
+from dissect.nats.schema.records import RequestRecord
 from dissect.nats.subjects import SINGLE_USE, generic
 
 from tests.support.audit import frame
@@ -57,6 +58,33 @@ def test_buckets_of_durations_are_those_of_python() -> None:
         rows = answer_of(engine, sql)
     assert len(rows) == len(numbers) + len(powers)
     assert [row.b for row in rows] == [bucket_of(row.n, BAR_BITS) for row in rows]
+
+
+@pytest.mark.parametrize("count", [1, 2, 99, 100, 101, EXACT, EXACT + 1, 5000])
+def test_quantiles_are_those_of_durations(count: int) -> None:
+    """Which are exact up to `EXACT` durations, and within 0.8 % beyond; those of SQL are always exact."""
+    some, durations = random.Random(count), Durations()
+    numbers = [int(some.lognormvariate(13, 2)) for _ in range(count)]
+    for number in numbers:
+        durations.add(number)
+    requests = [
+        RequestRecord(
+            session="s", subject="a", reply="r", sent_ns=1, request_bytes=0, latency_ns=ns
+        )
+        for ns in numbers
+    ]
+    with engine_over(requests) as engine:
+        (all_,) = ask(engine, "latency")
+        (of_subject,) = ask(engine, "requests_by_subject", limit=1)
+        (over_time,) = ask(engine, "latency_over_time")
+    expected = [durations.quantile(50), durations.quantile(99)]
+    assert durations.is_exact == (count <= EXACT)
+    assert [all_.median_ns, all_.p99_ns] == (
+        expected if durations.is_exact else pytest.approx(expected, rel=0.008)
+    )
+    assert (all_.median_ns, all_.p99_ns) == (of_subject.median_ns, of_subject.p99_ns)
+    assert (all_.median_ns, all_.p99_ns) == (over_time.median_ns, over_time.p99_ns)
+    assert (all_.count, all_.max_ns) == (durations.count, durations.largest)
 
 
 def test_the_codes_that_are_errors_are_those_of_python() -> None:
