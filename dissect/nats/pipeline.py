@@ -68,6 +68,8 @@ def released(
         tcp_bytes=report.tcp_bytes,
     )
     yield from dissection.read(dissection.packets(paths, report), together, on_progress)
+    report.no_tcp += dissection.parser.passed_over
+    report.udp_ports += dissection.parser.udp_ports
 
 
 def narrowed(source: Iterable[Rows], keep: RowFilter, live: bool = False) -> Iterator[Rows]:

@@ -132,7 +132,9 @@ class CaptureReport:
     the number of bytes of all inputs on disk, begun or not; None if not all of them are regular files.
     `passed_over` lists files in folders that are not captures, and `unreadable` files in folders that could
     not be opened, each with the reason. `protocols` counts the TCP connections that are over, by protocol,
-    and `tcp_bytes` the bytes of their payload: ALL of them, and those that are DUPLICATE.
+    and `tcp_bytes` the bytes of their payload: ALL of them, and those that are DUPLICATE. `no_tcp` counts
+    packets without a TCP header that could be read, by reason, and `udp_ports` those of UDP, by the lower
+    port; both once a timeline was read to its end.
     """
 
     files: list[FileReport] = field(default_factory=list)
@@ -141,6 +143,8 @@ class CaptureReport:
     unreadable: list[str] = field(default_factory=list)
     protocols: Counter[str] = field(default_factory=Counter)
     tcp_bytes: Counter[str] = field(default_factory=Counter)
+    no_tcp: Counter[str] = field(default_factory=Counter)
+    udp_ports: Counter[int] = field(default_factory=Counter)
 
     @property
     def doubled(self) -> str | None:

@@ -6,6 +6,7 @@ The first bytes of an input show its format, never its file name.
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -43,7 +44,16 @@ _OTHERS = {
     b"PK\3\4": ("a zip archive", "unpack it first"),
     b"snoop\0\0\0": ("a snoop capture", "convert it with editcap -F pcap"),
     b"GMBU": ("a Network Monitor capture", "convert it with editcap -F pcap"),
+    b"\xac\x01\x00\x1c": ("a pcap of an Ixia device", "convert it with editcap -F pcap"),
+    b"\xab\x01\x00\x1c": ("a pcap of an Ixia device", "convert it with editcap -F pcap"),
+    b"\x4d\x3c\x2b\xa1": ("a pcap of a Navtel device", "convert it with editcap -F pcap"),
 }
+# The first event of an ETW trace (SYSTEM_TRACE_HEADER of Windows), after the header of its buffer.
+_ETL_AT, _ETL = 72, (b"\x02\0\x01\xc0", b"\x02\0\x02\xc0")
+_TCPDUMP_TEXT = re.compile(
+    rb"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{6,9} (\S+ +(In|Out|M|B|P) +)?(IP6?|ARP|STP)\b"
+)
+_ERF_HEADER = 16
 _TAR_AT, _TAR = 257, b"ustar"
 _REMEDY = "give pcap or pcapng, plain or compressed with gzip, bzip2, xz or zstd"
 
@@ -347,6 +357,12 @@ def _format(path: str, blocks: Blocks) -> str:
     for magic, (what, remedy) in _OTHERS.items():
         if head.startswith(magic):
             raise CaptureError(path, f"the file is {what}", remedy)
+    if head[_ETL_AT : _ETL_AT + 4] in _ETL:
+        raise CaptureError(path, "the file is an ETW trace", "convert it with etl2pcapng")
+    if _TCPDUMP_TEXT.match(head):
+        raise CaptureError(path, "the file is tcpdump's text", "capture again with tcpdump -w")
+    if path.lower().endswith(".erf") and len(head) >= _ERF_HEADER:
+        raise CaptureError(path, "the file is an ERF capture", "convert it with editcap -F pcap")
     if head.startswith(_TAR, _TAR_AT):
         raise CaptureError(path, "the file is a tar archive", "unpack it first")
     raise CaptureError(path, f"not a capture: it begins with {head[:8]!r}", _REMEDY)

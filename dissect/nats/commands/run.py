@@ -23,7 +23,7 @@ from ..output.arrow.types import leave_pandas_out
 from ..output.formats import FORMATS
 from ..output.sink import INTERRUPTED, Fault, say, sink_of, writing
 from ..output.terminal import PLAIN, terminal_of
-from ..output.text.lines import input_lines, story_text, totals
+from ..output.text.lines import input_lines, story_text, totals, undecoded_text
 from ..output.writer import (
     Layout,
     LineWriter,
@@ -205,16 +205,17 @@ def print_chunks(
 
 
 def _other_protocols(run: Command) -> str:
-    """The protocols of the TCP connections, if no NATS was found."""
+    """The protocols of the TCP connections, and the packets without TCP, if no NATS was found."""
     if run.options.filters or run.table not in ("sessions", "frames"):
         return ""
-    protocols = run.report.protocols
+    protocols, undecoded = run.report.protocols, undecoded_text(run.report)
+    undecoded = f"; {undecoded}" if undecoded else ""
     if not protocols:
-        return "; no TCP connections"
+        return f"; no TCP connections{undecoded}"
     counts = ", ".join(f"{name} {count}" for name, count in protocols.most_common())
     wants_keys = "tls" in protocols and not run.options.dissection.keylog
     secrets = "; TLS needs a key log: --keylog" if wants_keys else ""
-    return f"; TCP connections: {counts} (`flows` lists them{secrets})"
+    return f"; TCP connections: {counts} (`flows` lists them{secrets}){undecoded}"
 
 
 def leave(report: CaptureReport, interrupted: bool) -> None:

@@ -105,7 +105,8 @@ def _ipv4(data: bytes, at: int, packet_end: int) -> Datagram | str:
     if part & 0x3FFF:  # an offset, or more to follow
         datagram = addresses + struct.pack("!HB", name, proto)
         fragment = Fragment(datagram, (part & 0x1FFF) * 8, bool(part & _MORE))
-    return Datagram(addresses, proto, start, end, fragment)
+    inside = Datagram(addresses, proto, start, end, fragment)
+    return past_extensions(data, inside) if proto == _AUTHENTICATION and not fragment else inside
 
 
 def _ipv6(data: bytes, at: int, packet_end: int) -> Datagram | str:

@@ -7,6 +7,7 @@ IP and Ethernet after MPLS labels, and IP after SNAP. dpkt parses some others.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -27,6 +28,10 @@ _SNAP_IP = (b"\xaa\xaa\x03\0\0\0\x08\0", b"\xaa\xaa\x03\0\0\0\x86\xdd")  # LLC a
 _CONTROL_WORD, _NO_VERSION = 4, 0  # the size of the control word, and its first four bits
 _NAMES = {0x0806: "arp", 0x88CC: "lldp", 0x888E: "eapol"}
 
+# PKTAP (bsd/net/pktap.h of XNU), little-endian: its length, the type of what follows, its link type, and the
+# name of the interface.
+_PKTAP, _PKTAP_PACKET = struct.Struct("<III24s"), 1
+
 _FRAMING = b"\xff\x03"  # a PPP header may begin with it (RFC 1662)
 _PPP_IP = (b"\x21", b"\x57")  # protocols of PPP, without the first byte, which may be left out
 _CISCO = (b"\x0f", b"\x8f")  # a header of Cisco HDLC begins with it (RFC 1547, 4.3.1)
@@ -40,9 +45,9 @@ def find_ip(linktype: int, data: bytes, networks: Networks) -> int | str:
     """The offset of the IP header, or the reason why there is none. VLANs and MPLS labels are added to
     `networks`."""
     link = _LINKS.get(linktype)
-    if link is None or link.find_ip is None:
+    if link is None:
         return f"link type {linktype}"
-    return link.find_ip(data, networks)
+    return link.find_ip(data, networks) if link.find_ip else f"link type {linktype}, {link.name}"
 
 
 def linktype_name(linktype: int) -> str:
@@ -93,6 +98,21 @@ def _loopback(data: bytes, networks: Networks) -> int | str:
     if int.from_bytes(family, "little") in _FAMILIES or int.from_bytes(family, "big") in _FAMILIES:
         return 4
     return rare.NOT_IP
+
+
+def _pktap(data: bytes, networks: Networks) -> int | str:
+    """PKTAP, which macOS writes: the link type of the packet inside, and the name of its interface."""
+    if len(data) < _PKTAP.size:
+        return CUT_OFF
+    size, kind, linktype, name = _PKTAP.unpack_from(data)
+    if kind != _PKTAP_PACKET or not _PKTAP.size <= size <= len(data):
+        return rare.NOT_IP
+    networks.append(name.partition(b"\0")[0].decode("utf-8", "backslashreplace"))
+    link = _LINKS.get(linktype)
+    if link is None or link.find_ip is None or link.find_ip is _pktap:
+        return f"link type {linktype} in PKTAP"
+    found = link.find_ip(data[size:], networks)
+    return found if isinstance(found, str) else size + found
 
 
 def _typed(
@@ -168,11 +188,13 @@ _LINKS = {
     113: _Link("LINUX_SLL", _cooked),
     127: _Link("IEEE802_11_RADIOTAP"),
     147: _Link("USER0"),
+    149: _Link("USER2", _pktap),  # macOS wrote PKTAP with this number
     189: _Link("USB_LINUX"),
     220: _Link("USB_LINUX_MMAPPED"),
     228: _Link("IPV4", _raw),
     229: _Link("IPV6", _raw),
     239: _Link("NFLOG"),
     253: _Link("NETLINK"),
+    258: _Link("PKTAP", _pktap),
     276: _Link("LINUX_SLL2", _cooked_v2),
 }

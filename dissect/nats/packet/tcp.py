@@ -14,7 +14,7 @@ from zlib import crc32
 
 from ..types import CLOCK_AHEAD_NS, NO_SCALE, TICK_NS, Packet, Packets, Path, Segment, Tick
 from .fragments import Fragments
-from .ip import CUT_OFF, EXTENSIONS, TCP, Datagram, find_datagram, past_extensions, proto_name
+from .ip import CUT_OFF, EXTENSIONS, TCP, UDP, Datagram, find_datagram, past_extensions, proto_name
 from .link import ETHERNET, Networks, find_ip
 from .tunnels import CARRIERS, look_inside
 
@@ -35,6 +35,7 @@ _FIVE_WORDS = 0x45  # IPv4 without options
 _HEADER = struct.Struct("!4sIIBB")
 _WINDOW = struct.Struct("!H")
 _CHECKSUM_AT = 16
+_PORTS = struct.Struct("!HH")
 # The size of the IPv4 header (20 bytes) and the TCP header together, by the byte of the TCP header that has
 # its data offset.
 _HEADERS = tuple((offset >> 2 & 60) + 20 for offset in range(256))
@@ -57,7 +58,8 @@ _MOST_KEYS = 1 << 16
 _WORTH_WAITING = (TCP, *CARRIERS, *EXTENSIONS)
 _new = object.__new__  # each field is then assigned: calling the class takes 1.4 times as long
 
-_FRAGMENT, _JOINED = "ip fragment", "ip fragment, joined with others"
+JOINED = "ip fragment, joined with others"
+_FRAGMENT = "ip fragment"
 
 
 def flow_hash(key: bytes) -> int:
@@ -70,7 +72,8 @@ def flow_hash(key: bytes) -> int:
 
 class PacketParser:
     """Parses packets. `passed_over` counts packets without a segment, by reason: "udp", "arp", "ip fragment"
-    (of a datagram that never became complete), "header cut off", "link type 147" ...
+    (of a datagram that never became complete), "header cut off", "link type 147, USER0" ... `udp_ports`
+    counts those that are "udp" by the lower port.
 
     `wanted` selects flows by their `flow_hash`; it must always return the same result for the same hash. For
     example, `PacketParser(lambda value: value % n == k)` parses shard k of n: every segment of a capture is
@@ -85,6 +88,7 @@ class PacketParser:
 
     def __init__(self, wanted: Callable[[int], bool] | None = None) -> None:
         self.passed_over: Counter[str] = Counter()
+        self.udp_ports: Counter[int] = Counter()
         self.other_shard = 0
         self.datagrams: list[bytes] = []
         self._wanted = wanted
@@ -237,6 +241,9 @@ class PacketParser:
                 return _segment(packet, path, data, datagram)
             inside = look_inside(datagram.proto, data, datagram.start, datagram.end, networks)
             if isinstance(inside, str):
+                if datagram.proto == UDP and datagram.start + 4 <= len(data):
+                    ports = _PORTS.unpack_from(data, datagram.start)
+                    self.udp_ports[min(ports)] += 1  # a service has the lower one
                 return inside
             data, end, at = data[inside.start :], datagram.end - inside.start, 0
             if inside.ethernet:
@@ -254,7 +261,7 @@ class PacketParser:
         if whole is None:
             return None
         proto, data, size, others = whole
-        self.passed_over[_JOINED] += others
+        self.passed_over[JOINED] += others
         return data, past_extensions(data, Datagram(addresses, proto, 0, size))
 
     def _count_lost_fragments(self, packets: int) -> None:

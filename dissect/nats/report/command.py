@@ -23,6 +23,7 @@ from ..errors import MissingLibrary, reason_of
 from ..number_formats import count_text
 from ..output.duckdb import Loadable
 from ..output.sink import Fault, Sink, say, sink_of, writing
+from ..output.text.lines import undecoded_text
 from .answers import Answers, answers_of
 from .figures.charts import plotly
 from .findings import Findings, findings_in, rules, wanted
@@ -67,7 +68,7 @@ def _from_captures(sink: Sink, options: ReportOptions) -> None:
         masked = options.dissection.redact
         text = page(found, findings, report, _title(options.captures), masked)
         sink.writer(lambda stream: stream).write(text)
-    _say_what_there_is(found, findings, sink)
+    _say_what_there_is(found, findings, sink, report)
     leave(report, interrupted.yes)
 
 
@@ -96,10 +97,13 @@ def _check_folder(folder: str) -> None:
         )
 
 
-def _say_what_there_is(found: Answers, findings: Findings, sink: Sink) -> None:
+def _say_what_there_is(
+    found: Answers, findings: Findings, sink: Sink, report: CaptureReport | None = None
+) -> None:
     sessions = count_text(found.totals.sessions, "session")
     frames = count_text(found.totals.frames, "frame")
-    nothing = "" if found.totals.sessions else "no NATS; "
+    undecoded = undecoded_text(report) if report else ""
+    nothing = "" if found.totals.sessions else f"no NATS; {undecoded}{'; ' * bool(undecoded)}"
     audit = findings.why_not or count_text(findings.levels.total(), "finding")
     say(f"{nothing}{sessions}, {frames}, {audit} in {sink.name}")
 

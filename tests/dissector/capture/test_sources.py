@@ -398,3 +398,24 @@ def check_any(data: bytes) -> None:
             assert error.path == "-"
         else:
             assert len(packets) <= report.files[0].packets
+
+
+@pytest.mark.parametrize(
+    ("head", "name", "what", "remedy"),
+    [
+        (b"02:01:43.316184 IP 10.0.0.1.4222 > ", "a.txt", "tcpdump's text", "tcpdump -w"),
+        (b"2026-11-21 02:01:43.316184 IP6 ::1", "a.txt", "tcpdump's text", "tcpdump -w"),
+        (b"02:01:43.316184 lo    In  IP 127.0.0.1", "a.txt", "tcpdump's text", "tcpdump -w"),
+        (bytes(72) + b"\2\0\2\xc0" + bytes(8), "a.etl", "an ETW trace", "etl2pcapng"),
+        (bytes(40), "a.erf", "an ERF capture", "editcap"),
+        (b"\xac\1\0\x1c" + bytes(40), "a.pcap", "a pcap of an Ixia device", "editcap"),
+    ],
+)
+def test_files_of_other_programs_are_named_with_the_way_out(
+    head: bytes, name: str, what: str, remedy: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(head)
+    with pytest.raises(CaptureError) as caught:
+        list(read_packets([str(path)], CaptureReport()))
+    assert what in str(caught.value) and remedy in str(caught.value)

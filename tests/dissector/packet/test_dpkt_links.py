@@ -123,3 +123,14 @@ def test_dpkt_is_loaded_when_it_is_needed() -> None:
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout == "False\n"
     assert dpkt.__version__
+
+
+@pytest.mark.parametrize("control_word", [b"", bytes(4), b"\0\0\0\x2a"])
+@pytest.mark.parametrize("mac", [MACS, b"\x45" + MACS[1:], b"\x60" + MACS[1:], b"\0" + MACS[1:]])
+@pytest.mark.parametrize("tag", [b"", b"\x81\0\0\x07"])
+def test_ethernet_in_mpls_needs_no_control_word(
+    control_word: bytes, mac: bytes, tag: bytes
+) -> None:
+    head = MACS + b"\x88\x47" + LABEL + control_word + mac + tag + b"\x08\x00"
+    packet = ip("10.0.0.1", "10.0.0.2", bytes(20))
+    assert find_ip(ETHERNET, head + packet) == len(head)

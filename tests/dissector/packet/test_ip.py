@@ -47,6 +47,13 @@ def test_ipv4_options_are_passed_over(words: int) -> None:
     assert place(data) == (bytes((10, 0, 0, 1, 10, 0, 0, 2)), 20 + 4 * words, len(data))
 
 
+def test_the_authentication_header_of_ipv4_is_passed_over() -> None:
+    header = bytes((TCP, 4)) + bytes(22)
+    data = ip(*FOUR, header + BODY, proto=51)
+    assert place(data) == (bytes((10, 0, 0, 1, 10, 0, 0, 2)), 44, len(data))
+    assert find(data[:24]) == "header cut off"
+
+
 def test_what_trails_the_packet_is_left_out() -> None:
     assert place(ip(*FOUR, BODY) + bytes(6)) == (bytes((10, 0, 0, 1, 10, 0, 0, 2)), 20, 44)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from dissect.nats.packet import link as links
@@ -48,7 +50,7 @@ def test_what_is_no_ip_is_named() -> None:
     assert find_ip(ETHERNET, bytes(12) + b"\x12\x34" + bytes(28)) == "ethertype 0x1234"
     assert find_ip(SLL, bytes(14) + b"\x00\x04" + bytes(28)) == "ethertype 0x0004"
     assert find_ip(NULL, bytes((7, 0, 0, 0))) == "not ip"
-    assert find_ip(147, PACKET) == "link type 147"
+    assert find_ip(147, PACKET) == "link type 147, USER0"
 
 
 def test_link_types_have_names() -> None:
@@ -67,3 +69,15 @@ def test_headers_that_are_cut_off_are_no_ip() -> None:
             assert isinstance(find_ip(linktype, link(PACKET, linktype)[:kept]), (str, int))
     for data in (b"", bytes(13), link(b"", ETHERNET, [(0x8100, 1)] * 3)[:-2]):
         assert find_ip(ETHERNET, data) == "header cut off"
+
+
+@pytest.mark.parametrize("linktype", [149, 258])
+def test_pktap_has_the_name_of_the_interface(linktype: int) -> None:
+    head = struct.pack("<III24s", 108, 1, 1, b"en0") + bytes(72)
+    networks: list[str] = []
+    found = links.find_ip(linktype, head + link(PACKET, vlans=[(0x8100, 7)]), networks)
+    assert (found, networks) == (108 + 18, ["en0", "vlan 7"])
+    assert find_ip(linktype, head[:50]) in ("not ip", "header cut off")
+    inner = struct.pack("<III24s", 108, 1, 258, b"en0") + bytes(72)
+    assert find_ip(linktype, inner + head) == "link type 258 in PKTAP"
+    assert find_ip(linktype, bytes(200)) == "not ip"

@@ -89,6 +89,15 @@ TUNNELS = {
     "geneve": (UDP, udp((50000, 6081), geneve(link(INNER), 0x6558, 3))),
     "ip in ip": (4, INNER),
 }
+GTP = struct.pack("!BBHI", 0x30, 255, len(INNER), 7)
+GTP_OPTIONS = struct.pack("!BBHIHBB", 0x36, 255, len(INNER) + 12, 7, 1, 0, 0x85)
+TUNNELS |= {
+    "gtp-u": (UDP, udp((2152, 2152), GTP + INNER)),
+    "gtp-u with an extension": (
+        UDP,
+        udp((50000, 2152), GTP_OPTIONS + b"\x01\x10\x09\x85" + b"\x02" + bytes(7) + INNER),
+    ),
+}
 every_tunnel = pytest.mark.parametrize(("proto", "body"), TUNNELS.values(), ids=list(TUNNELS))
 
 

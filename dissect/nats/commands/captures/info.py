@@ -63,12 +63,13 @@ def _counts_of(files: Sequence[FileReport]) -> PacketCounts:
 @dataclass(slots=True)
 class CaptureTraffic:
     """The traffic in all files. `in_range` are the packets in a range of time, None without a range. `no_tcp`
-    counts packets, `protocols` TCP connections, `one_way` TCP connections that have bytes, but no packet of
-    one side, `kinds` NATS sessions; `anomalies` and `anomaly_bytes` are by name.
+    and `udp_ports` count packets, `protocols` TCP connections, `one_way` TCP connections that have bytes, but
+    no packet of one side, `kinds` NATS sessions; `anomalies` and `anomaly_bytes` are by name.
     """
 
     in_range: PacketCounts | None = None
     no_tcp: Counter[str] = field(default_factory=Counter)
+    udp_ports: Counter[str] = field(default_factory=Counter)
     protocols: Counter[str] = field(default_factory=Counter)
     one_way: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
@@ -93,6 +94,7 @@ def traffic(paths: Sequence[str], options: Options, report: CaptureReport) -> Ca
             for record in records:
                 _count(found, record)
         found.no_tcp += dissection.parser.passed_over
+        found.udp_ports.update({str(port): n for port, n in dissection.parser.udp_ports.items()})
     return found
 
 
@@ -177,6 +179,7 @@ def total_facts(report: CaptureReport, found: CaptureTraffic) -> dict[str, InfoV
         **asdict(found.in_range or _counts_of(files)),
         "dropped_packets": sum(file.dropped for file in files),
         "no_tcp": dict(found.no_tcp.most_common()),
+        "udp_ports": dict(found.udp_ports.most_common(3)),
         "flows": dict(found.protocols.most_common()),
         "one_way_flows": found.one_way or None,
         "sessions": dict(found.kinds.most_common()),
@@ -238,6 +241,7 @@ def _traffic_lines(report: CaptureReport, found: CaptureTraffic) -> Iterator[tup
     yield "packets", text + ", in the range of time" * bool(found.in_range)
     yield "time", _span(counts.first_ns, counts.last_ns)
     yield "no TCP", _counts(found.no_tcp)
+    yield "UDP ports", _counts(dict(found.udp_ports.most_common(3)))
     yield "TCP connections", _counts(found.protocols) or "none"
     yield "one direction", f"{found.one_way} TCP connections lack the packets of one side" * bool(
         found.one_way

@@ -15,6 +15,7 @@ from ...capture import CaptureReport
 from ...capture.embedded_secrets import unused_secrets
 from ...capture.sources import STDIN
 from ...number_formats import count_text, duration_text, time_text
+from ...packet import JOINED
 from ...schema.declaration import ARROWS
 from ...schema.records import AnomalyRecord, FrameRecord, Record, SessionRecord, printable
 from ...tables import TABLES
@@ -147,6 +148,22 @@ def input_lines(report: CaptureReport, interrupted: bool = False) -> Iterator[st
     if report.doubled:
         yield report.doubled
     yield from unused_secrets(report)
+
+
+def undecoded_text(report: CaptureReport) -> str:
+    """How many packets have no TCP header that could be read, and the reasons, the most frequent one first;
+    empty if there are none."""
+    counts = [(reason, n) for reason, n in report.no_tcp.most_common() if reason != JOINED]
+    if not counts:
+        return ""
+    (port, _), *_ = report.udp_ports.most_common(1) or [(0, 0)]
+    names = [
+        f"{reason}, most on port {port}" if reason == "udp" else reason for reason, _ in counts
+    ]
+    if len(counts) > 1:
+        names = [f"{name} ({n})" for name, (_, n) in zip(names, counts)]
+    total = count_text(sum(n for _, n in counts), "packet")
+    return f"{total} not decoded: {'; '.join(map(printable, names))}"
 
 
 def passed_over_text(names: Sequence[str]) -> str:

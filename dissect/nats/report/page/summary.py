@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ... import outcomes
 from ...capture import CaptureReport
 from ...number_formats import count_text, duration_text, size_text
+from ...output.text.lines import undecoded_text
 from ..answers import Answers
 
 BAD, WARNING, NOTE = 0, 1, 2
@@ -117,7 +118,9 @@ def _of_capture(found: Answers, capture: CaptureReport | None) -> Iterator[Probl
         count = count_text(found.connections.sums.undecrypted, "TLS session")
         yield Problem(NOTE, f"{count} could not be decrypted.", "unseen")
     if not found.totals.frames:
-        yield Problem(NOTE, "There are no NATS frames.", "unseen")
+        undecoded = undecoded_text(capture) if capture else ""
+        text = f"There are no NATS frames{'; ' * bool(undecoded)}{undecoded}."
+        yield Problem(NOTE, text, "unseen")
 
 
 def facts(found: Answers) -> list[Fact]:

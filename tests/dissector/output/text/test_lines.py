@@ -6,7 +6,14 @@ from rich.cells import cell_len
 
 from dissect.nats.capture import CaptureReport, FileReport
 from dissect.nats.output.terminal import PLAIN, Terminal
-from dissect.nats.output.text.lines import anomaly_line, frame_line, frame_lines, story_text, totals
+from dissect.nats.output.text.lines import (
+    anomaly_line,
+    frame_line,
+    frame_lines,
+    story_text,
+    totals,
+    undecoded_text,
+)
 from dissect.nats.schema.records import AnomalyRecord
 
 from tests.support.records import frame_record, session_record
@@ -89,3 +96,16 @@ def test_totals() -> None:
 def test_a_line_is_no_wider_than_the_terminal() -> None:
     line = frame_lines(Terminal(40))(frame_record())
     assert len(line) == 41 and line == frame_line(frame_record())[:37] + "...\n"
+
+
+def test_packets_that_are_not_decoded_are_named() -> None:
+    report = CaptureReport()
+    assert undecoded_text(report) == ""
+    report.no_tcp.update({"ip fragment, joined with others": 3})
+    assert undecoded_text(report) == ""
+    report.no_tcp.update({"link type 127, IEEE802_11_RADIOTAP": 268})
+    text = undecoded_text(report)
+    assert text == "268 packets not decoded: link type 127, IEEE802_11_RADIOTAP"
+    report.no_tcp.update({"udp": 2})
+    report.udp_ports.update({53: 1, 9999: 2})
+    assert undecoded_text(report).endswith("IEEE802_11_RADIOTAP (268); udp, most on port 9999 (2)")
