@@ -1,9 +1,9 @@
 """How an option is declared, and how its value is read.
 
-An option is declared once, where its value is kept: as `Annotated[type, Opt(...)]` on a field of `Options`,
-or of the options of a command, of a Spark job or of the data source. The options of the command line, the
-keywords of the Python functions, the options of the data source and the tables of the manual are made from
-these declarations.
+An option is declared once, where its value is kept: as `Annotated[type, "help", Opt(...)]` on a field of
+`Options`, or of the options of a command, of a Spark job or of the data source. The options of the command
+line, the keywords of the Python functions, the options of the data source and the tables of the manual are
+made from these declarations.
 
 Everywhere a value is either an object or its text form: `8 << 30` or "8G", 0.5 or "500ms", False or "false".
 The same form reads and checks both, so an error is the same everywhere: "NAME must be ..., not ...".
@@ -282,16 +282,16 @@ def _pair(value: object) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Opt:
-    """The declaration of an option: its group, what the help says, and the form of its values. Its name and
-    its default value are those of what it annotates.
+    """The declaration of an option: its group in the help, and the form of its values. Its name and its
+    default value are those of the field that it annotates, beside a text for the help.
 
     `flags` are its names on the command line, if these do not follow from its name. `default` is the text
     that the help shows instead of the default value. An `optional` one may be None.
     """
 
     group: Group
-    help: str
     form: Form
+    help: str = ""
     flags: tuple[str, ...] = ()
     default: str = ""
     required: bool = False
@@ -323,11 +323,13 @@ def _declared(place: type) -> dict[str, Opt]:
     found = {}
     values = signature(place).parameters
     for name, hint in get_type_hints(place, include_extras=True).items():
-        for opt in getattr(hint, "__metadata__", ()):
+        if metadata := getattr(hint, "__metadata__", ()):
+            *texts, opt = metadata
             value = values[name].default
             is_shown = isinstance(value, (str, int, float, Enum)) and not isinstance(value, bool)
             default = opt.default or (opt.form.text(value) if is_shown else "")
-            found[name] = replace(opt, default=default, optional=value is None)
+            help = "".join(texts) or opt.help
+            found[name] = replace(opt, help=help, default=default, optional=value is None)
     return found
 
 

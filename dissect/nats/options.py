@@ -42,12 +42,9 @@ _LEAST_BYTES = 1024  # that wait
 class Options:
     """How to dissect.
 
-    `port` maps ports to the kind of their connections, where the bytes do not show it. `payload` selects how
-    a row about one message shows its payload; `redact` masks secrets. `kind` limits rows to those made while
-    the connection was known to be of one of these kinds. Only packets from `from_time` on and before
-    `until_time` are read, as if the captures had no others. With `separate`, each capture file is its own
-    timeline. `keylog` are paths of files in NSS key log format, with the secrets of TLS connections. The
-    other options bound time and memory.
+    `port` maps ports to the kind of their connections. `kind` limits rows to those made while the connection
+    was known to be of one of these kinds. Only packets from `from_time` on and before `until_time` are read,
+    as if the captures had no others. `keylog` are paths of files.
 
     A value may have its text form, as on the command line: `payload="text"`, `kind="route"`,
     `from_time="2026-11-21T02:01"` or, in seconds after the first packet, `"1.5"`, `max_expanded="8G"`,
@@ -57,99 +54,68 @@ class Options:
 
     port: Annotated[
         Mapping[int, Kind],
-        Opt(
-            Group.DISSECTION,
-            "Set the kind of the connections on a port, if it cannot be detected. Repeatable.",
-            ports(),
-        ),
+        "Set the kind of the connections on a port, if it cannot be detected. Repeatable.",
+        Opt(Group.DISSECTION, ports()),
     ]
-    payload: Annotated[Payload, Opt(Group.OUTPUT, "How to show payloads.", one_of(Payload))]
+    payload: Annotated[Payload, "How to show payloads.", Opt(Group.OUTPUT, one_of(Payload))]
     redact: Annotated[
         bool,
-        Opt(
-            Group.DISSECTION,
-            "Show passwords, tokens and signatures.",
-            flag(),
-            flags=("--no-redact",),
-        ),
+        "Show passwords, tokens and signatures.",
+        Opt(Group.DISSECTION, flag(), flags=("--no-redact",)),
     ]
     from_time: Annotated[
         TimeBound | None,
-        Opt(
-            Group.SELECTION,
-            "Only packets from this time on: 2026-11-21T02:01:43Z or a part of it, or seconds after the"
-            " first packet.",
-            time(),
-            flags=("--from",),
-        ),
+        "Only packets from this time on: 2026-11-21T02:01:43Z or a part of it, or seconds after the"
+        " first packet.",
+        Opt(Group.SELECTION, time(), flags=("--from",)),
     ]
     until_time: Annotated[
         TimeBound | None,
-        Opt(Group.SELECTION, "Only packets before this time.", time(), flags=("--until",)),
+        "Only packets before this time.",
+        Opt(Group.SELECTION, time(), flags=("--until",)),
     ]
     kind: Annotated[
         frozenset[Kind] | None,
-        Opt(
-            Group.SELECTION,
-            "Only connections of this kind: client, route, gateway or leafnode. Repeatable.",
-            several(one_of(Kind), "KIND", frozenset),
-        ),
+        "Only connections of this kind: client, route, gateway or leafnode. Repeatable.",
+        Opt(Group.SELECTION, several(one_of(Kind), "KIND", frozenset)),
     ]
     separate: Annotated[
         bool,
-        Opt(
-            Group.SELECTION,
-            "Treat each capture as its own timeline: connections do not continue in the next file.",
-            flag(),
-        ),
+        "Treat each capture as its own timeline: connections do not continue in the next file.",
+        Opt(Group.SELECTION, flag()),
     ]
     keylog: Annotated[
         tuple[str, ...],
-        Opt(
-            Group.DISSECTION,
-            "Decrypt TLS with the secrets in FILE (NSS key log format, as of SSLKEYLOGFILE). Repeatable."
-            " Secrets in a pcapng file are always used.",
-            texts("FILE", "a path or several"),
-        ),
+        "Decrypt TLS with the secrets in FILE (NSS key log format, as of SSLKEYLOGFILE). Repeatable."
+        " Secrets in a pcapng file are always used.",
+        Opt(Group.DISSECTION, texts("FILE", "a path or several")),
     ]
     gap_seconds: Annotated[
         float,
-        Opt(
-            Group.LIMITS,
-            "Seconds (1.5) or a time (500ms) to wait for bytes that were acknowledged but not captured.",
-            seconds(),
-        ),
+        "Seconds (1.5) or a time (500ms) to wait for bytes that were acknowledged but not captured.",
+        Opt(Group.LIMITS, seconds()),
     ]
     max_stream_bytes: Annotated[
         int,
-        Opt(
-            Group.LIMITS,
-            "Bytes that may wait after a gap, in one direction of a connection.",
-            byte_size(_LEAST_BYTES),
-        ),
+        "Bytes that may wait after a gap, in one direction of a connection.",
+        Opt(Group.LIMITS, byte_size(_LEAST_BYTES)),
     ]
     max_held_bytes: Annotated[
         int,
-        Opt(
-            Group.LIMITS,
-            "Bytes that may wait after gaps, in all connections together.",
-            byte_size(_LEAST_BYTES),
-        ),
+        "Bytes that may wait after gaps, in all connections together.",
+        Opt(Group.LIMITS, byte_size(_LEAST_BYTES)),
     ]
-    max_flows: Annotated[int, Opt(Group.LIMITS, "TCP connections at a time.", whole(1))]
+    max_flows: Annotated[int, "TCP connections at a time.", Opt(Group.LIMITS, whole(1))]
     idle_seconds: Annotated[
         float,
-        Opt(
-            Group.LIMITS,
-            "Seconds (300) or a time (5m) of silence after which a connection counts as closed.",
-            seconds(positive=True),
-        ),
+        "Seconds (300) or a time (5m) of silence after which a connection counts as closed.",
+        Opt(Group.LIMITS, seconds(positive=True)),
     ]
     max_expanded: Annotated[
         int | None,
+        "How many bytes of a decompressed capture to read, such as 8G.",
         Opt(
             Group.LIMITS,
-            "How many bytes of a decompressed capture to read, such as 8G.",
             byte_size(),
             default=f"{LARGEST_RATIO} times its size, at least {ALWAYS_EXPANDED >> 20} MiB",
         ),

@@ -185,8 +185,8 @@ def test_a_default_value_is_shown_in_its_shortest_text() -> None:
 class Place:
     """A class of options."""
 
-    max_flows: Annotated[int, Opt(Group.LIMITS, "Flows at a time.", whole(1))] = 5
-    name: Annotated[str | None, Opt(Group.OUTPUT, "A name.", text("N"), flags=("--to",))] = None
+    max_flows: Annotated[int, "Flows at a time.", Opt(Group.LIMITS, whole(1))] = 5
+    name: Annotated[str | None, "A name.", Opt(Group.OUTPUT, text("N"), flags=("--to",))] = None
     other: int = 3
 
 

@@ -20,65 +20,45 @@ _MEANINGS = "; ".join(f"{name}: {form.meaning}" for name, form in OUTPUTS.items(
 class AuditOptions(CommandOptions):
     """Captures or tables, rules, and how to show findings."""
 
-    format: Annotated[str, Opt(Group.OUTPUT, f"{_MEANINGS}.", one_of(OUTPUTS))] = "text"
+    format: Annotated[str, f"{_MEANINGS}.", Opt(Group.OUTPUT, one_of(OUTPUTS))] = "text"
     jobs: Annotated[int | None, jobs_of("1")] = None
     rules: Annotated[
         tuple[str, ...],
-        Opt(
-            Group.RULES,
-            "Add the rules in this folder or file, in Sigma's format; a rule replaces one with its id or"
-            " name. Repeatable.",
-            texts("PATH", "a path or several"),
-        ),
+        "Add the rules in this folder or file, in Sigma's format; a rule replaces one with its id or"
+        " name. Repeatable.",
+        Opt(Group.RULES, texts("PATH", "a path or several")),
     ] = ()
     variables: Annotated[
         Mapping[str, list[str]],
-        Opt(
-            Group.RULES,
-            "Set a value of the placeholder %NAME% in rules, such as known_clusters=east. Repeatable, also"
-            " for more values of one name. A rule with a placeholder that has no value does not run.",
-            lists("NAME=VALUE", "known_clusters=east"),
-            flags=("--var",),
-        ),
+        "Set a value of the placeholder %NAME% in rules, such as known_clusters=east. Repeatable, also"
+        " for more values of one name. A rule with a placeholder that has no value does not run.",
+        Opt(Group.RULES, lists("NAME=VALUE", "known_clusters=east"), flags=("--var",)),
     ] = field(default_factory=dict)
-    listed: Annotated[bool, Opt(Group.RULES, "List the rules.", flag(), flags=("--list",))] = False
+    listed: Annotated[bool, "List the rules.", Opt(Group.RULES, flag(), flags=("--list",))] = False
     explain: Annotated[
-        str | None,
-        Opt(Group.RULES, "Show a rule, and the SQL that it becomes.", text("NAME")),
+        str | None, "Show a rule, and the SQL that it becomes.", Opt(Group.RULES, text("NAME"))
     ] = None
     suppress: Annotated[
         str | None,
-        Opt(
-            Group.RULES,
-            "A YAML file of known findings, each with a rule, the columns to match and a reason. They are"
-            " shown with the reason, counted, and do not change the exit status.",
-            text("FILE"),
-        ),
+        "A YAML file of known findings, each with a rule, the columns to match and a reason. They are"
+        " shown with the reason, counted, and do not change the exit status.",
+        Opt(Group.RULES, text("FILE")),
     ] = None
     fail_on: Annotated[
         str,
-        Opt(
-            Group.RULES,
-            "Exit with status 1 if there is a finding of this level or a worse one.",
-            one_of([*Level.__members__, NEVER]),
-        ),
+        "Exit with status 1 if there is a finding of this level or a worse one.",
+        Opt(Group.RULES, one_of([*Level.__members__, NEVER])),
     ] = Level.high.name
     tables: Annotated[
         str | None,
-        Opt(
-            Group.SELECTION,
-            "Read the Parquet tables in this folder instead of captures: the folders that `nats-dissect"
-            " spark` writes, or files such as frames.parquet.",
-            text("DIR"),
-        ),
+        "Read the Parquet tables in this folder instead of captures: the folders that `nats-dissect"
+        " spark` writes, or files such as frames.parquet.",
+        Opt(Group.SELECTION, text("DIR")),
     ] = None
     master: Annotated[
         str | None,
-        Opt(
-            Group.SPARK,
-            "Run the rules over the tables on this Spark cluster: spark://HOST:PORT, yarn, local[4] ...",
-            text("URL"),
-        ),
+        "Run the rules over the tables on this Spark cluster: spark://HOST:PORT, yarn, local[4] ...",
+        Opt(Group.SPARK, text("URL")),
     ] = None
     conf: Annotated[Mapping[str, str], CONF] = field(default_factory=dict)
 

@@ -25,19 +25,19 @@ def format_of(names: Collection[str], **meanings: str) -> Opt:
     """`--format`, with these formats; `meanings` are those of formats that are not in `FORMATS`."""
     known = {name: form.meaning for name, form in FORMATS.items()} | meanings
     texts = "; ".join(f"{name}: {known[name]}" for name in names)
-    return Opt(Group.OUTPUT, f"{texts}.", one_of(names))
+    return Opt(Group.OUTPUT, one_of(names), f"{texts}.")
 
 
 def file_of(help: str, required: bool = False, metavar: str = "FILE") -> Opt:
     """`-o`, for a command that must or can write to a file."""
     form = file_name(metavar)
-    return Opt(Group.OUTPUT, help, form, flags=("-o", "--output"), required=required)
+    return Opt(Group.OUTPUT, form, help, flags=("-o", "--output"), required=required)
 
 
 def jobs_of(default: str) -> Opt:
     """`--jobs`, for a command that uses this number of processes by default."""
     text = "Share the work among N processes, 0 for all cores; the rows are the same."
-    return Opt(Group.OUTPUT, text, whole(0, 512), default=default)
+    return Opt(Group.OUTPUT, whole(0, 512), text, default=default)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,52 +49,36 @@ class CommandOptions:
     format: Annotated[str, format_of(tuple(FORMATS))] = "text"
     output: Annotated[str | None, file_of("Write to this file instead of standard output.")] = None
     columns: Annotated[
-        str | None, Opt(Group.OUTPUT, "Only these columns, in this order.", text("A,B"))
+        str | None, "Only these columns, in this order.", Opt(Group.OUTPUT, text("A,B"))
     ] = None
     where: Annotated[
         str | None,
-        Opt(
-            Group.OUTPUT,
-            "Only rows that match this SQL condition on the table's columns.",
-            text("EXPR"),
-        ),
+        "Only rows that match this SQL condition on the table's columns.",
+        Opt(Group.OUTPUT, text("EXPR")),
     ] = None
     sort: Annotated[
         str | None,
-        Opt(
-            Group.OUTPUT,
-            "Order the rows by this column; absent values come last.",
-            text("COLUMN[:desc]"),
-        ),
+        "Order the rows by this column; absent values come last.",
+        Opt(Group.OUTPUT, text("COLUMN[:desc]")),
     ] = None
-    limit: Annotated[int | None, Opt(Group.OUTPUT, "Stop after N rows.", whole())] = None
+    limit: Annotated[int | None, "Stop after N rows.", Opt(Group.OUTPUT, whole())] = None
     jobs: Annotated[int | None, jobs_of("1; up to 4 for captures of 256 MiB or more")] = None
     progress: Annotated[
         bool | None,
-        Opt(
-            Group.OUTPUT,
-            "Show a progress bar on stderr; by default at a terminal, if the command takes long.",
-            flag(),
-            flags=("--progress/--no-progress",),
-        ),
+        "Show a progress bar on stderr; by default at a terminal, if the command takes long.",
+        Opt(Group.OUTPUT, flag(), flags=("--progress/--no-progress",)),
     ] = None
     csv_safe: Annotated[
         bool,
-        Opt(
-            Group.OUTPUT,
-            "CSV: put an apostrophe before texts that spreadsheets take for formulas (= + - @).",
-            flag(),
-        ),
+        "CSV: put an apostrophe before texts that spreadsheets take for formulas (= + - @).",
+        Opt(Group.OUTPUT, flag()),
     ] = False
     message: Annotated[
         str | None,
-        Opt(
-            Group.SELECTION,
-            "Show the way of one message as a ladder; the start of its session's id is enough.",
-            text("SESSION:NUMBER"),
-        ),
+        "Show the way of one message as a ladder; the start of its session's id is enough.",
+        Opt(Group.SELECTION, text("SESSION:NUMBER")),
     ] = None
-    full: Annotated[bool, Opt(Group.OUTPUT, "Show long payloads whole.", flag())] = False
+    full: Annotated[bool, "Show long payloads whole.", Opt(Group.OUTPUT, flag())] = False
     dissecting: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -170,19 +154,13 @@ class SessionOptions(CommandOptions):
 
     session: Annotated[
         str | None,
-        Opt(
-            Group.SELECTION,
-            "Show one session in full; the start of its id is enough.",
-            text("ID"),
-        ),
+        "Show one session in full; the start of its id is enough.",
+        Opt(Group.SELECTION, text("ID")),
     ] = None
     explain: Annotated[
         str | None,
-        Opt(
-            Group.SELECTION,
-            "Print the decisions about one connection, NATS or not; the start of its id is enough.",
-            text("ID"),
-        ),
+        "Print the decisions about one connection, NATS or not; the start of its id is enough.",
+        Opt(Group.SELECTION, text("ID")),
     ] = None
 
 
@@ -192,7 +170,7 @@ class ServerOptions(CommandOptions):
 
     format: Annotated[str, format_of((*FORMATS, DOT), dot="a graph for Graphviz")] = "text"
     graph: Annotated[
-        bool, Opt(Group.OUTPUT, "Show clusters, servers and links as text.", flag())
+        bool, "Show clusters, servers and links as text.", Opt(Group.OUTPUT, flag())
     ] = False
 
 
@@ -204,11 +182,8 @@ class ReportOptions(CommandOptions):
     jobs: Annotated[int | None, jobs_of("1")] = None
     tables: Annotated[
         str | None,
-        Opt(
-            Group.SELECTION,
-            "Read Parquet tables, as `spark --out DIR` writes them, instead of captures.",
-            text("DIR"),
-        ),
+        "Read Parquet tables, as `spark --out DIR` writes them, instead of captures.",
+        Opt(Group.SELECTION, text("DIR")),
     ] = None
 
 

@@ -70,20 +70,13 @@ class SliceOptions(CommandOptions):
     ] = None
     where: Annotated[
         str | None,
-        Opt(
-            Group.SELECTION,
-            "Only sessions that match this SQL condition on the columns of `sessions`.",
-            text("EXPR"),
-        ),
+        "Only sessions that match this SQL condition on the columns of `sessions`.",
+        Opt(Group.SELECTION, text("EXPR")),
     ] = None
     sessions: Annotated[
         tuple[str, ...],
-        Opt(
-            Group.SELECTION,
-            "Write this session, like an ID argument; the start of the ID is enough. Repeatable.",
-            texts("ID", "a session ID or several"),
-            flags=("--session",),
-        ),
+        "Write this session, like an ID argument; the start of the ID is enough. Repeatable.",
+        Opt(Group.SELECTION, texts("ID", "a session ID or several"), flags=("--session",)),
     ] = ()
 
 

@@ -35,7 +35,7 @@ class SplitOptions(CommandOptions):
     output: Annotated[
         str | None, file_of("A new folder for the pieces.", required=True, metavar="DIR")
     ] = None
-    size: Annotated[int, Opt(Group.OUTPUT, "Approximate size of a piece.", byte_size(1 << 12))] = (
+    size: Annotated[int, "Approximate size of a piece.", Opt(Group.OUTPUT, byte_size(1 << 12))] = (
         128 << 20
     )
 

@@ -19,29 +19,22 @@ class TopOptions(FactOptions):
 
     interface: Annotated[
         str | None,
-        Opt(
-            Group.SELECTION,
-            "Capture on this network interface with dumpcap or tcpdump, in place of captures.",
-            text("NAME"),
-            flags=("-i", "--interface"),
-        ),
+        "Capture on this network interface with dumpcap or tcpdump, in place of captures.",
+        Opt(Group.SELECTION, text("NAME"), flags=("-i", "--interface")),
     ] = None
     once: Annotated[
         bool,
-        Opt(Group.OUTPUT, "Print the tables once, after the end of the input, and exit.", flag()),
+        "Print the tables once, after the end of the input, and exit.",
+        Opt(Group.OUTPUT, flag()),
     ] = False
     view: Annotated[
         str | None,
-        Opt(
-            Group.OUTPUT,
-            "The table to show first; with --once, the only one.",
-            one_of([view.name for view in VIEWS]),
-        ),
+        "The table to show first; with --once, the only one.",
+        Opt(Group.OUTPUT, one_of([view.name for view in VIEWS])),
     ] = None
     filter: Annotated[
-        str,
-        Opt(Group.OUTPUT, "Only lines that contain this text, ignoring case.", text("TEXT")),
+        str, "Only lines that contain this text, ignoring case.", Opt(Group.OUTPUT, text("TEXT"))
     ] = ""
     interval: Annotated[
-        float, Opt(Group.OUTPUT, "Seconds between refreshes.", seconds(0.1, 3600))
+        float, "Seconds between refreshes.", Opt(Group.OUTPUT, seconds(0.1, 3600))
     ] = INTERVAL

@@ -11,11 +11,8 @@ from ...option_types import Group, Opt, flag, one_of, pairs, several, text
 from ...tables import TABLES
 from .job_options import CHUNK_BYTES, CHUNK_SIZE
 
-CONF = Opt(
-    Group.SPARK,
-    "A setting of Spark; repeatable.",
-    pairs("K=V", "spark.executor.memory=4g", begin="spark."),
-)
+_SETTINGS = pairs("K=V", "spark.executor.memory=4g", begin="spark.")
+CONF = Opt(Group.SPARK, _SETTINGS, "A setting of Spark; repeatable.")
 
 REFUSED = {
     "sort": "the files of a table have no order; sort where you read them, as with ORDER BY",
@@ -35,46 +32,28 @@ class JobArguments(CommandOptions):
 
     out: Annotated[
         str,
-        Opt(
-            Group.OUTPUT,
-            "The output folder, with one folder per table; tables of an earlier job are replaced.",
-            text("DIR"),
-            required=True,
-        ),
+        "The output folder, with one folder per table; tables of an earlier job are replaced.",
+        Opt(Group.OUTPUT, text("DIR"), required=True),
     ] = ""
     tables: Annotated[
         tuple[str, ...],
-        Opt(
-            Group.OUTPUT,
-            f"Which tables: {', '.join(TABLES)}.",
-            several(one_of(TABLES), "A,B"),
-            default="frames,sessions",
-        ),
+        f"Which tables: {', '.join(TABLES)}.",
+        Opt(Group.OUTPUT, several(one_of(TABLES), "A,B"), default="frames,sessions"),
     ] = ("frames", "sessions")
     progress: Annotated[
         bool | None,
-        Opt(
-            Group.OUTPUT,
-            "Show the progress of each stage on stderr; by default at a terminal.",
-            flag(),
-            flags=("--progress/--no-progress",),
-        ),
+        "Show the progress of each stage on stderr; by default at a terminal.",
+        Opt(Group.OUTPUT, flag(), flags=("--progress/--no-progress",)),
     ] = None
     summary: Annotated[
         str | None,
-        Opt(
-            Group.OUTPUT,
-            "Also write the summary as JSON; - is standard output.",
-            text("FILE"),
-        ),
+        "Also write the summary as JSON; - is standard output.",
+        Opt(Group.OUTPUT, text("FILE")),
     ] = None
     master: Annotated[
         str | None,
-        Opt(
-            Group.SPARK,
-            "The cluster: spark://HOST:PORT, yarn, local[4] ...; by default this machine.",
-            text("URL"),
-        ),
+        "The cluster: spark://HOST:PORT, yarn, local[4] ...; by default this machine.",
+        Opt(Group.SPARK, text("URL")),
     ] = None
     conf: Annotated[Mapping[str, str], CONF] = field(default_factory=dict)
     chunk_size: Annotated[int, CHUNK_SIZE] = CHUNK_BYTES

@@ -11,11 +11,10 @@ from ...option_types import Group, Opt, byte_size, declared, flag, unknown
 from ...options import Options
 
 CHUNK_BYTES = 128 << 20
-SMALLEST_CHUNK = 4096
 CHUNK_SIZE = Opt(
     Group.SPARK,
+    byte_size(4096),
     "The approximate size of the part of a capture that one task reads.",
-    byte_size(SMALLEST_CHUNK),
 )
 
 INSTEAD = {
@@ -39,7 +38,7 @@ class JobOptions:
     options: Options = field(default_factory=Options)
     chunk_size: Annotated[int, CHUNK_SIZE] = CHUNK_BYTES
     progress: Annotated[
-        bool | None, Opt(Group.OUTPUT, "Show the progress of each stage on stderr.", flag())
+        bool | None, "Show the progress of each stage on stderr.", Opt(Group.OUTPUT, flag())
     ] = field(default=None, compare=False)
     whole_flows: bool = True
 

@@ -45,31 +45,26 @@ class Settings:
     captures decides. `state` and `settle` are for streams."""
 
     paths: tuple[str, ...] = ()
-    table: Annotated[str, Opt(Group.OUTPUT, "The table to read.", one_of(TABLES))] = "frames"
+    table: Annotated[str, "The table to read.", Opt(Group.OUTPUT, one_of(TABLES))] = "frames"
     columns: Annotated[
         tuple[str, ...] | None,
-        Opt(
-            Group.OUTPUT,
-            "The columns to read, such as op,subject.",
-            several(text("COLUMN"), "A,B"),
-            default="all",
-        ),
+        "The columns to read, such as op,subject.",
+        Opt(Group.OUTPUT, several(text("COLUMN"), "A,B"), default="all"),
     ] = None
     shares: Annotated[
         int | None,
-        Opt(Group.SPARK, "The number of tasks.", whole(1, 10_000), default="by size, up to 8"),
+        "The number of tasks.",
+        Opt(Group.SPARK, whole(1, 10_000), default="by size, up to 8"),
     ] = None
     state: Annotated[
         str | None,
-        Opt(Group.SPARK, "For streams: a folder for states, which all machines see.", _FOLDER),
+        "For streams: a folder for states, which all machines see.",
+        Opt(Group.SPARK, _FOLDER),
     ] = None
     settle: Annotated[
         float,
-        Opt(
-            Group.SPARK,
-            "For streams: seconds after which a file that did not grow is complete.",
-            seconds(),
-        ),
+        "For streams: seconds after which a file that did not grow is complete.",
+        Opt(Group.SPARK, seconds()),
     ] = 60.0
     options: Options = field(default_factory=Options)
 
