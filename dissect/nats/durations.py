@@ -10,7 +10,6 @@ HdrHistogram (http://hdrhistogram.org), and a quantile is within 0.8 % of the tr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 
 CLOCK_STEP_NS = 100_000_000
 """Packets are out of order by less: where times go back further, somebody set the clock."""
@@ -43,17 +42,6 @@ def bucket_of(duration_ns: int, bits: int = _BITS) -> int:
     return duration_ns & -width_of(duration_ns, bits)
 
 
-def quantile_of(buckets: Mapping[int, int], percent: int) -> int | None:
-    """The quantile of the durations in some buckets, to within 0.8 %: the middle of the bucket with it; None
-    if there are no durations."""
-    rank = _rank(sum(buckets.values()), percent)
-    for bucket in sorted(buckets):
-        rank -= buckets[bucket]
-        if rank <= 0:
-            return bucket + (width_of(bucket) - 1) // 2
-    return None
-
-
 def _rank(count: int, percent: int) -> int:
     return max(1, -(-count * percent // 100))
 
@@ -74,22 +62,10 @@ class Durations:
         if len(self._values) > EXACT:
             self._count()
 
-    def merge(self, other: Durations) -> None:
-        """Adds the durations of another one. The result does not depend on how durations were divided."""
-        self._largest = max(
-            (d for d in (self.largest, other.largest) if d is not None), default=None
-        )
-        self._values += other._values
-        self._buckets += other._buckets
-        if self._buckets or len(self._values) > EXACT:
-            self._count()
-
     @property
     def count(self) -> int:
         """The number of durations."""
         return len(self._values) + self._buckets.total()
-
-    weight = count
 
     @property
     def is_exact(self) -> bool:
@@ -102,20 +78,19 @@ class Durations:
         known = () if self._largest is None else (self._largest,)
         return max((*known, *self._values), default=None)
 
-    @property
-    def buckets(self) -> Counter[int]:
-        """The number of durations by the smallest duration in their bucket."""
-        counted = self._buckets.copy()
-        counted.update(map(bucket_of, self._values))
-        return counted
-
     def quantile(self, percent: int) -> int | None:
         """The smallest duration that `percent` of all do not exceed; None if there are none."""
-        if self._buckets:
-            found = quantile_of(self.buckets, percent)
-            largest = self.largest
-            return found if found is None or largest is None else min(found, largest)
-        return sorted(self._values)[_rank(self.count, percent) - 1] if self._values else None
+        largest, rank = self.largest, _rank(self.count, percent)
+        if largest is None:
+            return None
+        if self.is_exact:
+            return sorted(self._values)[rank - 1]
+        counted = self._buckets + Counter(map(bucket_of, self._values))
+        for bucket in sorted(counted):
+            rank -= counted[bucket]
+            if rank <= 0:  # the middle of the bucket
+                return min(bucket + (width_of(bucket) - 1) // 2, largest)
+        return largest
 
     def _count(self) -> None:
         """Moves the values into the buckets."""
