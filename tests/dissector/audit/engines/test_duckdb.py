@@ -36,6 +36,17 @@ def test_rows_of_records() -> None:
         assert len(list(engine.rows("SELECT number FROM frames"))) == 20_000
 
 
+def test_tables_that_are_missing_have_no_rows_if_the_caller_is_lenient(tmp_path: Path) -> None:
+    write(tmp_path / "frames/part-0.parquet", range(3))
+    tables = ["frames", "sessions"]
+    with over_folder(tables, str(tmp_path), lenient=True) as engine:
+        assert engine.tables == {"frames"}  # so that rules that lack tables do not run
+        assert engine.named(COUNT) == [{"n": 3}]
+        assert engine.named("SELECT session, kind FROM sessions") == []
+    with over_folder(tables, str(tmp_path)) as engine, pytest.raises(QueryError, match="sessions"):
+        engine.named("SELECT session FROM sessions")
+
+
 def test_rows_of_files(tmp_path: Path) -> None:
     root = tmp_path / "it's [1]"
     write(root / "frames/date=2026-11-21/part-0.parquet", range(3))
