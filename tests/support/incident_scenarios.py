@@ -64,7 +64,7 @@ def incident_flapping(stage: Stage) -> None:
         shop.sub("_INBOX.shop.*")
         service = threading.Thread(target=answering, args=(pricing,))
         service.start()
-        for number in range(120):
+        for number in range(80):
             if number % 20 == 10:
                 subprocess.run(BREAK, check=True, stdout=subprocess.DEVNULL)
             shop.pub("prices.get", b"tea", reply=f"_INBOX.shop.{number}")

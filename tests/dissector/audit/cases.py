@@ -6,9 +6,11 @@ what is.
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from dissect.nats.schema.records import AnomalyRecord, FlowRecord, Record
 
-from tests.support.audit import SESSION
+from tests.support.audit import SESSION, frame
 from tests.support.audit import session as row
 from tests.support.nats_session import Step, call, pub, session, status
 from tests.support.pcapwriter import Conversation
@@ -67,6 +69,14 @@ def clients(
         session(connect=connect, client=client.replace("*", str(each)), at=each * apart)
         for each in range(1, number + 1)
     ]
+
+
+def leafnode(*apart_ns: int) -> list[Record]:
+    """CONNECTs of leafnodes of one account, each so long after the one before."""
+    names = {"server_name": "hub", "remote_name": "spoke", "account": "SHOP"}
+    times = enumerate(accumulate(apart_ns), 1)
+    frames = [frame(number, ts_ns=at, kind="leafnode", op="CONNECT") for number, at in times]
+    return [row(kind="leafnode", **names), *frames]
 
 
 def violations(number: int, apart: float) -> list[Conversation]:
@@ -238,6 +248,8 @@ CASES: dict[str, tuple[Case, Case]] = {
         clients(48, 0.1, "10.0.1.*") + clients(60, 0.1, "10.0.0.2"),
     ),
     "lame-duck": ([session('<INFO {"ldm":true}')], [session('<INFO {"connect_urls":["a:4222"]}')]),
+    "link-flapping": ("flapping", "cluster-2.15.1"),
+    "leafnode-flapping": (leafnode(*[10**9] * 4), leafnode(*[21 * 10**9] * 9)),
     "slow-consumer": ("stalled", "bulk-2.15.1"),
     "stale-connection": ([session("<-ERR 'Stale Connection'")], refusals(["bob"], 1)),
     "connection-limit": (

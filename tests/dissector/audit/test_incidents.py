@@ -40,3 +40,8 @@ def test_an_ack_after_ack_wait_is_late() -> None:
     shown = found.values
     assert (shown["consumer"], shown["late_acks"], shown["ack_wait_ns"]) == ("packer", 1, 10**9)
     assert shown["session.client_name"] == "packer"
+
+
+def test_a_route_that_breaks_again_and_again_is_named_once() -> None:
+    (found,) = findings("flapping", "link-flapping")
+    assert (found.subject, found.count) == ("route, near, far", 5)
