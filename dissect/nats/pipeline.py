@@ -15,7 +15,7 @@ from contextlib import closing
 from .capture import CaptureReport
 from .capture.sources import files_of
 from .engine.dissection import Dissection, OnProgress
-from .engine.session_tables import Rows
+from .engine.session_tables import ReleasedRows
 from .engine.time_order import TimeOrder, payload_bytes, placed
 from .options import Options
 from .packet import PacketParser
@@ -49,7 +49,7 @@ def released(
     on_progress: OnProgress | None = None,
     together: bool = False,
     runs: bool = False,
-) -> Generator[Rows, None, None]:
+) -> Generator[ReleasedRows, None, None]:
     """The records of several tables in one pass, as they become complete, of all flows or of one share. With
     `together`, records come a little later, which costs less CPU time; with `runs`, frames come as runs (see
     `engine.frame_runs`)."""
@@ -72,10 +72,12 @@ def released(
     report.udp_ports += dissection.parser.udp_ports
 
 
-def narrowed(source: Iterable[Rows], keep: RowFilter, live: bool = False) -> Iterator[Rows]:
+def narrowed(
+    source: Iterable[ReleasedRows], keep: RowFilter, live: bool = False
+) -> Iterator[ReleasedRows]:
     """The records that `keep` selects. Each call of `keep` gets many records; with `live`, only those that
     were released together."""
-    waiting: list[Rows] = []
+    waiting: list[ReleasedRows] = []
     records = size = 0
     for rows in source:
         waiting.append(rows)
@@ -88,13 +90,13 @@ def narrowed(source: Iterable[Rows], keep: RowFilter, live: bool = False) -> Ite
     yield from narrow(waiting, keep)
 
 
-def narrow(some: Sequence[Rows], keep: RowFilter) -> Iterator[Rows]:
+def narrow(some: Sequence[ReleasedRows], keep: RowFilter) -> Iterator[ReleasedRows]:
     """Applies `keep` to some releases at once."""
     kept = set(map(id, keep([record for rows in some for record in rows.records])))
     for release, records in some:
         left = [record for record in records if id(record) in kept]
         if left:
-            yield Rows(release, left)
+            yield ReleasedRows(release, left)
 
 
 def records(
@@ -136,7 +138,7 @@ def _record_lists(
     keep: RowFilter | None,
 ) -> Generator[Sequence[Record], None, None]:
     """The records of one timeline."""
-    source: Iterator[Rows] = released(paths, tables, options, report, together=not live)
+    source: Iterator[ReleasedRows] = released(paths, tables, options, report, together=not live)
     if keep:
         source = narrowed(source, keep, live)
     chosen = (TABLES[name] for name in tables)

@@ -10,8 +10,8 @@ import pytest
 
 from dissect.nats import CaptureReport, FrameRecord, Options, SessionRecord, frames, sessions
 from dissect.nats.application.servers import ServerRecord
-from dissect.nats.engine.connections import SortKey, packet_events
-from dissect.nats.engine.session_tables import Rows
+from dissect.nats.engine.connections import ReleaseKey, packet_events
+from dissect.nats.engine.session_tables import ReleasedRows
 from dissect.nats.framing.events import Batch
 from dissect.nats.pipeline import narrowed, records, released
 from dissect.nats.schema.records import AnomalyRecord, Record
@@ -261,11 +261,11 @@ def test_a_report_tells_what_was_read() -> None:
     assert file.packets == TRUTH["core-2.15.1.pcap"]["packets"]
 
 
-def some_rows(times: list[int]) -> list[Rows]:
+def some_rows(times: list[int]) -> list[ReleasedRows]:
     """A row a time, each released by itself."""
     return [
-        Rows(
-            SortKey(ts_ns),
+        ReleasedRows(
+            ReleaseKey(ts_ns),
             [
                 AnomalyRecord(
                     session="s",

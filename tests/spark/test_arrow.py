@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dissect.nats import Options, Payload
-from dissect.nats.engine.session_tables import Rows
+from dissect.nats.engine.session_tables import ReleasedRows
 from dissect.nats.errors import MissingLibrary
 from dissect.nats.output.arrow import records as output
 from dissect.nats.output.arrow.records import batch
@@ -34,7 +34,7 @@ SAMPLE = str(CAPTURES / "core-2.15.1.pcap")
 OTHERS = ("sessions", "requests", "anomalies")
 
 
-def released_rows(*tables: str) -> Iterator[Rows]:
+def released_rows(*tables: str) -> Iterator[ReleasedRows]:
     return released([SAMPLE], tables, Options(payload=Payload.TEXT), runs=True)
 
 

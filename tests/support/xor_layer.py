@@ -14,10 +14,10 @@ from dissect.nats.options import Options
 from dissect.nats.transport.decide import LAYERS
 from dissect.nats.transport.layer import (
     Begins,
-    Column,
     Heads,
     Layer,
     LayerBytes,
+    LayerColumn,
     LayerOptions,
     Transform,
     rest_of,
@@ -108,7 +108,7 @@ def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:
     }
 
 
-LAYER = Layer("xor", Column.TRANSPORT, _begins, transforms=_transforms)
+LAYER = Layer("xor", LayerColumn.TRANSPORT, _begins, transforms=_transforms)
 if LAYER.name not in [layer.name for layer in LAYERS]:
     LAYERS.append(LAYER)
 

@@ -64,7 +64,7 @@ class Connection:
         return self.framing.verdict is Verdict.NATS
 
 
-class SortKey(NamedTuple):
+class ReleaseKey(NamedTuple):
     """When a group was released: the number of the packet that released it, or a larger number after the last
     packet. For the same packet, flows that are over come first, ordered by their beginning.
     """
@@ -79,7 +79,7 @@ class PacketEvents(NamedTuple):
     and comes once, when it is over. A NATS connection comes without events when its framing is finished.
     """
 
-    release: SortKey
+    release: ReleaseKey
     connections: list[tuple[Connection, list[Event]]]
 
 
@@ -132,7 +132,7 @@ class ConnectionTable:
             if isinstance(events, RolesSwapped):
                 events = self._swap_roles(connection, events)
             if events:
-                key = new(SortKey, (segment.ordinal, _AFTER_ALL, ""))
+                key = new(ReleaseKey, (segment.ordinal, _AFTER_ALL, ""))
                 yield new(PacketEvents, (key, [(connection, events)]))
 
     def restore(self, connection: Connection) -> None:
@@ -150,11 +150,11 @@ class ConnectionTable:
             some.append(delivery)
             flow, direction, _ = delivery
             if flow.over and direction is Direction.RESPONDER:
-                yield PacketEvents(SortKey(packet, flow.first_ns, flow.id), self._take(some))
+                yield PacketEvents(ReleaseKey(packet, flow.first_ns, flow.id), self._take(some))
                 some = []
         taken = self._take(some)
         if taken:
-            yield PacketEvents(SortKey(packet), taken)
+            yield PacketEvents(ReleaseKey(packet), taken)
 
     def _take(self, deliveries: Iterable[Delivery]) -> list[tuple[Connection, list[Event]]]:
         """The connections of these deliveries, with their new events. If a delivery swaps the roles of a

@@ -25,7 +25,7 @@ from ..secrets.key_log import KeyLogs
 from ..tables import needs_payloads
 from ..types import Packets, Segment, Tick
 from .connections import ConnectionTable, PacketEvents
-from .session_tables import Rows, TableBuilder
+from .session_tables import ReleasedRows, TableBuilder
 
 OnProgress = Callable[[int], None]
 """Called now and then with the number of packets read, once all rows that they released are consumed."""
@@ -93,7 +93,7 @@ class Dissection:
         blocks: Iterable[Packets],
         together: bool = False,
         on_progress: OnProgress | None = None,
-    ) -> Generator[Rows, None, None]:
+    ) -> Generator[ReleasedRows, None, None]:
         """The records of all packets, as they become complete. With `together`, records may come a few groups
         of events later, which takes less time."""
         left, count = iter(blocks), 0
@@ -113,15 +113,17 @@ class Dissection:
             self.parser.finish()
             yield from self.finish(together)
 
-    def feed(self, source: Iterable[Segment | Tick], together: bool = True) -> Iterator[Rows]:
+    def feed(
+        self, source: Iterable[Segment | Tick], together: bool = True
+    ) -> Iterator[ReleasedRows]:
         """The records that these segments complete. `together` is as for `read`."""
         return self._table_builder.feed(self._connections.feed(source), together)
 
-    def pass_time(self, ts_ns: int) -> Iterator[Rows]:
+    def pass_time(self, ts_ns: int) -> Iterator[ReleasedRows]:
         """The records of flows that end because a packet of another flow has this time."""
         return self.feed([Tick(ts_ns), Tick(ts_ns)])  # the second one agrees, if this is far ahead
 
-    def finish(self, together: bool = True) -> Iterator[Rows]:
+    def finish(self, together: bool = True) -> Iterator[ReleasedRows]:
         """The records of all open flows, and of layers across sessions, after the last segment."""
         yield from self._table_builder.feed(self._connections.finish(), together)
         yield from self._table_builder.finish()
@@ -131,7 +133,7 @@ class Dissection:
         yield from self._connections.feed(self.parser.segments(blocks))
         yield from self._connections.finish()
 
-    def tables(self, events: Iterable[PacketEvents]) -> Generator[Rows, None, None]:
+    def tables(self, events: Iterable[PacketEvents]) -> Generator[ReleasedRows, None, None]:
         """The records that each group of events completes, before the next group is requested."""
         with closing(self):
             yield from self._table_builder.feed(events)

@@ -92,8 +92,16 @@ class FrameRows:
             if frame.op in ops:
                 make, whole = _LAYER_FRAMES[frame.__class__]
                 row = make(
-                    *(frame, session, number, ts_ns, packet.number, packet.capture, sender),
-                    *(kind, account, payload),
+                    frame,
+                    session,
+                    number,
+                    ts_ns,
+                    packet.number,
+                    packet.capture,
+                    sender,
+                    kind,
+                    account,
+                    payload,
                 )
                 if not whole and isinstance(frame, Message):
                     _fill(row, frame, Payload.NONE)
@@ -156,7 +164,7 @@ _KNOWN_TEXTS = 4096
 _KNOWN_BYTES = 128
 
 
-class _Texts(dict[bytes, str]):
+class _KnownTexts(dict[bytes, str]):
     """A cache of decoded texts, because the same subjects come again and again."""
 
     def __missing__(self, wire: bytes) -> str:
@@ -168,7 +176,7 @@ class _Texts(dict[bytes, str]):
         return text
 
 
-_USED = {"new": object.__new__, "texts": _Texts()}
+_USED = {"new": object.__new__, "texts": _KnownTexts()}
 # Computed columns: the field that the frame needs for it, and the expression for its value.
 _VALUES = {
     "queues": ("queues", f"[queue.{_DECODED} for queue in frame.queues] or None"),
@@ -205,11 +213,11 @@ def _own_value(column: str, names: set[str]) -> str:
     return _OTHERS.get(column, "")
 
 
-Cells = Callable[[Sequence[Frame]], list[Value | bytes]]
+CellMaker = Callable[[Sequence[Frame]], list[Value | bytes]]
 
 
 @cache
-def cells_of(frame: type[Frame], column: str) -> Cells | None:
+def cells_of(frame: type[Frame], column: str) -> CellMaker | None:
     """The function that makes the values of a column for frames of this class, without rows; None if they
     have no such value. Texts are bytes as on the wire, empty if absent. Not for `ROW_COLUMNS`, nor for
     columns that are the same for a whole run."""
@@ -219,7 +227,7 @@ def cells_of(frame: type[Frame], column: str) -> Cells | None:
     if not value:
         return None
     # Only expressions that are declared above.
-    made: Cells = eval(f"lambda frames: [{value} for frame in frames]")
+    made: CellMaker = eval(f"lambda frames: [{value} for frame in frames]")
     return made
 
 

@@ -48,7 +48,7 @@ class RunLabels:
     payload: Payload
 
 
-class _Run(NamedTuple):
+class _FrameRunFields(NamedTuple):
     labels: RunLabels
     number: int
     ts_ns: int
@@ -57,7 +57,7 @@ class _Run(NamedTuple):
     facts: dict[int, FrameFacts]
 
 
-class FrameRun(_Run, Record):
+class FrameRun(_FrameRunFields, Record):
     """Consecutive frames of one sender that one packet completed and that begin in the same packet.
 
     `number` is the number of the first frame. `facts` has the facts of frames by number; most have none.

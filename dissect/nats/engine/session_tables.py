@@ -20,7 +20,7 @@ from ..tables import FROM_ENGINE, TABLES
 from ..tcp.paths import path_text
 from ..types import NEVER_NS, Direction
 from .application_rows import ApplicationRows, ApplicationStates
-from .connections import Connection, PacketEvents, SortKey
+from .connections import Connection, PacketEvents, ReleaseKey
 from .event_order import EventOrder
 from .finished_session import FinishedSession, LastRows
 from .frame_rows import FrameRows
@@ -38,12 +38,23 @@ _AT_THE_END = frozenset(name for name, table in TABLES.items() if table.at_end)
 _OF_SESSIONS = frozenset(FROM_ENGINE) - {"flows"}
 
 
-class Rows(NamedTuple):
+class ReleasedRows(NamedTuple):
     """Records of all requested tables that were released together. If runs were requested, a `FrameRun`
     stands for the rows of its frames."""
 
-    release: SortKey
+    release: ReleaseKey
     records: list[Record]
+
+
+class Due(NamedTuple):
+    """What is due of one connection in a group: its `events`, its kind and account at that time, and whether
+    it is `over`."""
+
+    tables: SessionTables
+    events: list[Event]
+    kind: Kind | None
+    account: str
+    over: bool
 
 
 class TableBuilder:
@@ -79,16 +90,19 @@ class TableBuilder:
         self.alive[connection] = tables
         tables.resume(self._runs)
 
-    def feed(self, source: Iterable[PacketEvents], together: bool = False) -> Iterator[Rows]:
+    def feed(
+        self, source: Iterable[PacketEvents], together: bool = False
+    ) -> Iterator[ReleasedRows]:
         """The records that each group completes, at the latest when `source` ends. With `together`, records
         may come a few groups later, which takes less time."""
         alive, tables, options, quota = self.alive, self._tables, self._options, self.quota
         layers = self._layers
         most = _GROUP_EVENTS if together or _AT_THE_END.issuperset(tables) else 1
-        waiting: list[tuple[SortKey, list[_Part]]] = []
+        waiting: list[tuple[ReleaseKey, list[Due]]] = []
         held_bytes = 0
+        new = tuple.__new__  # takes a third of the time of calling the class, for every group
         for release, connections in source:
-            parts = []
+            dues: list[Due] = []
             ended: list[SessionTables] = []
             for connection, events in connections:
                 session_tables = alive.get(connection)
@@ -104,9 +118,8 @@ class TableBuilder:
                     )
                 events = session_tables.due(events)
                 framing = connection.framing
-                parts.append(
-                    (session_tables, events, framing.kind, framing.account, connection.over)
-                )
+                kind, account, over = framing.kind, framing.account, connection.over
+                dues.append(new(Due, (session_tables, events, kind, account, over)))
                 for event in events:
                     if event.__class__ is Batch:
                         held_bytes += event.frames[0].total_bytes
@@ -118,7 +131,7 @@ class TableBuilder:
                         self._tcp_bytes[ALL] += side.bytes
                         self._tcp_bytes[DUPLICATE] += side.stream.duplicate_bytes
                     del alive[connection]
-            waiting.append((release, parts))
+            waiting.append((release, dues))
             if ended or len(waiting) >= most or held_bytes > _TOGETHER_BYTES:
                 yield from self._records_of(waiting)
                 waiting = []
@@ -127,36 +140,36 @@ class TableBuilder:
                     session_tables.shrink()
         yield from self._records_of(waiting)
 
-    def finish(self) -> Iterator[Rows]:
+    def finish(self) -> Iterator[ReleasedRows]:
         """The records of layers across sessions, after the last group."""
         for number, records in enumerate(self._layers.finish()):
             if records:
-                yield Rows(SortKey(NEVER_NS, number), records)
+                yield ReleasedRows(ReleaseKey(NEVER_NS, number), records)
 
     def close(self) -> None:
         """Frees the files of layers across sessions."""
         self._layers.close()
 
 
-def _discarded(groups: Iterable[tuple[SortKey, list[_Part]]]) -> list[Rows]:
+def _discarded(groups: Iterable[tuple[ReleaseKey, list[Due]]]) -> list[ReleasedRows]:
     """Updates the state as `_records_of` does, without making records."""
-    for _, parts in groups:
-        for session_tables, events, _, _, over in parts:
-            if events:
-                session_tables.update(events)
-            if over:
-                session_tables.drop()
+    for _, dues in groups:
+        for due in dues:
+            if due.events:
+                due.tables.update(due.events)
+            if due.over:
+                due.tables.drop()
     return []
 
 
 def _records_of(
-    groups: Iterable[tuple[SortKey, list[_Part]]], kinds: Container[Kind | None] | None
-) -> list[Rows]:
+    groups: Iterable[tuple[ReleaseKey, list[Due]]], kinds: Container[Kind | None] | None
+) -> list[ReleasedRows]:
     """The records of these groups, for connections of these kinds."""
     rows = []
-    for release, parts in groups:
+    for release, dues in groups:
         records: list[Record] = []
-        for session_tables, events, kind, account, over in parts:
+        for session_tables, events, kind, account, over in dues:
             if kinds is not None and kind not in kinds:
                 session_tables.update(events)
                 if over:
@@ -167,7 +180,9 @@ def _records_of(
             if over:
                 session_tables.close(records)
         if records:
-            rows.append(tuple.__new__(Rows, (release, records)))  # a third of the time of a call
+            rows.append(
+                tuple.__new__(ReleasedRows, (release, records))
+            )  # a third of the time of a call
     return rows
 
 
@@ -178,8 +193,15 @@ class SessionTables:
     both. After the last frame, the last rows are left (`FinishedSession`)."""
 
     __slots__ = (
-        *("_connection", "_tables", "_session", "_finished", "_order", "_frames", "_runs"),
-        *("_layers", "_wants_anomalies"),
+        "_connection",
+        "_tables",
+        "_session",
+        "_finished",
+        "_order",
+        "_frames",
+        "_runs",
+        "_layers",
+        "_wants_anomalies",
     )
 
     def __init__(
@@ -347,11 +369,6 @@ class SessionTables:
         if self._wants_anomalies:
             records += (_anomaly_row(self._connection, note) for note in session.notes)
         session.notes.clear()
-
-
-# A connection in a group: its tables, the events that are due, its kind and account at that time, and whether
-# it is over.
-_Part = tuple[SessionTables, list[Event], Kind | None, str, bool]
 
 
 def _anomaly_row(connection: Connection, note: Note) -> AnomalyRecord:

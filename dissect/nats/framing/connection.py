@@ -14,7 +14,7 @@ from heapq import merge
 from natsync.protocol import Kind
 
 from ..transport.decide import WAIT, Begin, Nats, Reject
-from ..transport.layer import Column, LayerOptions
+from ..transport.layer import LayerColumn, LayerOptions
 from ..transport.patterns import begins_with_info, greets
 from ..transport.stack import Stack
 from ..types import Direction, Item
@@ -26,7 +26,7 @@ from .resync.chain import Chain
 from .resync.resynchronizer import Quota, answer_each_other
 from .state import Verdict
 from .trace import Trace
-from .verdicts import Conversation, OtherProtocol, Undecided
+from .verdicts import NatsConversation, OtherProtocol, Undecided
 
 _GATEWAY = "messages come from one side and interest from the other, as on a gateway"
 
@@ -80,7 +80,7 @@ class ConnectionFraming:
         self.stack = Stack(layers)
         self._midstream = midstream
         self._handshake = False
-        self._state: Undecided | Conversation | OtherProtocol = Undecided(midstream)
+        self._state: Undecided | NatsConversation | OtherProtocol = Undecided(midstream)
         self._streams = [FrameStream(way, quota, payloads, trace) for way in Direction]
         self._kind = ConnectionKind(self._streams, midstream, hint, trace)
         self._out: list[Event] = []  # events of the current call
@@ -95,14 +95,14 @@ class ConnectionFraming:
     @property
     def facts(self) -> ConnectionFacts:
         """What is known about the connection."""
-        transport = self._layers(Column.TRANSPORT)
+        transport = self._layers(LayerColumn.TRANSPORT)
         return ConnectionFacts(
             verdict=self.verdict,
             handshake=self._handshake and self._kind.saw_info,
             kind=self.kind,
             account=self.account,
             transport="+".join(reversed(transport)) or "tcp",
-            compression=next(iter(self._layers(Column.COMPRESSION)), None),
+            compression=next(iter(self._layers(LayerColumn.COMPRESSION)), None),
             protocol=next(iter(transport), self._state.protocol),
         )
 
@@ -360,7 +360,7 @@ class ConnectionFraming:
             held = len(self._state.held)
             self._trace.note(f"NATS: {why}{f'; {held} held events are handed on' if held else ''}")
         self._out[:0] = self._state.held
-        self._state = Conversation(self._midstream)
+        self._state = NatsConversation(self._midstream)
         for stream in self._streams:
             again = stream.resync is not None and not stream.resync.is_nats
             stream.expect(self._kind.contexts(stream), True, again)
@@ -384,7 +384,7 @@ class ConnectionFraming:
     def _deliver(self) -> list[Event] | RolesSwapped:
         """Returns the events if the connection is NATS; holds them while it is undecided."""
         state, events = self._state, self._out
-        if not isinstance(state, Conversation):
+        if not isinstance(state, NatsConversation):
             if isinstance(state, Undecided):
                 state.held += events
             return []
@@ -408,7 +408,7 @@ class ConnectionFraming:
         for event in self._out:
             event.direction = event.direction.other
 
-    def _layers(self, column: Column) -> list[str]:
+    def _layers(self, column: LayerColumn) -> list[str]:
         """The names of layers, the lowest first."""
         opaque = {stream.layer for stream in self._streams}
         names = {layer.name for layer in opaque if layer and layer.column is column}

@@ -1,6 +1,6 @@
 """The three states of a connection: undecided, a conversation in NATS, or another protocol.
 
-A connection begins `Undecided` and becomes a `Conversation` or `OtherProtocol` for good. A state decides
+A connection begins `Undecided` and becomes a `NatsConversation` or `OtherProtocol` for good. A state decides
 about each item above the layers (`transport.decide` has the list); `ConnectionFraming` acts on the decision.
 """
 
@@ -59,7 +59,7 @@ class Undecided:
         return OtherProtocol(self.first_bytes.protocol(stack), self.notes)
 
 
-class Conversation:
+class NatsConversation:
     """The connection carries NATS. A layer may still begin."""
 
     verdict = Verdict.NATS

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO, TypeAlias
 
-from ..engine.session_tables import Rows
+from ..engine.session_tables import ReleasedRows
 from ..schema.records import Record, Value
 from ..tables import TABLES
 from .terminal import PLAIN, Terminal
@@ -45,7 +45,7 @@ class Layout(NamedTuple):
 
 
 BatchMaker = Callable[[Iterable[Sequence[Record]]], "Iterable[pa.RecordBatch]"]
-FrameBatches = Callable[[Iterable[Rows]], "Iterable[pa.RecordBatch]"]
+FrameBatches = Callable[[Iterable[ReleasedRows]], "Iterable[pa.RecordBatch]"]
 
 
 class OutputFormat(NamedTuple):

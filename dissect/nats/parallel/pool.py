@@ -2,7 +2,7 @@
 
 Each worker process reads all packets and dissects its share of the flows. It sends batches of rows through
 a pipe, each row with the sort key of the packet that completed it, and reports its progress now and then.
-The parent merges the rows of all workers by `SortKey`, which does not depend on how the flows are divided,
+The parent merges the rows of all workers by `ReleaseKey`, which does not depend on how the flows are divided,
 and puts them in time order as a single process does. A worker that is ahead waits until its pipe has room.
 
     worker: packets > its share of the flows > connections > tables > condition > render > pipe

@@ -13,9 +13,9 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, cast
 
 from ..capture import CaptureReport
-from ..engine.connections import SortKey
+from ..engine.connections import ReleaseKey
 from ..engine.frame_runs import FrameRun
-from ..engine.session_tables import Rows
+from ..engine.session_tables import ReleasedRows
 from ..engine.time_order import Placed, payload_bytes, placed
 from ..errors import DissectError, WorkerError
 from ..options import Options, Payload
@@ -110,21 +110,21 @@ def _where(job: TableJob[Row]) -> Where:
     return Where(job.table, job.where)
 
 
-def _key(release: SortKey) -> tuple[int, int, str]:
+def _key(release: ReleaseKey) -> tuple[int, int, str]:
     packet, first_ns, session = release
     return packet, first_ns, session
 
 
-def _apart(waiting: Iterable[Rows]) -> tuple[list[Rows], list[Rows]]:
+def _apart(waiting: Iterable[ReleasedRows]) -> tuple[list[ReleasedRows], list[ReleasedRows]]:
     """The runs of frames, and the records of other tables."""
     frames, others = [], []
     for release, records in waiting:
         runs: list[Record] = [row for row in records if row.__class__ is FrameRun]
         if runs:
-            frames.append(Rows(release, runs))
+            frames.append(ReleasedRows(release, runs))
         if len(runs) < len(records):
             rest = [row for row in records if row.__class__ is not FrameRun]
-            others.append(Rows(release, rest))
+            others.append(ReleasedRows(release, rest))
     return frames, others
 
 
@@ -140,7 +140,7 @@ class ShareWorker(Generic[Row]):
         self._render = job.renderer() if job.renderer else None
         self._report = CaptureReport()
         self._files = 0  # the files that were finished in the latest batch
-        self._waiting: list[Rows] = []
+        self._waiting: list[ReleasedRows] = []
         self._rows = self._bytes = 0
         self._next = 0  # progress is reported again after this many packets
 
@@ -176,9 +176,9 @@ class ShareWorker(Generic[Row]):
         if packets >= self._next:
             is_packed = self._work.packed is not None
             self._next = packets + (_PACKED_PACKETS if is_packed else _PROGRESS_PACKETS)
-            self._send((_key(SortKey(packets)), 0, []))
+            self._send((_key(ReleaseKey(packets)), 0, []))
 
-    def _entries(self, waiting: Sequence[Rows]) -> list[ReleasedEntry[object]]:
+    def _entries(self, waiting: Sequence[ReleasedRows]) -> list[ReleasedEntry[object]]:
         kept = narrow(waiting, self._keep) if self._keep else waiting
         render = self._render
         assert render  # only packed frames are not rendered

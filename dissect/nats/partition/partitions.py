@@ -50,7 +50,7 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _RangeInTurn:
     """A byte range with packets, and the turns of its first and last packet."""
 
     byte_range: ByteRange
@@ -76,7 +76,7 @@ def partitions_of(files: Sequence[Sequence[RecordIndex]]) -> list[Partition]:
     """The partitions of files with proven byte ranges. Read one after the other, they are exactly the
     timeline. Raises CaptureError if too many captures overlap."""
     made: list[Partition] = []
-    group: list[_Piece] = []
+    group: list[_RangeInTurn] = []
     last: _Turn | None = None
     for piece in sorted(_pieces(files), key=lambda piece: (piece.begins, piece.byte_range.number)):
         if last is not None and piece.begins >= last:
@@ -134,9 +134,9 @@ def _first(walked: Iterable[RecordIndex]) -> float:
     return next((each.first_ns for each in walked if each.first_ns is not None), inf)
 
 
-def _pieces(files: Sequence[Sequence[RecordIndex]]) -> list[_Piece]:
+def _pieces(files: Sequence[Sequence[RecordIndex]]) -> list[_RangeInTurn]:
     return [
-        _Piece(each.byte_range, (_begins_ns(each), place), (each.last_ns, place))
+        _RangeInTurn(each.byte_range, (_begins_ns(each), place), (each.last_ns, place))
         for place, walked in enumerate(in_order(files))
         for each in walked
         if each.first_ns is not None and each.last_ns is not None
@@ -149,7 +149,7 @@ def _begins_ns(walked: RecordIndex) -> int:
     return first_ns if before_ns is None else max(before_ns, first_ns)
 
 
-def _cut(group: list[_Piece], number: int) -> list[Partition]:
+def _cut(group: list[_RangeInTurn], number: int) -> list[Partition]:
     """The partitions of pieces that overlap. Cuts are made only where a piece begins, so that in each
     partition about as many bytes begin as the largest piece has."""
     if len(group) == 1:
@@ -170,7 +170,9 @@ def _cut(group: list[_Piece], number: int) -> list[Partition]:
     ]
 
 
-def _within(group: list[_Piece], number: int, begin: int | None, until: int | None) -> Partition:
+def _within(
+    group: list[_RangeInTurn], number: int, begin: int | None, until: int | None
+) -> Partition:
     """The partition of the pieces that have records in a time range."""
     inside = sorted(
         (
@@ -189,7 +191,7 @@ def _within(group: list[_Piece], number: int, begin: int | None, until: int | No
     return Partition(number, byte_ranges, begin, until, tuple(opens))
 
 
-def _check_open(group: list[_Piece]) -> None:
+def _check_open(group: list[_RangeInTurn]) -> None:
     """Raises CaptureError if so many files overlap that they cannot be open at the same time."""
     ends: list[_Turn] = []
     for piece in group:

@@ -20,7 +20,7 @@ from . import resync as guess
 from .byte_ranges import ByteRange, records, window
 
 # Byte ranges that are walked one after the other, each from where the previous one ended.
-Chain = tuple[ByteRange, ...]
+RecordChain = tuple[ByteRange, ...]
 
 # After this many rounds, a file whose bytes keep misleading the guesses is walked by a single chain, which
 # becomes longer in each round.
@@ -90,7 +90,7 @@ def walk(byte_range: ByteRange) -> RecordIndex:
             largest = ordered[-1] if largest is None else max(largest, ordered[-1])
 
 
-def walk_chain(chain: Chain) -> list[RecordIndex]:
+def walk_chain(chain: RecordChain) -> list[RecordIndex]:
     """Walks consecutive byte ranges, each from where the previous one ended. The start of the first must be
     proven. Byte ranges after damage are left out."""
     walked: list[RecordIndex] = []
@@ -134,7 +134,7 @@ def prove(walked: Sequence[RecordIndex]) -> tuple[list[RecordIndex], list[ByteRa
     return proven, again
 
 
-WalkAll = Callable[[Sequence[Chain]], Iterable[Sequence[RecordIndex]]]
+WalkAll = Callable[[Sequence[RecordChain]], Iterable[Sequence[RecordIndex]]]
 
 
 def prove_all(
@@ -143,7 +143,9 @@ def prove_all(
     """The proven byte ranges of files, and the number of byte ranges that were walked again. `walk_all` walks
     chains, in any order and at the same time if it can; it is called until everything is proven."""
     left = [list(byte_ranges) for byte_ranges in files]
-    chains: list[Chain] = [(byte_range,) for byte_ranges in left for byte_range in byte_ranges]
+    chains: list[RecordChain] = [
+        (byte_range,) for byte_ranges in left for byte_range in byte_ranges
+    ]
     known: dict[str, dict[int, RecordIndex]] = {byte_ranges[0].path: {} for byte_ranges in left}
     done: dict[str, list[RecordIndex]] = {}
     wrong = rounds = 0

@@ -15,7 +15,7 @@ from ..capture.pcapng.section import ORDERS
 
 # Takes `data` and the position of a record; returns the position of the next record, perhaps after the end of
 # `data`, or -1 if no record begins there.
-Step = Callable[[bytes, int], int]
+NextRecord = Callable[[bytes, int], int]
 
 # The earliest time of a plausible record, in seconds since 1970: the year 2001. No fraction of a second is
 # this large, in microseconds or in nanoseconds. Without this test, a record would also be found four bytes
@@ -56,7 +56,9 @@ def first_record(context: bytes, data: bytes, whole: bool) -> int | None:
     return None
 
 
-def _chain(data: bytes, need: int, step: Step, looks: tuple[int, int], whole: bool) -> int | None:
+def _chain(
+    data: bytes, need: int, step: NextRecord, looks: tuple[int, int], whole: bool
+) -> int | None:
     """The first position from which steps lead at least `need` bytes further, or exactly to the end of the
     file; None if there is none within the length of one record."""
     size = len(data)
@@ -88,7 +90,7 @@ def _candidates(data: bytes, end: int, highest_at: int, align: int) -> Iterator[
         found = data.find(0, found + 1)
 
 
-def _record_step(context: bytes, sane: bool, since: int = 0) -> Step:
+def _record_step(context: bytes, sane: bool, since: int = 0) -> NextRecord:
     """The step over a pcap record. If `sane`, only records that a program would write are accepted, with
     times from `since` (seconds) on; otherwise all that readers accept."""
     order, unit_ns, header = pcap.MAGICS[context[:4]]
@@ -112,7 +114,7 @@ def _record_step(context: bytes, sane: bool, since: int = 0) -> Step:
     return step
 
 
-def _block_step(order: str) -> Step:
+def _block_step(order: str) -> NextRecord:
     unpack = struct.Struct(order + "2I").unpack_from
 
     def step(data: bytes, at: int) -> int:

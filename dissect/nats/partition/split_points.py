@@ -23,7 +23,7 @@ _SECTION = SECTION.to_bytes(4, "big")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class CapturePiece:
     """The records from byte `start` to before `stop` of a capture's decompressed contents. `context`
     turns them into a capture if it is put before them."""
 
@@ -33,23 +33,23 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _TimedPiece:
     """Part of a piece, with its smallest and largest times; None without packets. `borrows_time` is as in
     `capture.reader.Ended`."""
 
-    piece: Piece
+    piece: CapturePiece
     smallest_ns: int | None
     largest_ns: int | None
     borrows_time: bool
 
 
-def pieces(path: str, size_bytes: int, report: FileReport) -> list[Piece]:
+def pieces(path: str, size_bytes: int, report: FileReport) -> list[CapturePiece]:
     """Cuts a capture into pieces of about this size. Reads it once. Pieces are larger where packets go back
     in time. If the capture is damaged, `report` says so, and the pieces have everything before the damage.
     Raises CaptureError if the file is not a capture."""
     parts = list(_parts(path, max(size_bytes // _FINENESS, _FINEST), report))
     following = _smallest_from(parts)
-    made: list[Piece] = []
+    made: list[CapturePiece] = []
     latest: int | None = None
     for part, later in zip(parts, following, strict=True):
         piece = part.piece
@@ -58,13 +58,13 @@ def pieces(path: str, size_bytes: int, report: FileReport) -> list[Piece]:
         if not made or (large and timed and (latest is None or later is None or latest <= later)):
             made.append(piece)
         else:
-            made[-1] = Piece(made[-1].start, piece.stop, made[-1].context)
+            made[-1] = CapturePiece(made[-1].start, piece.stop, made[-1].context)
         if part.largest_ns is not None:
             latest = part.largest_ns if latest is None else max(latest, part.largest_ns)
     return made
 
 
-def bytes_of(path: str, made: Sequence[Piece]) -> Iterator[tuple[int, bytes]]:
+def bytes_of(path: str, made: Sequence[CapturePiece]) -> Iterator[tuple[int, bytes]]:
     """The contents of the pieces' files: pairs of a piece's number, in order, and some of its bytes."""
     with unpacked(path, FileReport(path, "")) as blocks:
         for number, piece in enumerate(made):
@@ -78,7 +78,7 @@ def bytes_of(path: str, made: Sequence[Piece]) -> Iterator[tuple[int, bytes]]:
                 yield number, data
 
 
-def _parts(path: str, step: int, report: FileReport) -> Iterator[_Part]:
+def _parts(path: str, step: int, report: FileReport) -> Iterator[_TimedPiece]:
     """The parts of a capture, in order, each of about `step` bytes."""
     context = b""
     with unpacked(path, report) as blocks:
@@ -97,14 +97,14 @@ def _parts(path: str, step: int, report: FileReport) -> Iterator[_Part]:
                 low, high = min(run.places)[0], max(run.places)[0]
                 smallest = low if smallest is None else min(smallest, low)
                 largest = high if largest is None else max(largest, high)
-            piece = Piece(start, ended.next_record, context)
-            yield _Part(piece, smallest, largest, ended.borrows_time)
+            piece = CapturePiece(start, ended.next_record, context)
+            yield _TimedPiece(piece, smallest, largest, ended.borrows_time)
             context = ended.context
             if report.fault or not blocks.fill(1):
                 return
 
 
-def _smallest_from(parts: Sequence[_Part]) -> list[int | None]:
+def _smallest_from(parts: Sequence[_TimedPiece]) -> list[int | None]:
     """For each part, the smallest time in it and in the parts after it."""
     smallest: list[int | None] = []
     latest: int | None = None

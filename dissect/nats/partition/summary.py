@@ -185,17 +185,17 @@ class DirectionBuilder:
         chunk = piece.chunk(piece.start, piece.end) if piece else None
         source = replace(piece.segment, payload=b"") if piece else None
         return DirectionSummary(
-            self.key,
-            self.packets,
-            self.first_seq,
-            self.size,
-            last,
-            chunk,
-            self.ack_seq,
-            self.early,
-            self.fills,
-            source,
-            self.path,
+            key=self.key,
+            packets=self.packets,
+            first_seq=self.first_seq,
+            size=self.size,
+            last=last,
+            chunk=chunk,
+            ack_seq=self.ack_seq,
+            early=self.early,
+            fills=self.fills,
+            source=source,
+            path=self.path,
         )
 
 

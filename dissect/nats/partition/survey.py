@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from ..engine.connections import PacketEvents
-from ..engine.session_tables import Rows
+from ..engine.session_tables import ReleasedRows
 from ..options import Options
 from ..secrets.key_log import KeyLogs
 from ..tables import needs_payloads
@@ -49,7 +49,9 @@ class Survey(Checkpoints):
         self._directions: dict[bytes, DirectionBuilder | None] = {}  # by the keys of segments
         self._latest_ns = EARLIEST_NS
 
-    def feed(self, source: Iterable[Segment | Tick], together: bool = True) -> Iterator[Rows]:
+    def feed(
+        self, source: Iterable[Segment | Tick], together: bool = True
+    ) -> Iterator[ReleasedRows]:
         """Adds segments; there are no records."""
         groups = self._connections.feed(self._watched(source))
         return self._table_builder.feed(self._observed(groups), together)

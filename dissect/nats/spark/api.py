@@ -23,7 +23,7 @@ from ..errors import SparkError
 from ..options import Options
 from ..partition.byte_ranges import captures
 from ..partition.partitions import Partition, index_captures, partitions_of, ranges_with_secrets
-from ..partition.record_index import Chain, RecordIndex, joined, walk_chain
+from ..partition.record_index import RecordChain, RecordIndex, joined, walk_chain
 from ..tables import FROM_ENGINE, TABLES, frames_for
 from .job import Job, TimelineJob
 from .launch.worker_python import set_worker_python
@@ -296,7 +296,7 @@ def _planned(
     with stages.running("walk", runner.spark):
         size = options.chunk_size
 
-        def walk_all(chains: Sequence[Chain]) -> list[list[RecordIndex]]:
+        def walk_all(chains: Sequence[RecordChain]) -> list[list[RecordIndex]]:
             some = sum(each.bytes for chain in chains for each in chain) // len(chains)
             return cast(list[list[RecordIndex]], runner.call(walk_chain, chains, some))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..engine.frame_runs import FrameRun
-from ..engine.session_tables import Rows
+from ..engine.session_tables import ReleasedRows
 from ..engine.time_order import TimeOrder, payload_bytes, placed
 from ..output.arrow.records import BATCH_ROWS, batch
 from ..output.arrow.records import batches as batches_of_lists
@@ -28,7 +28,7 @@ AddBatch = Callable[[str, "pa.RecordBatch"], None]
 
 
 def batches(
-    table: str, source: Iterable[Rows], columns: Sequence[str] | None = None
+    table: str, source: Iterable[ReleasedRows], columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one table as Arrow batches of limited size, with all columns or the listed ones. Leaves out
     rows of other tables. Frames must come as runs."""
@@ -38,7 +38,7 @@ def batches(
     return batches_of_lists(table, lists, columns)
 
 
-def add_batches(source: Iterable[Rows], tables: Iterable[str], add: AddBatch) -> None:
+def add_batches(source: Iterable[ReleasedRows], tables: Iterable[str], add: AddBatch) -> None:
     """Calls `add` with the rows of these tables, those of each table in order of time as far as its window
     allows. Frames must come as runs."""
     waiting = {TABLES[table].row: _Waiting(table, add) for table in tables if table != _FRAMES}
@@ -48,14 +48,16 @@ def add_batches(source: Iterable[Rows], tables: Iterable[str], add: AddBatch) ->
         each.flush()
 
 
-def _only(kind: type[Record], source: Iterable[Rows]) -> Iterator[Rows]:
+def _only(kind: type[Record], source: Iterable[ReleasedRows]) -> Iterator[ReleasedRows]:
     for rows in source:
         records = [record for record in rows.records if record.__class__ is kind]
         if records:
-            yield Rows(rows.release, records)
+            yield ReleasedRows(rows.release, records)
 
 
-def _frames(source: Iterable[Rows], waiting: dict[type[Record], _Waiting]) -> Iterator[Rows]:
+def _frames(
+    source: Iterable[ReleasedRows], waiting: dict[type[Record], _Waiting]
+) -> Iterator[ReleasedRows]:
     """The runs of frames. Adds all other records to `waiting`."""
     for rows in source:
         # Nearly all packets complete frames alone.
@@ -73,7 +75,7 @@ def _frames(source: Iterable[Rows], waiting: dict[type[Record], _Waiting]) -> It
         for kind, records in others.items():
             waiting[kind].put(records)
         if runs:
-            yield Rows(rows.release, runs)
+            yield ReleasedRows(rows.release, runs)
 
 
 class _Waiting:

@@ -121,7 +121,7 @@ class Begins(Enum):
     NO = auto()
 
 
-class Column(Enum):
+class LayerColumn(Enum):
     """The column of `sessions` that names a layer."""
 
     TRANSPORT = auto()
@@ -153,7 +153,7 @@ class Layer:
     """
 
     name: str
-    column: Column
+    column: LayerColumn
     begins: Callable[[Heads], Begins]
     replaces: Callable[[bytes, int], bool] = _never
     resumes: Callable[[bytes], bool] = _never

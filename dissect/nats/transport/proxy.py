@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..schema.records import Value
 from ..types import Chunk, Direction, Item
-from .layer import Begins, Column, Heads, Layer, LayerBytes, LayerOptions, Transform, rest_of
+from .layer import Begins, Heads, Layer, LayerBytes, LayerColumn, LayerOptions, Transform, rest_of
 
 _V1 = b"PROXY "
 _V1_BYTES = 107  # with CR LF
@@ -115,7 +115,7 @@ def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:
     return {Direction.ORIGINATOR: ProxyTransform()}
 
 
-LAYER = Layer("proxy", Column.NONE, _begins, transforms=_transforms)
+LAYER = Layer("proxy", LayerColumn.NONE, _begins, transforms=_transforms)
 
 
 def _text(line: bytes) -> ProxyHeader | None:

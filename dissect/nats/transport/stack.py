@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ..schema.records import Value
 from ..types import Direction, Item
-from .layer import Column, Compresses, Layer, LayerBytes, LayerOptions, Learns, Transform
+from .layer import Compresses, Layer, LayerBytes, LayerColumn, LayerOptions, Learns, Transform
 
 _Placed = tuple[Direction, Item]
 
@@ -18,7 +18,7 @@ _Placed = tuple[Direction, Item]
 MOST_LAYERS = 8
 
 
-class _Level:
+class _StackedLayer:
     """One layer of this connection. `transforms` has all of its transforms, and `running` those that still
     change something. `begun` has the directions in which the layer has begun."""
 
@@ -68,7 +68,7 @@ class Stack:
 
     def __init__(self, options: LayerOptions = LayerOptions()) -> None:
         self._options = options
-        self._levels: list[_Level] = []
+        self._levels: list[_StackedLayer] = []
         self._opaque: list[tuple[Direction, Layer]] = []  # since the last `take_opaque`
 
     def __bool__(self) -> bool:
@@ -120,7 +120,7 @@ class Stack:
         same = (at for at in range(free, len(levels)) if levels[at].layer.name == layer.name)
         height = next(same, len(levels))
         if height == len(levels):
-            levels.append(_Level(layer, self._options, self._opaque))
+            levels.append(_StackedLayer(layer, self._options, self._opaque))
         level = levels[height]
         level.begun.update(directions)
         changed = [way for way in Direction if way in level.transforms and way in directions]
@@ -169,11 +169,11 @@ class Stack:
                     found |= {name: value for name, value in transform.facts.items() if value}
         return found
 
-    def names(self, column: Column) -> list[str]:
+    def names(self, column: LayerColumn) -> list[str]:
         """The layers that a column names, the lowest first."""
         layers = (level.layer for level in self._levels)
         names = [layer.name for layer in layers if layer.column is column]
-        if column is Column.COMPRESSION:
+        if column is LayerColumn.COMPRESSION:
             every = (each for level in self._levels for each in level.transforms.values())
             found = (each.compression for each in every if isinstance(each, Compresses))
             names += sorted({name for name in found if name})

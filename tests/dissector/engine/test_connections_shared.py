@@ -10,7 +10,7 @@ import pytest
 
 from dissect.nats import CaptureReport, Options
 from dissect.nats.capture import read_runs
-from dissect.nats.engine.connections import PacketEvents, SortKey, packet_events
+from dissect.nats.engine.connections import PacketEvents, ReleaseKey, packet_events
 from dissect.nats.packet import PacketParser
 
 from tests.support.conversations import CONNECT, INFO
@@ -19,7 +19,7 @@ from tests.support.pcapwriter import Conversation, Record, pcap_file
 
 SECOND = 10**9
 
-GroupValue = tuple[SortKey, list[tuple[str, str, bool, str]]]
+GroupValue = tuple[ReleaseKey, list[tuple[str, str, bool, str]]]
 
 
 def value_of(group: PacketEvents) -> GroupValue:

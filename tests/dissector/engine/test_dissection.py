@@ -11,7 +11,7 @@ import pytest
 from dissect.nats import CaptureReport, Options
 from dissect.nats.capture.time_range import TimeBound
 from dissect.nats.engine.dissection import Dissection
-from dissect.nats.engine.session_tables import Rows
+from dissect.nats.engine.session_tables import ReleasedRows
 from dissect.nats.schema.records import FrameRecord, Record
 from dissect.nats.tables import FROM_ENGINE
 
@@ -22,7 +22,7 @@ NAMES = ["core-2.15.1.pcap", "tls-2.15.1.pcap", "midstream.pcap"]
 TABLES = [*FROM_ENGINE, "servers"]  # with a layer across sessions, whose rows come last
 
 
-def records(source: Iterable[Rows]) -> list[Record]:
+def records(source: Iterable[ReleasedRows]) -> list[Record]:
     return [record for rows in source for record in rows.records]
 
 

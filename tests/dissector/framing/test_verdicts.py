@@ -8,7 +8,7 @@ import pytest
 
 from dissect.nats.framing import FrameStream, Quota, Verdict
 from dissect.nats.framing.events import Event, Note
-from dissect.nats.framing.verdicts import Conversation, OtherProtocol, Undecided
+from dissect.nats.framing.verdicts import NatsConversation, OtherProtocol, Undecided
 from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.transport.decide import WAIT, Begin, Nats, Reject
 from dissect.nats.transport.stack import Stack
@@ -59,7 +59,7 @@ def test_a_rejected_connection_keeps_only_the_notes_of_layers() -> None:
 
 def test_in_a_conversation_a_layer_begins_only_where_a_direction_begins_or_is_searched() -> None:
     stream, other = streams()
-    state, stack = Conversation(False), Stack()
+    state, stack = NatsConversation(False), Stack()
     stack.push(tls.LAYER, [RESPONDER])
     items: list[Item] = [Gap(1, 1, "t.pcap", 0, 5), chunk(b"PING\r\n")]
     assert [state.decide(stack, stream, other, item) for item in items] == [WAIT, WAIT]
@@ -73,11 +73,11 @@ def test_in_a_conversation_an_opaque_direction_begins_no_other_layer() -> None:
     stream, other = streams()
     stream.become_opaque(tls.LAYER, [])
     proxy = chunk(b"PROXY UNKNOWN\r\n")
-    assert Conversation(False).decide(Stack(), stream, other, proxy) is WAIT
+    assert NatsConversation(False).decide(Stack(), stream, other, proxy) is WAIT
 
 
 @pytest.mark.parametrize(
-    "data, state", [(INFO, Conversation), (b"220 mail\r\n", OtherProtocol), (b"INF", Undecided)]
+    "data, state", [(INFO, NatsConversation), (b"220 mail\r\n", OtherProtocol), (b"INF", Undecided)]
 )
 def test_a_connection_continues_in_its_state_in_another_process(data: bytes, state: type) -> None:
     framing = FramedConversation().say(RESPONDER, data).framing

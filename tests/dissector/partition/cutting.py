@@ -12,7 +12,13 @@ from pathlib import Path
 from dissect.nats.capture import CaptureReport, FileReport, read_packets
 from dissect.nats.partition.byte_ranges import captures, cut, read_byte_range
 from dissect.nats.partition.partitions import Partition, in_order, partitions_of, read_partition
-from dissect.nats.partition.record_index import Chain, RecordIndex, joined, prove_all, walk_chain
+from dissect.nats.partition.record_index import (
+    RecordChain,
+    RecordIndex,
+    joined,
+    prove_all,
+    walk_chain,
+)
 from dissect.nats.types import Packet
 
 from tests.support.pcapwriter import (
@@ -32,7 +38,7 @@ from tests.support.pcapwriter import (
 SIZES = (4096, 1 << 16, 1 << 20, 1 << 40)
 
 
-def here(chains: Iterable[Chain]) -> Iterator[list[RecordIndex]]:
+def here(chains: Iterable[RecordChain]) -> Iterator[list[RecordIndex]]:
     """Walks, one after the other, in an order that is not theirs."""
     return map(walk_chain, sorted(chains, key=lambda chain: -chain[0].number))
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissect.nats import Options
-from dissect.nats.engine.session_tables import Rows
+from dissect.nats.engine.session_tables import ReleasedRows
 from dissect.nats.engine.time_order import place_of
 from dissect.nats.partition.checkpoint import Checkpoints
 from dissect.nats.pipeline import records
@@ -36,7 +36,7 @@ def _ordered(rows: Iterable[Record]) -> list[Record]:
     return sorted(rows, key=lambda row: (row.__class__.__name__, place_of(row), repr(row)))
 
 
-def _rows(released: Iterable[Rows]) -> Iterator[Record]:
+def _rows(released: Iterable[ReleasedRows]) -> Iterator[Record]:
     for some in released:
         yield from some.records
 

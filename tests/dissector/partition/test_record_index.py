@@ -11,7 +11,7 @@ import pytest
 
 from dissect.nats.partition.byte_ranges import SMALLEST, cut
 from dissect.nats.partition.record_index import (
-    Chain,
+    RecordChain,
     RecordIndex,
     joined,
     prove,
@@ -131,7 +131,7 @@ def test_sections_of_either_byte_order_take_few_rounds(tmp_path: Path) -> None:
     path = written(tmp_path, HOSTILE["sections"])
     rounds: list[int] = []
 
-    def walks(chains: Sequence[Chain]) -> Iterator[list[RecordIndex]]:
+    def walks(chains: Sequence[RecordChain]) -> Iterator[list[RecordIndex]]:
         rounds.append(len(chains))
         return map(walk_chain, chains)
 
@@ -149,7 +149,7 @@ def test_the_context_of_late_interfaces_takes_one_more_round(tmp_path: Path) -> 
     path = written(tmp_path, section() + interface_block(interface) + b"".join(records))
     rounds: list[int] = []
 
-    def walks(chains: Sequence[Chain]) -> Iterator[list[RecordIndex]]:
+    def walks(chains: Sequence[RecordChain]) -> Iterator[list[RecordIndex]]:
         rounds.append(len(chains))
         return map(walk_chain, chains)
 
@@ -164,7 +164,7 @@ def test_a_capture_that_always_fools_the_guess_needs_few_rounds(tmp_path: Path) 
     path = written(tmp_path, pcap_file([Record(START_NS, inner)] * 60, snaplen=64))
     rounds = 0
 
-    def walks(chains: Sequence[Chain]) -> Iterator[list[RecordIndex]]:
+    def walks(chains: Sequence[RecordChain]) -> Iterator[list[RecordIndex]]:
         nonlocal rounds
         rounds += 1
         return map(walk_chain, chains)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dissect.nats.transport.layer import (
     Begins,
-    Column,
     Heads,
     Layer,
     LayerBytes,
+    LayerColumn,
     begins_nothing,
     rest_of,
 )
@@ -25,7 +25,7 @@ def test_the_rest_of_a_chunk_keeps_its_packet() -> None:
 
 
 def test_a_layer_needs_no_more_than_a_name_and_a_beginning() -> None:
-    layer = Layer("x", Column.NONE, begins_nothing)
+    layer = Layer("x", LayerColumn.NONE, begins_nothing)
     assert layer.begins(Heads(b"x", b"x")) is Begins.NO
     assert not layer.replaces(b"x", 0) and not layer.resumes(b"x")
     assert not layer.implies_nats and layer.transforms is None

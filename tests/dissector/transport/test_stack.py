@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 from dissect.nats.transport import proxy
-from dissect.nats.transport.layer import Column
+from dissect.nats.transport.layer import LayerColumn
 from dissect.nats.transport.s2 import layer as s2
 from dissect.nats.transport.stack import MOST_LAYERS, Stack
 from dissect.nats.transport.websocket import layer as websocket
@@ -45,7 +45,7 @@ def test_a_transform_that_is_done_leaves_the_stack_and_its_counts_stay() -> None
     assert stack.feed(ORIGINATOR, chunk(4, HEADER[4:] + b"PING\r\n", 2)) == [(ORIGINATOR, rest)]
     assert not stack
     assert stack.byte_counts(ORIGINATOR)["proxy"].span == end
-    assert stack.names(Column.TRANSPORT) == []
+    assert stack.names(LayerColumn.TRANSPORT) == []
 
 
 def test_bytes_wait_for_a_key_that_the_other_side_brings() -> None:
@@ -65,7 +65,7 @@ def test_bytes_wait_for_a_key_that_the_other_side_brings() -> None:
     ]
     assert stack.byte_counts(ORIGINATOR)["xor"].span == 15
     assert stack.byte_counts(RESPONDER)["xor"].span == start + 9
-    assert stack.names(Column.TRANSPORT) == ["xor"]
+    assert stack.names(LayerColumn.TRANSPORT) == ["xor"]
 
 
 def test_a_key_that_never_comes_leaves_skipped_and_missing_bytes() -> None:

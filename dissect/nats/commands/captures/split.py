@@ -21,7 +21,7 @@ from ...number_formats import count_text
 from ...option_types import Group, Opt, byte_size
 from ...output.sink import Fault, say, unwritable
 from ...partition.byte_ranges import captures
-from ...partition.split_points import Piece, bytes_of, pieces
+from ...partition.split_points import CapturePiece, bytes_of, pieces
 from ..command_options import CommandOptions, file_of
 
 _DAMAGED = 3
@@ -44,7 +44,7 @@ class _Cut(NamedTuple):
     """A capture, its pieces, and its size and modification time before it was read."""
 
     report: FileReport
-    pieces: list[Piece]
+    pieces: list[CapturePiece]
     when: tuple[int, int]
 
 

@@ -13,7 +13,7 @@ from ...capture import CaptureReport
 from ...engine.connections import PacketEvents
 from ...engine.dissection import Dissection
 from ...engine.frame_rows import kind_name
-from ...engine.session_tables import Rows
+from ...engine.session_tables import ReleasedRows
 from ...errors import DissectError
 from ...options import Options
 from ...pipeline import timelines
@@ -120,7 +120,7 @@ def _rows(
     options: Options,
     report: CaptureReport,
     chosen: _Chosen,
-) -> Iterator[Rows]:
+) -> Iterator[ReleasedRows]:
     """The rows of the chosen session in one timeline."""
     if chosen.is_over:
         return
@@ -178,9 +178,13 @@ class _Chosen:
                 if flow.id not in ids:
                     ids[flow.id] = None
                     if len(ids) == 1:
-                        kind = kind_name(connection.framing.kind)
-                        ends = flow.originator, flow.responder
-                        self.heading = Heading(flow.id, kind, *ends, flow.first_ns)
+                        self.heading = Heading(
+                            session=flow.id,
+                            kind=kind_name(connection.framing.kind),
+                            originator=flow.originator,
+                            responder=flow.responder,
+                            first_ns=flow.first_ns,
+                        )
                 if flow.id == next(iter(ids)):
                     yield PacketEvents(release, [(connection, events)])
                 if connection.over and is_whole(start):

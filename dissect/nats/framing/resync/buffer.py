@@ -19,7 +19,7 @@ _ITEM_BYTES = 400  # memory of an item in addition to its bytes, which matters f
 
 
 @dataclass(slots=True)
-class Run:
+class ByteRun:
     """Bytes without a gap. `start` is the stream offset of the first."""
 
     start: int
@@ -40,7 +40,7 @@ class ResyncBuffer:
 
     def __init__(self) -> None:
         self.items: deque[Held] = deque()
-        self.runs: list[Run] = []
+        self.runs: list[ByteRun] = []
         self.starts: set[int] = set()  # offsets where a chunk begins
         self.ends: set[int] = set()  # offsets where a chunk ends
         self.end = 0  # offset after the last item
@@ -71,7 +71,7 @@ class ResyncBuffer:
         if self.runs and self.runs[-1].end == item.offset:
             self.runs[-1].data += item.data
         else:
-            self.runs.append(Run(item.offset, bytearray(item.data)))
+            self.runs.append(ByteRun(item.offset, bytearray(item.data)))
         self.starts.add(item.offset)
         self.end = item.offset + size
         self.ends.add(self.end)
@@ -79,7 +79,7 @@ class ResyncBuffer:
         self.last = size
         self.largest = max(self.largest, size)
 
-    def run_at(self, offset: int) -> Run | None:
+    def run_at(self, offset: int) -> ByteRun | None:
         """The run with the byte at `offset`, if it was captured and not dropped."""
         runs = self.runs
         if not runs:
@@ -100,7 +100,7 @@ class ResyncBuffer:
         at = max(0, bisect_right(runs, offset, key=_start) - 1)
         return at if runs[at].end > offset else at + 1
 
-    def is_open(self, run: Run) -> bool:
+    def is_open(self, run: ByteRun) -> bool:
         """Whether more bytes may join the run."""
         return run.end == self.end
 

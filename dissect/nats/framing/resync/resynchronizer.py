@@ -42,7 +42,7 @@ from natsync.protocol import Context
 
 from ...transport.patterns import CANDIDATE, START, START_BYTES
 from ..contexts import ALL
-from .buffer import Held, ResyncBuffer, Run
+from .buffer import ByteRun, Held, ResyncBuffer
 from .chain import Chain
 
 _FAR = 256 << 10
@@ -64,7 +64,7 @@ class Quota:
         self.used_bytes = 0
 
 
-class _State(Enum):
+class _ChainState(Enum):
     WAITING = auto()  # for more bytes
     CUT = auto()  # a gap hides the next control line
     BEGUN = auto()  # a gap cuts the next control line after its operation
@@ -202,12 +202,12 @@ class Resynchronizer:
                 self._cursor = start + 1
                 self._forget(start)
             state = self._walk(self.chain)
-            broken = state is _State.BROKEN
+            broken = state is _ChainState.BROKEN
             proof = self._kept(self.chain) if broken else self._proof(self.chain, state, final)
             if proof:
                 self.chain.proof = proof
                 return True
-            if state is _State.WAITING and not final and not self._is_full():
+            if state is _ChainState.WAITING and not final and not self._is_full():
                 return False
             self.chain = None
 
@@ -224,13 +224,13 @@ class Resynchronizer:
         tight = self._quota.used_bytes > self._quota.limit_bytes
         return _HELD_AT_LEAST if tight else most
 
-    def _proof(self, chain: Chain, state: _State, final: bool) -> str:
+    def _proof(self, chain: Chain, state: _ChainState, final: bool) -> str:
         """Why the frames are proven; empty if they are not."""
         if not (self.is_nats or chain.specific):
             return ""
         buffer, frames = self.buffer, chain.frames
         with_packet = chain.start in buffer.starts
-        if state is _State.WAITING and chain.next == buffer.end and not chain.stop:
+        if state is _ChainState.WAITING and chain.next == buffer.end and not chain.stop:
             chain.aligned += 1
             flushed = buffer.last < buffer.largest
             if frames >= 2 and with_packet:
@@ -241,8 +241,8 @@ class Resynchronizer:
                 return "the last one ends with a short packet"
         else:
             chain.aligned = 0
-        begun = state is _State.BEGUN
-        ended = final or begun or state is _State.CUT
+        begun = state is _ChainState.BEGUN
+        ended = final or begun or state is _ChainState.CUT
         if frames >= 3 and (chain.next - chain.start >= _FAR or self._is_full()):
             return "they cover many bytes"
         if not ended:
@@ -283,46 +283,46 @@ class Resynchronizer:
                 self._cursor = run.end
         return None
 
-    def _walk(self, chain: Chain) -> _State:
+    def _walk(self, chain: Chain) -> _ChainState:
         while True:
             if chain.stop:
                 if chain.stop > self.buffer.end:
-                    return _State.WAITING
+                    return _ChainState.WAITING
                 if not self.buffer.ends_line(chain.stop):
-                    return _State.BROKEN
+                    return _ChainState.BROKEN
                 chain.next, chain.stop = chain.stop, 0
                 self._count(chain)
             state = self._step(chain)
             if state:
                 return state
 
-    def _step(self, chain: Chain) -> _State | None:
+    def _step(self, chain: Chain) -> _ChainState | None:
         """Parses the control line at `chain.next`."""
         buffer = self.buffer
         run = buffer.run_at(chain.next)
         if run is None:
-            return _State.WAITING if chain.next >= buffer.end else _State.CUT
+            return _ChainState.WAITING if chain.next >= buffer.end else _ChainState.CUT
         data, at = run.data, chain.next - run.start
         begun = START.match(data, at)
         if not begun:
             short = len(data) - at < START_BYTES
-            return self._open_end(run, _State.CUT) if short else _State.BROKEN
+            return self._open_end(run, _ChainState.CUT) if short else _ChainState.BROKEN
         end = data.find(b"\n", max(at, chain.searched - run.start)) + 1
         if not end:
             chain.searched = run.end
             if run.end - chain.next >= _LINE_BYTES or not chain.readers_of(begun[0][:-1]):
-                return _State.BROKEN
-            return self._open_end(run, _State.BEGUN)
+                return _ChainState.BROKEN
+            return self._open_end(run, _ChainState.BEGUN)
         if chain.next in self._visited or data[end - 2] != 13:
-            return _State.BROKEN
+            return _ChainState.BROKEN
         if chain.next == chain.start == run.start and _REST.match(data, at, end):
-            return _State.BROKEN
+            return _ChainState.BROKEN
         self._visit(chain.next)
         if chain.frames and chain.next in buffer.starts:
             chain.anchor()
         size = chain.read(bytes(data[at:end]))
         if size is None:
-            return _State.BROKEN
+            return _ChainState.BROKEN
         if size:
             chain.stop = run.start + end + size
         else:
@@ -335,8 +335,8 @@ class Resynchronizer:
         chain.frames += 1
         chain.at_packet_end = chain.next in self.buffer.ends
 
-    def _open_end(self, run: Run, before_gap: _State) -> _State:
-        return _State.WAITING if self.buffer.is_open(run) else before_gap
+    def _open_end(self, run: ByteRun, before_gap: _ChainState) -> _ChainState:
+        return _ChainState.WAITING if self.buffer.is_open(run) else before_gap
 
     def _visit(self, offset: int) -> None:
         if len(self._visited) > self._visited_most:

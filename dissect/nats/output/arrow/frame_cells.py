@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from natsync.protocol import Frame, Message
 
-from ...engine.frame_rows import ROW_COLUMNS, Cells, cells_of, rows_of
+from ...engine.frame_rows import ROW_COLUMNS, CellMaker, cells_of, rows_of
 from ...engine.frame_runs import FrameRun, RunLabels
 from ...options import Payload
 from ...schema.declaration import Column, Type
@@ -31,7 +31,7 @@ _NUMBERS = frozenset({"total_bytes", "offset", "payload_bytes"})  # these are ne
 class ClassColumn(NamedTuple):
     """A column of the frames of one class. `make` takes the cells out of frames."""
 
-    make: Cells
+    make: CellMaker
     cells: PackedCells
 
 

@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from ...engine.frame_runs import FrameRun
-from ...engine.session_tables import Rows
+from ...engine.session_tables import ReleasedRows
 from ...engine.time_order import PAYLOAD_BYTES
 from ...options import Payload
 from ...schema.declaration import Column, Type
@@ -33,7 +33,10 @@ _frames_of = itemgetter(4)  # of a `FrameRun`
 
 
 def sorted_arrays(
-    source: Iterable[Rows], columns: Sequence[Column], reach: int, group_rows: int = GROUP_ROWS
+    source: Iterable[ReleasedRows],
+    columns: Sequence[Column],
+    reach: int,
+    group_rows: int = GROUP_ROWS,
 ) -> Iterator[list[pa.Array]]:
     """These columns of the rows of the runs that `source` releases, about `group_rows` rows at a time, sorted
     by time within a window of `reach` rows, as `TimeOrder` sorts records."""

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
 from ...engine.frame_runs import FrameRun
-from ...engine.session_tables import Rows
+from ...engine.session_tables import ReleasedRows
 from ...engine.time_order import payload_bytes
 from ...schema.declaration import Column
 from ...schema.records import Record, Value
@@ -81,7 +81,7 @@ def batches(
 
 
 def frame_batches(
-    source: Iterable[Rows], columns: Sequence[str] | None = None
+    source: Iterable[ReleasedRows], columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The frames of the runs that `source` releases, in order of time, as batches."""
     chosen, names = declared("frames", columns), schema("frames", columns)

@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
 from ...engine.frame_runs import FrameRun
-from ...engine.session_tables import Rows
+from ...engine.session_tables import ReleasedRows
 from ...engine.time_order import PAYLOAD_BYTES
 from ...schema.declaration import Type
 from .frame_columns import GROUP_ROWS, arrays_as_released, ascending, shown_bytes
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PlacedRun = tuple[int, int, str, int, str, int, int, int, int]
-"""A run: the three parts of its `SortKey`, then its `RunPiece`, then the bytes of its payloads."""
+"""A run: the three parts of its `ReleaseKey`, then its `RunPiece`, then the bytes of its payloads."""
 
 Part = tuple["PackedFrames | None", int]
 """New frames of one process, if any, and the packet up to which it has sent everything it released."""
@@ -55,7 +55,7 @@ class PackedFrames:
         return cast("int", self.runs[0][-1])
 
 
-def pack(releases: Sequence[Rows], columns: Sequence[str] | None) -> PackedFrames:
+def pack(releases: Sequence[ReleasedRows], columns: Sequence[str] | None) -> PackedFrames:
     """Packs these columns of the runs of some releases; there is at least one."""
     lists = cast("list[list[FrameRun]]", [records for _, records in releases])
     runs = list(chain.from_iterable(lists))

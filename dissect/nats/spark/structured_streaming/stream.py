@@ -30,7 +30,7 @@ from ...capture.merge import merge
 from ...capture.pcapng.section import SECRETS_NAME
 from ...capture.reader import NOWHERE
 from ...capture.sources import is_packed, read_file, too_many
-from ...engine.session_tables import Rows
+from ...engine.session_tables import ReleasedRows
 from ...errors import CaptureError, SparkError
 from ...option_types import changed
 from ...packet import PacketParser
@@ -142,7 +142,7 @@ class FolderReader(DataSourceStreamReader):
 
     def _rows(
         self, begin: int, end: int, entries: Sequence[LogEntry], report: CaptureReport
-    ) -> Iterator[Rows]:
+    ) -> Iterator[ReleasedRows]:
         options = self._wanted.options
         secrets = _TlsSecrets(KeyLogs(options.keylog), options.max_expanded)
         parser = PacketParser()
@@ -179,7 +179,7 @@ class FolderReader(DataSourceStreamReader):
 
     def _alone(
         self, one: LoggedFile, report: CaptureReport, secrets: _TlsSecrets
-    ) -> Iterator[Rows]:
+    ) -> Iterator[ReleasedRows]:
         dissection = self._dissector(secrets)
         yield from dissection.feed(PacketParser().segments(_packets(one, report, secrets)))
         yield from dissection.finish()

@@ -18,8 +18,8 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ...engine.connections import SortKey
-from ...engine.session_tables import Rows
+from ...engine.connections import ReleaseKey
+from ...engine.session_tables import ReleasedRows
 from ...output.arrow.types import pyarrow
 from ...schema.declaration import ApplicationLayer, LayerFrame
 from ...schema.records import Record
@@ -124,8 +124,8 @@ def layer_files(tables: Sequence[str], make: Make, new_writer: NewWriter) -> Fun
     return write
 
 
-def _released(records: Iterator[Record]) -> Iterator[Rows]:
-    return (Rows(SortKey(0), [record]) for record in records)
+def _released(records: Iterator[Record]) -> Iterator[ReleasedRows]:
+    return (ReleasedRows(ReleaseKey(0), [record]) for record in records)
 
 
 def session_items(tables: Sequence[str]) -> Function:

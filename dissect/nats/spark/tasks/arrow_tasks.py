@@ -17,7 +17,7 @@ from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
-from ...engine.session_tables import Rows
+from ...engine.session_tables import ReleasedRows
 from ...errors import DissectError
 from ...output.arrow.types import pyarrow
 from ...parallel.worker import tune_garbage_collector
@@ -161,7 +161,7 @@ def writing(
     """Takes rows `partition, kind, flow, body`, in order; writes the tables, and returns a row with a
     `Decoded` for all partitions of the task, which write to the same files."""
 
-    def rows(batches: Batches, done: Decoded) -> Iterator[Rows]:
+    def rows(batches: Batches, done: Decoded) -> Iterator[ReleasedRows]:
         for number, states, continuing in states_by_partition(batches):
             yield from decode(spec, inputs, number, states, continuing, done.passed_over)
 
@@ -180,7 +180,7 @@ def writing(
 
 
 def write_tables(
-    source: Iterable[Rows],
+    source: Iterable[ReleasedRows],
     tables: Collection[str],
     writer: TableWriter,
     wanted: Collection[str],

@@ -30,7 +30,7 @@ from zlib import crc32
 
 from ...durations import CLOCK_STEP_NS
 from ...engine.dissection import Dissection
-from ...engine.session_tables import Rows
+from ...engine.session_tables import ReleasedRows
 from ...packet import PacketParser
 from ...partition.checkpoint import Checkpoints
 from ...partition.flow_shares import sampled
@@ -277,7 +277,7 @@ def decode(
     states: Iterable[FlowState],
     continuing: Collection[bytes],
     passed_over: Counter[str],
-) -> Iterator[Rows]:
+) -> Iterator[ReleasedRows]:
     """The rows of a partition: those that its packets complete, and those of flows that have no packets after
     it. Frames come as runs. `continuing` are the flows that have packets after it. `passed_over` counts
     packets without TCP. For `SharedFlows`, these are the rows of share `number`, which has no states; for
@@ -306,7 +306,7 @@ def decode(
 
 def _decode_share(
     spec: JobSpec, flows: SharedFlows, number: int, passed_over: Counter[str]
-) -> Iterator[Rows]:
+) -> Iterator[ReleasedRows]:
     """The rows of a share."""
     parser = flows.shares.parser(number)
     options = spec.options.share(flows.shares.count)
@@ -319,7 +319,7 @@ def _decode_share(
 
 def _decode_timeline(
     spec: JobSpec, timeline: Timeline, passed_over: Counter[str]
-) -> Iterator[Rows]:
+) -> Iterator[ReleasedRows]:
     """The rows of a timeline."""
     spec = spec.within(timeline)
     dissection = Dissection(spec.tables, spec.options, key_logs=spec.key_logs(), runs=True)
@@ -329,7 +329,7 @@ def _decode_timeline(
 
 def _arrivals(
     dissection: Checkpoints, contexts: Sequence[ChunkContext], states: Iterable[FlowState]
-) -> Iterator[Rows]:
+) -> Iterator[ReleasedRows]:
     """Loads states. Returns the rows of flows that end because of packets in the partitions in between.
     States from the earliest partitions are loaded first, because the time that passes for later ones passes
     for them, too."""

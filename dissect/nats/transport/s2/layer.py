@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from ...schema.anomalies import Anomaly
 from ...types import Direction, Gap, Item, Oddity
 from ..expansion import Expansion
-from ..layer import Column, Layer, LayerOptions, Transform, begins_nothing
+from ..layer import Layer, LayerColumn, LayerOptions, Transform, begins_nothing
 from ..plaintext import Plaintext
 from .codec import MOST_PLAIN_BYTES, BlockError, decode_block, masked_checksum
 
@@ -188,7 +188,7 @@ def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:
 
 LAYER = Layer(
     "s2",
-    Column.COMPRESSION,
+    LayerColumn.COMPRESSION,
     begins_nothing,
     _replaces,
     _resumes,

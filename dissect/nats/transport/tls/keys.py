@@ -46,7 +46,7 @@ Opened = tuple[int, bytes]
 """Content type and content of a record."""
 
 
-class _Candidate(NamedTuple):
+class _KeyCandidate(NamedTuple):
     random: bytes
     suite_code: int
     of_client: bool
@@ -172,12 +172,12 @@ class DirectionKeys:
         records = f"one of the first {self._window} records"
         return f"the {hello} is missing, and no secret of {tried} opens {records}"
 
-    def _candidates(self) -> Iterator[_Candidate]:
+    def _candidates(self) -> Iterator[_KeyCandidate]:
         known = self.handshake
         sides = (self.of_client,) if known.has_hello else (self.of_client, not self.of_client)
         if known.suite and not known.is_13:
             for random in self._key_logs.randoms("CLIENT_RANDOM"):
-                yield _Candidate(random, known.suite_code, self.of_client, "HANDSHAKE")
+                yield _KeyCandidate(random, known.suite_code, self.of_client, "HANDSHAKE")
             return
         for side in sides:
             found = self._key_logs.randoms(self._label("TRAFFIC", side))
@@ -186,10 +186,10 @@ class DirectionKeys:
                 codes = _SUITES_13.get(len(secret), ())
                 for code in (known.suite_code,) if known.suite else codes:
                     if known.has_hello or known.is_proven:
-                        yield _Candidate(random, code, side, "HANDSHAKE")
-                    yield _Candidate(random, code, side, "TRAFFIC")
+                        yield _KeyCandidate(random, code, side, "HANDSHAKE")
+                    yield _KeyCandidate(random, code, side, "TRAFFIC")
 
-    def _opener_of(self, candidate: _Candidate) -> Opener | None:
+    def _opener_of(self, candidate: _KeyCandidate) -> Opener | None:
         random, code, of_client, epoch = candidate
         known, suite = self.handshake, SUITES[code]
         if known.suite and not known.is_13:
@@ -200,7 +200,7 @@ class DirectionKeys:
         secret = self._key_logs.find(random, self._label(epoch, of_client))
         return opener_13(suite, secret) if secret else None
 
-    def _accept(self, candidate: _Candidate, sequence: int) -> None:
+    def _accept(self, candidate: _KeyCandidate, sequence: int) -> None:
         known = self.handshake
         known.client_random, known.suite_code = candidate.random, candidate.suite_code
         known.version = known.version or VERSION_13
@@ -242,7 +242,7 @@ class DirectionKeys:
         if suite is None:
             return None
         if not known.is_13:
-            candidate = _Candidate(known.client_random, known.suite_code, self.of_client, "")
+            candidate = _KeyCandidate(known.client_random, known.suite_code, self.of_client, "")
             return self._opener_of(candidate)
         generation = self.epoch, self._generation
         if generation not in self._openers:

@@ -13,7 +13,7 @@ from ...schema.anomalies import Anomaly
 from ...schema.records import Value
 from ...secrets.key_log import KeyLogs
 from ...types import Direction, Gap, Item, Oddity
-from ..layer import Begins, Column, Heads, Layer, LayerOptions, Transform
+from ..layer import Begins, Heads, Layer, LayerColumn, LayerOptions, Transform
 from ..plaintext import Plaintext
 from .handshake import (
     CERTIFICATE,
@@ -387,7 +387,7 @@ def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:
 
 LAYER = Layer(
     "tls",
-    Column.TRANSPORT,
+    LayerColumn.TRANSPORT,
     _begins,
     _replaces,
     _resumes,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from ...schema.anomalies import Anomaly
 from ...schema.records import Value
 from ...types import Direction, Gap, Item, Oddity
-from ..layer import Begins, Column, Heads, Layer, LayerOptions, Transform
+from ..layer import Begins, Heads, Layer, LayerColumn, LayerOptions, Transform
 from ..plaintext import Plaintext
 from .http_upgrade import (
     HEAD_BYTES,
@@ -80,4 +80,4 @@ def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:
     return {direction: RefusalTransform(direction) for direction in Direction}
 
 
-LAYER = Layer("http", Column.NONE, _begins, transforms=_transforms)
+LAYER = Layer("http", LayerColumn.NONE, _begins, transforms=_transforms)

@@ -26,7 +26,7 @@ from ...schema.anomalies import Anomaly
 from ...schema.records import Value
 from ...types import Chunk, Direction, Gap, Item, Oddity
 from ..expansion import Expansion
-from ..layer import Begins, Column, Heads, Layer, LayerBytes, LayerOptions, Transform
+from ..layer import Begins, Heads, Layer, LayerBytes, LayerColumn, LayerOptions, Transform
 from ..plaintext import Plaintext
 from ..s2.layer import IDENTIFIER, S2Transform
 from .http_upgrade import (
@@ -392,7 +392,7 @@ def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:
 
 LAYER = Layer(
     "websocket",
-    Column.TRANSPORT,
+    LayerColumn.TRANSPORT,
     _begins,
     resumes=_resumes,
     implies_nats=True,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dissect.nats.engine.connections import SortKey
+from dissect.nats.engine.connections import ReleaseKey
 from dissect.nats.engine.frame_rows import rows_of
 from dissect.nats.engine.frame_runs import FrameRun, RunLabels, RunMaker
-from dissect.nats.engine.session_tables import Rows
+from dissect.nats.engine.session_tables import ReleasedRows
 from dissect.nats.engine.time_order import TimeOrder, place_of
 from dissect.nats.errors import MissingLibrary
 from dissect.nats.options import Options, Payload
@@ -71,7 +71,7 @@ def test_rows_come_in_the_order_of_the_window(jitter: int, group_rows: int) -> N
             ts_ns = at + rng.randrange(jitter + 1)
             some.append(one_run(ts_ns, session, numbers[session], frames))
             numbers[session] += frames
-        releases.append(Rows(SortKey(at), [*some]))
+        releases.append(ReleasedRows(ReleaseKey(at), [*some]))
         wanted += window.put([(place_of(row), row) for run in some for row in rows_of(run)])
     wanted += window.flush()
     columns = [column for column in TABLES["frames"].columns if column.name in KEYS]
@@ -89,7 +89,7 @@ def runs(conversation: FramedConversation) -> list[FrameRun]:
 
 
 def columns_of(runs: list[FrameRun], names: list[str]) -> pa.RecordBatch:
-    (made,) = frame_batches([Rows(SortKey(1), [*runs])], names)
+    (made,) = frame_batches([ReleasedRows(ReleaseKey(1), [*runs])], names)
     return made
 
 

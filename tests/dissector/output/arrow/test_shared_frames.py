@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dissect.nats.engine.connections import SortKey
+from dissect.nats.engine.connections import ReleaseKey
 from dissect.nats.engine.frame_rows import rows_of
 from dissect.nats.engine.frame_runs import FrameRun, RunLabels
-from dissect.nats.engine.session_tables import Rows
+from dissect.nats.engine.session_tables import ReleasedRows
 from dissect.nats.engine.time_order import TimeOrder, place_of
 from dissect.nats.errors import MissingLibrary
 from dissect.nats.options import Options, Payload
@@ -39,7 +39,9 @@ except MissingLibrary as lack:
 KEYS = ("session", "number", "ts_ns", "op")
 
 
-def parts(releases: Sequence[Rows], size: int, columns: Sequence[str] | None) -> Iterator[Part]:
+def parts(
+    releases: Sequence[ReleasedRows], size: int, columns: Sequence[str] | None
+) -> Iterator[Part]:
     """The parts of one process, which packed so many releases at a time."""
     for at in range(0, len(releases), size):
         part = pack(releases[at : at + size], columns)
@@ -48,7 +50,7 @@ def parts(releases: Sequence[Rows], size: int, columns: Sequence[str] | None) ->
 
 
 def together(
-    shares: Sequence[Sequence[Rows]],
+    shares: Sequence[Sequence[ReleasedRows]],
     reach: int,
     size: int,
     group_rows: int = 90,
@@ -78,7 +80,7 @@ def test_every_row_of_a_sample_is_the_same(name: str, payload: Payload) -> None:
 def test_rows_come_in_the_order_of_the_window(jitter: int, group_rows: int) -> None:
     rng = random.Random(7)
     numbers = {"s": 1, "t": 1, "u": 1}
-    shares: dict[str, list[Rows]] = {session: [] for session in numbers}
+    shares: dict[str, list[ReleasedRows]] = {session: [] for session in numbers}
     window = TimeOrder[Record](40)
     wanted: list[Record] = []
     for at in range(600):
@@ -90,9 +92,9 @@ def test_rows_come_in_the_order_of_the_window(jitter: int, group_rows: int) -> N
             labels = RunLabels(session, "c", "originator", "client", "", Payload.NONE)
             run = FrameRun(labels, numbers[session], ts_ns, 1, [Ping() for _ in range(frames)], {})
             numbers[session] += frames
-            group.append((SortKey(at, len(group), session), run))
+            group.append((ReleaseKey(at, len(group), session), run))
         for key, run in group:
-            shares[key.session].append(Rows(key, [run]))
+            shares[key.session].append(ReleasedRows(key, [run]))
             wanted += window.put([(place_of(row), row) for row in rows_of(run)])
     wanted += window.flush()
     made = together([*shares.values()], 40, 7, group_rows, KEYS)
