@@ -22,6 +22,8 @@ TICK_NS = 1_000_000_000  # the resolution of time-outs; see `Tick`
 # A packet that is further ahead of the packet before it is believed once the next packet agrees: networks are
 # rarely silent for so long, and single packets have wrong times.
 CLOCK_AHEAD_NS = 3600 * 10**9
+# In `Segment.flags`: other bytes of this Multipath TCP connection travel on flows that are not known.
+ELSEWHERE = 0x100
 NO_SCALE = -1  # see `Segment.window_scale`
 
 

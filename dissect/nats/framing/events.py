@@ -60,6 +60,7 @@ Event = Batch | Note
 
 OF_LAYERS = frozenset(
     {
+        Anomaly.MPTCP_ELSEWHERE,
         Anomaly.WEBSOCKET_REFUSED,
         Anomaly.TLS_ALERT,
         Anomaly.TLS_CERTIFICATE,
@@ -68,7 +69,7 @@ OF_LAYERS = frozenset(
         Anomaly.TLS_ERROR,
     }
 )
-"""Anomalies that layers report even if no NATS was seen, because they may be the reason for that."""
+"""Anomalies of layers and TCP that are reported even if no NATS was seen: they may be the reason for that."""
 
 
 def note_of(

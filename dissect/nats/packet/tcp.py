@@ -6,6 +6,7 @@ because they are wrong in packets that were captured before the network card fil
 
 from __future__ import annotations
 
+import pickle
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +17,7 @@ from ..types import CLOCK_AHEAD_NS, NO_SCALE, TICK_NS, Packet, Packets, Path, Se
 from .fragments import Fragments
 from .ip import CUT_OFF, EXTENSIONS, TCP, UDP, Datagram, find_datagram, past_extensions, proto_name
 from .link import ETHERNET, Networks, find_ip
+from .mptcp import Subflows
 from .tunnels import CARRIERS, look_inside
 
 # One `unpack` call parses the common packet. Fields: the link header's mark of IPv4; first byte, length,
@@ -39,6 +41,8 @@ _PORTS = struct.Struct("!HH")
 # The size of the IPv4 header (20 bytes) and the TCP header together, by the byte of the TCP header that has
 # its data offset.
 _HEADERS = tuple((offset >> 2 & 60) + 20 for offset in range(256))
+# Headers of IPv4 and TCP with time stamps; options of Multipath TCP make them longer.
+_PLAIN_HEADERS, _TIME_STAMPS = 52, 12
 _FIXED = 20  # bytes of a TCP header before its options
 _SYN = 2
 _END, _PADDING, _WINDOW_SCALE = 0, 1, 3
@@ -96,6 +100,7 @@ class PacketParser:
         self._packets = 0
         self._second_ns = -1, -1  # start and end of the second that has the latest TCP packet
         self._fragments = Fragments(self._count_lost_fragments)
+        self._subflows = Subflows()
 
     def segments(self, runs: Iterable[Packets]) -> Iterator[Segment | Tick]:
         """The segments in the packets, in the same order, and ticks for packets of other shards.
@@ -125,7 +130,7 @@ class PacketParser:
         shape, announced, ip_at = _SHAPES.get(linktype, _UNUSUAL)
         smallest = shape.size if linktype in _SHAPES else len(block) + 1
         unpack, headers = shape.unpack_from, _HEADERS
-        path = Path(run.interface)
+        path, subflows = Path(run.interface), self._subflows.sides
         number = run.first - 1
         before = self._packets - number
         for ts_ns, start, end, _ in run.places:
@@ -142,6 +147,7 @@ class PacketParser:
                     and first == _FIVE_WORDS
                     and proto == TCP
                     and total >= header >= 40
+                    and not (flags & _SYN or header > _PLAIN_HEADERS or key in subflows)
                     and not part & 0x3FFF  # neither an offset nor more to follow
                 )
             if not is_common:
@@ -169,9 +175,6 @@ class PacketParser:
                 segment.flags, segment.payload, segment.length = flags, payload, total - header
                 segment.window, segment.window_scale, segment.path = window, None, path
                 segment.checksum = check
-                if flags & _SYN:
-                    options = block[at + 40 : min(at + header, end)]
-                    segment.window_scale = window_scale(options, header - 40)
             append(segment)
         self._second_ns = since_ns, until_ns
         self._packets += len(run.places)
@@ -185,15 +188,19 @@ class PacketParser:
     def met_fragments(self) -> bool:
         """Whether there were fragments. Their datagrams may have begun before the packets that were
         parsed."""
-        return self._fragments.met
+        return self._fragments.met or self._subflows.met
 
     def save(self) -> bytes:
         """The fragments that wait for others, for `load`; empty if none do."""
-        return self._fragments.save()
+        fragments, subflows = self._fragments.save(), self._subflows.save()
+        return pickle.dumps((fragments, subflows)) if fragments or subflows else b""
 
     def load(self, fragments: bytes) -> None:
         """Restores fragments that `save` returned."""
-        self._fragments.load(fragments)
+        if fragments:
+            waiting, subflows = pickle.loads(fragments)
+            self._fragments.load(waiting)
+            self._subflows.load(subflows)
 
     def _is_wanted(self, key: bytes) -> bool:
         """Whether the segments of a flow are wanted."""
@@ -238,7 +245,14 @@ class PacketParser:
                 return datagram
             if datagram.proto == TCP:
                 path = Path(packet.interface, ", ".join(networks))
-                return _segment(packet, path, data, datagram)
+                segment = _segment(packet, path, data, datagram)
+                if isinstance(segment, Segment):
+                    body = datagram.end - segment.length
+                    options = data[datagram.start + _FIXED : body]
+                    is_long = len(options) > _TIME_STAMPS
+                    if segment.flags & _SYN or is_long or segment.key in self._subflows.sides:
+                        self._subflows.translate(segment, options)
+                return segment
             inside = look_inside(datagram.proto, data, datagram.start, datagram.end, networks)
             if isinstance(inside, str):
                 if datagram.proto == UDP and datagram.start + 4 <= len(data):

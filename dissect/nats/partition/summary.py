@@ -128,7 +128,7 @@ class DirectionBuilder:
             return False
         if segment.ts_ns < builder.least_ns:
             builder.least_ns = segment.ts_ns
-        if segment.flags & 0x17 != _ACK or not segment.window:
+        if segment.flags & 0x117 != _ACK or not segment.window:
             return False
         length = segment.length
         seq = segment.seq

@@ -39,6 +39,9 @@ class Anomaly(Enum):
     RST_OUT_OF_WINDOW = "rst_out_of_window"
     """A RST whose sequence number is far from its sender's last one: the receiver ignores it, and so does
     the dissector."""
+    MPTCP_ELSEWHERE = "mptcp_elsewhere"
+    """This is a subflow of a Multipath TCP connection, and other bytes of the connection travel on subflows
+    to which it could not be joined: frames may be incomplete although no byte of this flow is missing."""
     CLOCK_BACK = "clock_back"
     """The times of packets go back here: the clock of the capture was set. Latencies that span this place are
     absent. Each direction has this anomaly."""

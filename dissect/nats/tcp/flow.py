@@ -107,7 +107,8 @@ class Stray(NamedTuple):
 class Side:
     """One direction of a flow. `packets` counts all of its packets, and `bytes` the bytes of their TCP
     payload, including repetitions; `stream` counts missing and repeated bytes. `reset` is the stream position
-    of its RST. For `stray` see `strays`, for `paths` see there.
+    of its RST. `is_part` is whether it is known that other bytes travel elsewhere (see `types.ELSEWHERE`).
+    For `stray` see `strays`, for `paths` see there.
 
     The other fields are about receive windows (see `window`). `zero_windows` counts packets with a window of
     0, and `zero_window_ns` is the total time for which the window was closed. While the window is closed,
@@ -127,6 +128,7 @@ class Side:
         "bytes",
         "fin",
         "reset",
+        "is_part",
         "stray",
         "zero_windows",
         "zero_window_ns",
@@ -147,6 +149,7 @@ class Side:
         self.bytes = 0
         self.fin = False
         self.reset: int | None = None
+        self.is_part = False
         self.stray: Stray | None = None
         self.zero_windows = self.zero_window_ns = self.window_full = 0
         self.closed_ns: int | None = None

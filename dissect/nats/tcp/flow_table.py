@@ -27,6 +27,7 @@ from ..schema.anomalies import Anomaly
 from ..types import (
     CLOCK_AHEAD_NS,
     EARLIEST_NS,
+    ELSEWHERE,
     NEVER_NS,
     TICK_NS,
     Direction,
@@ -106,7 +107,7 @@ class FlowTable:
         """
         route = self._routes.get(segment.key)
         ts_ns = segment.ts_ns
-        if route is None or segment.flags & 0x17 != _ACK or ts_ns > self.next_expiry_ns:
+        if route is None or segment.flags & 0x117 != _ACK or ts_ns > self.next_expiry_ns:
             return self._add_rare(segment)
         flow, side, receiver = route
         peer, stream = receiver.stream, side.stream
@@ -197,6 +198,10 @@ class FlowTable:
         if segment.path not in side.paths:
             learn_path(route, segment)
         deliveries += self._note_time(flow, segment)
+        if flags & ELSEWHERE and not side.is_part:
+            side.is_part = True
+            odd = oddity(segment, side.stream.offset, Anomaly.MPTCP_ELSEWHERE)
+            deliveries.append((flow, side.direction, [odd]))
         side.packets += 1
         if flags & _SYN:
             self._learn(route, segment)

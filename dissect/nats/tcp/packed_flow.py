@@ -16,7 +16,7 @@ from .flow import ByteStream, Flow, Side, StreamState, reversed_key
 
 _NAMES = (
     "packets bytes fin reset zero_windows zero_window_ns stopped_ns window_full window_unit window_scale"
-    " window_watched paths"
+    " window_watched paths is_part"
 ).split()
 _values = attrgetter(*_NAMES)
 
