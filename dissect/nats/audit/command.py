@@ -18,6 +18,7 @@ from ..commands.processes import processes
 from ..commands.run import Command
 from ..commands.sorting import order_among
 from ..number_formats import count_text
+from ..output.arrow.types import leave_pandas_out
 from ..output.duckdb import Loadable
 from ..output.sink import Fault, say, sink_of, writing
 from ..output.terminal import PLAIN, terminal_of
@@ -164,6 +165,7 @@ def _engine(options: AuditOptions, reading: Command, queries: Sequence[Query]) -
         with over_folder(tables, options.tables) as engine:
             yield engine
         return
+    leave_pandas_out()
     jobs, columns = processes(options), columns_of(queries)
 
     def source(names: Collection[str]) -> Generator[Loadable, None, None]:

@@ -21,6 +21,7 @@ from ..commands.run import leave, progress_bar
 from ..commands.signals import ends_input
 from ..errors import MissingLibrary, reason_of
 from ..number_formats import count_text
+from ..output.arrow.types import leave_pandas_out
 from ..output.duckdb import Loadable
 from ..output.sink import Fault, Sink, say, sink_of, writing
 from ..output.text.lines import undecoded_text
@@ -36,6 +37,7 @@ def write_report(options: ReportOptions) -> None:
         plotly()  # a missing library is reported before a capture is read
     except MissingLibrary as error:
         raise Fault(str(error)) from None
+    leave_pandas_out()
     tables = options.tables
     if tables is not None and options.captures:
         raise Fault("--tables is in place of captures: name one or the other")

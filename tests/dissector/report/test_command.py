@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -108,6 +109,21 @@ def test_strange_captures(tmp_path: Path, content: bytes, status: int, expected:
     done = run(capture, "-o", out)
     assert done.exit_code == status and expected in done.stderr and done.stdout == ""
     assert out.exists() == (status != 2)
+
+
+def test_audit_and_report_leave_pandas_out(tmp_path: Path) -> None:
+    """pyarrow would import it, which takes a second and 37 MB."""
+    code = (
+        "import sys\n"
+        "from click.testing import CliRunner\n"
+        "from dissect.nats.cli import cli\n"
+        "for words in (['audit', '--fail-on', 'never'], ['report', '-o', sys.argv[2]]):\n"
+        "    done = CliRunner().invoke(cli, [*words, sys.argv[1]])\n"
+        "    print(done.exit_code, 'pyarrow' in sys.modules, 'pandas' in sys.modules)\n"
+    )
+    command = [sys.executable, "-c", code, str(CORE), str(tmp_path / "a.html")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["0 True False"] * 2
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
