@@ -14,7 +14,11 @@ from natsync.protocol import Kind
 
 
 def test_without_options_there_are_the_defaults() -> None:
-    assert read_options({}) == JobOptions(options=Options(), chunk_size=CHUNK_BYTES)
+    assert (
+        read_options({"chunk_size": None})
+        == read_options({})
+        == JobOptions(options=Options(), chunk_size=CHUNK_BYTES)
+    )
 
 
 def test_options_have_the_meaning_of_the_command_line() -> None:

@@ -52,8 +52,9 @@ def read_options(values: Mapping[str, object]) -> JobOptions:
     taken = {*declared(Options), *declared(JobOptions)}
     for name in values.keys() - taken:
         raise SparkError(*unknown("read", name, taken, INSTEAD))
-    job = {name: values[name] for name in declared(JobOptions) if name in values}
-    dissection = {name: value for name, value in values.items() if name not in job}
+    own = declared(JobOptions)
+    job = {name: values[name] for name in own if values.get(name) is not None}
+    dissection = {name: value for name, value in values.items() if name not in own}
     try:
         return JobOptions(options=Options(**dissection), **job)  # type: ignore[arg-type]  # checked there
     except (TypeError, ValueError) as error:
