@@ -20,7 +20,7 @@ from ..transport.stack import Stack
 from ..types import Direction, Item
 from .connection_kind import ConnectionKind
 from .contexts import mirrored
-from .events import Event, Note, RolesSwapped
+from .events import Event, Note, RolesSwapped, without_gap_notes
 from .frame_stream import ByteCounts, Discovery, FrameStream, Greeting, Proven
 from .resync.chain import Chain
 from .resync.resynchronizer import Quota, answer_each_other
@@ -326,11 +326,14 @@ class ConnectionFraming:
         """Pushes a layer on the stack, and feeds it the items with which it begins."""
         height, changed = self.stack.push(begin.layer, begin.directions)
         held: list[list[tuple[FrameStream, Item]]] = []  # not by direction, which may change
-        assert not isinstance(self._state, OtherProtocol)
+        early = self._state.held if isinstance(self._state, Undecided) else []
         for each in self._streams:
             way, items = each.direction, list[Item]()
             if way in changed:
-                items = self._state.restart(each.withdraw(self._out, begin.joined), way, self._out)
+                items = each.withdraw(self._out, begin.joined)
+                items = without_gap_notes(items, way, early, self._out)
+                if isinstance(self._state, Undecided):
+                    self._state.first_bytes.restart(way)
             if item is not None and each is stream:
                 items.append(item)
             if way in changed:
@@ -404,7 +407,8 @@ class ConnectionFraming:
             self._trace.swap_roles()
         self._swapped = not self._swapped
         self.stack.swap_roles()
-        self._state.swap_roles()
+        if isinstance(self._state, Undecided):
+            self._state.swap_roles()
         for event in self._out:
             event.direction = event.direction.other
 

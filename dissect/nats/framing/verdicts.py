@@ -9,8 +9,8 @@ from __future__ import annotations
 from ..transport.decide import WAIT, Decision, FirstBytes, decide, decide_late
 from ..transport.patterns import may_begin_nats
 from ..transport.stack import Stack
-from ..types import Chunk, Direction, Item
-from .events import OF_LAYERS, Event, Note, without_gap_notes
+from ..types import Chunk, Item
+from .events import OF_LAYERS, Event, Note
 from .frame_stream import FrameStream
 from .state import Verdict
 
@@ -41,11 +41,6 @@ class Undecided:
             resync.muted = not may_begin_nats(first.head(stream.direction))
         inside = resync.is_inside_payload(item.offset)
         return decide(first, stack, stream.direction, item, inside)
-
-    def restart(self, items: list[Item], direction: Direction, events: list[Event]) -> list[Item]:
-        """Starts again with the plaintext of a layer that takes these items of a direction."""
-        self.first_bytes.restart(direction)
-        return without_gap_notes(items, direction, self.held, events)
 
     def swap_roles(self) -> None:
         """Exchanges originator and responder."""
@@ -82,13 +77,6 @@ class NatsConversation:
             stack, stream.direction, item, self._midstream, is_first, is_sought, other.layer
         )
 
-    def restart(self, items: list[Item], direction: Direction, events: list[Event]) -> list[Item]:
-        """The items that a layer takes, as `Undecided.restart` returns them."""
-        return without_gap_notes(items, direction, events)
-
-    def swap_roles(self) -> None:
-        """Does nothing: the connection has the events."""
-
 
 class OtherProtocol:
     """The connection carries something else, and nothing of it is read any more."""
@@ -98,6 +86,3 @@ class OtherProtocol:
     def __init__(self, protocol: str, notes: list[Note]) -> None:
         self.protocol = protocol
         self.notes = notes
-
-    def swap_roles(self) -> None:
-        """Does nothing: nothing is read."""

@@ -20,7 +20,7 @@ ROUTE_INFO = b'INFO {"server_id":"' + SERVER_ID + b'","nonce":"x","lnoc":true,"l
 ROUTE_CONNECT = b'CONNECT {"name":"' + SERVER_ID + b'","cluster":"C"}\r\n'
 
 
-def test_a_client() -> None:
+def test_a_client_connection_is_recognized_by_its_handshake() -> None:
     conversation = (
         FramedConversation()
         .client()
@@ -58,7 +58,7 @@ def test_a_dedicated_route_leaves_the_account_out_both_ways() -> None:
         assert (message.subject, message.reply, message.account) == (b"balance", b"reply.x", b"")
 
 
-def test_an_old_server_tells_no_kind_but_its_client_does() -> None:
+def test_connect_shows_the_kind_where_an_old_server_does_not() -> None:
     conversation = FramedConversation().say(
         RESPONDER, b'INFO {"server_id":"abc","version":"0.8.0"} \r\n'
     )
@@ -86,7 +86,7 @@ def test_a_route_of_server_1_x_without_its_beginning() -> None:
         (ORIGINATOR, b"A- A\r\nRS+ A b\r\n", Kind.GATEWAY, True),
     ],
 )
-def test_midstream_the_operations_tell(
+def test_midstream_operations_show_kind_and_roles(
     sender: Direction, line: bytes, kind: Kind, swapped: bool
 ) -> None:
     conversation = FramedConversation(midstream=True).say(sender, line, line, line).over()
@@ -148,7 +148,7 @@ def test_other_protocols_are_no_nats(first: bytes, second: bytes) -> None:
     assert conversation.events == []
 
 
-def test_a_hint_is_believed() -> None:
+def test_a_hint_sets_the_kind_and_proves_nats() -> None:
     conversation = (
         FramedConversation(midstream=True, hint=Kind.LEAFNODE)
         .say(ORIGINATOR, b"PING\r\n", b"PING\r\n")
@@ -160,7 +160,7 @@ def test_a_hint_is_believed() -> None:
 
 @pytest.mark.parametrize("midstream", [True, False])
 @pytest.mark.parametrize("first", [ORIGINATOR, RESPONDER])
-def test_a_hint_says_how_to_read(midstream: bool, first: Direction) -> None:
+def test_a_hint_determines_how_lines_are_parsed(midstream: bool, first: Direction) -> None:
     """Midstream it does not say which side is the client."""
     conversation = FramedConversation(midstream, hint=Kind.CLIENT)
     client = first if midstream else ORIGINATOR
@@ -174,7 +174,7 @@ def test_a_hint_says_how_to_read(midstream: bool, first: Direction) -> None:
     }
 
 
-def test_interest_and_messages_that_no_gateway_sends() -> None:
+def test_messages_that_no_gateway_sends_are_read_beside_interest() -> None:
     """Each would have the other side to be the client; that comes to an end."""
     headed = b"HMSG a 1 12 14\r\nNATS/1.0\r\n\r\nhi\r\n"
     conversation = FramedConversation(midstream=True).say(ORIGINATOR, b"RS+ A b\r\n" * 6)
@@ -207,7 +207,7 @@ def test_one_message_after_half_a_payload_is_no_proof_without_the_answer(answer:
     assert conversation.over().framing.verdict is not Verdict.NATS
 
 
-def test_s2_in_the_middle_of_a_connection() -> None:
+def test_s2_joined_midstream_proves_nats() -> None:
     magic = b"\xff\x06\x00\x00S2sTwO"
     conversation = (
         FramedConversation(midstream=True)

@@ -22,7 +22,7 @@ def made(midstream: bool = False, hint: Kind | None = None) -> tuple[ConnectionK
     return ConnectionKind(streams, midstream, hint), streams[1]
 
 
-def test_nothing_is_known_at_first() -> None:
+def test_the_kind_is_unknown_at_first() -> None:
     kind, stream = made()
     assert kind.kind is None and not kind.is_confirmed
     assert {context.sender for context in kind.contexts(stream)} == {Role.SERVER}
@@ -46,7 +46,7 @@ def test_operations_infer_what_info_then_confirms() -> None:
     assert kind.contexts(stream) == (stream.context,)
 
 
-def test_connect_is_stronger_than_info() -> None:
+def test_connect_counts_more_than_info() -> None:
     kind, stream = made()
     kind.learn(stream, ROUTE_INFO)
     assert kind.kind is Kind.ROUTE

@@ -39,7 +39,7 @@ def kinds(line: bytes, sender: Role) -> set[str]:
         (b"HMSG A a 12 15\r\n", {"route", "route dedicated", "gateway", "leafnode"}),
     ],
 )
-def test_what_the_opener_may_mean(line: bytes, expected: set[str]) -> None:
+def test_operations_of_the_originator_fit_these_kinds(line: bytes, expected: set[str]) -> None:
     found = kinds(line, Role.CLIENT)
     if line.startswith(b"SUB a  R"):
         assert {kind.split()[0] for kind in found} == expected
@@ -56,7 +56,7 @@ def test_what_the_opener_may_mean(line: bytes, expected: set[str]) -> None:
         (b"+OK\r\n", {"client"}),
     ],
 )
-def test_what_the_acceptor_may_mean(line: bytes, expected: set[str]) -> None:
+def test_operations_of_the_responder_fit_these_kinds(line: bytes, expected: set[str]) -> None:
     assert kinds(line, Role.SERVER) == expected
 
 
@@ -73,7 +73,7 @@ def test_only_what_real_peers_write_is_a_start() -> None:
     assert CANDIDATE.search(b"x\nMSG a 1 2")
 
 
-def test_two_sides_agree_on_what_both_may_be() -> None:
+def test_the_contexts_of_two_sides_agree_on_one_kind() -> None:
     leaf, client = Context(Role.SERVER, Kind.LEAFNODE), Context(Role.SERVER, Kind.CLIENT)
     assert agreed((client, leaf), (mirrored(leaf),)) == leaf
     assert agreed((client, leaf), ()) == client

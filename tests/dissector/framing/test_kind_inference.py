@@ -33,11 +33,13 @@ def evidence_of(*lines: bytes) -> Evidence:
         ([b"LMSG a 5\r\n"], Role.CLIENT, Context(Role.CLIENT, Kind.LEAFNODE)),
     ],
 )
-def test_the_likeliest_way_to_read(lines: list[bytes], sender: Role, expected: Context) -> None:
+def test_the_likeliest_context_fits_the_evidence_of_both_sides(
+    lines: list[bytes], sender: Role, expected: Context
+) -> None:
     assert evidence_of(*lines).likeliest(sender, Evidence()) == expected
 
 
-def test_pings_tell_nothing() -> None:
+def test_pings_are_no_evidence_of_a_kind() -> None:
     assert not evidence_of(b"PING\r\n").is_conclusive
     assert evidence_of(b"PUB a 5\r\n").is_conclusive
 
@@ -63,7 +65,7 @@ def test_a_gateway_sends_messages_one_way() -> None:
         (ServerInfo(server_id="NX"), None),
     ],
 )
-def test_later_infos(info: ServerInfo, kind: Kind | None) -> None:
+def test_later_infos_show_the_kind(info: ServerInfo, kind: Kind | None) -> None:
     assert kind_of_news(info) is kind
 
 
@@ -111,7 +113,7 @@ def test_pongs_between_losses_do_not_undo_what_is_known() -> None:
     assert conversation.framing.kind is Kind.CLIENT
 
 
-def test_what_was_found_last_is_believed_where_both_do_not_fit_the_sender() -> None:
+def test_the_latest_chain_counts_where_no_context_fits_the_sender() -> None:
     evidence = Evidence()
     gateway, route = Context(Role.SERVER, Kind.GATEWAY), Context(Role.CLIENT, Kind.ROUTE)
     evidence.add(Chain(0, (gateway,)))

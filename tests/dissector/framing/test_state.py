@@ -37,7 +37,7 @@ def test_a_stream_ends_from_every_state_and_then_stays() -> None:
             next_state(STREAM, StreamState.FINISHED, event)
 
 
-def test_what_is_opaque_is_never_read_again() -> None:
+def test_an_opaque_stream_is_never_read_again() -> None:
     assert set(STREAM[StreamState.OPAQUE]) == {StreamEvent.END}
 
 

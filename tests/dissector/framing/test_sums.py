@@ -30,7 +30,7 @@ Items = list[tuple[Direction, Chunk | Gap]]
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.name)
 @pytest.mark.parametrize("midstream", [False, True])
-def test_of_whole_captures(path: Path, midstream: bool) -> None:
+def test_bytes_of_whole_captures_add_up(path: Path, midstream: bool) -> None:
     for items in recorded(path):
         if is_joined_late(items) and not midstream:
             continue
@@ -47,7 +47,7 @@ def test_of_whole_captures(path: Path, midstream: bool) -> None:
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.name)
-def test_of_mutated_captures(path: Path) -> None:
+def test_bytes_of_damaged_captures_add_up(path: Path) -> None:
     for seed, items in enumerate(recorded(path)):
         chance = random.Random(seed)
         FramedConversation(payloads=False).play(

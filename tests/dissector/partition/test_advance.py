@@ -51,7 +51,7 @@ def test_plain_traffic_is_summed_up() -> None:
 
 
 @pytest.mark.parametrize("wire", [b"PING\r\n", b"SUB c 3\r\n", b"UNSUB 1\r\n", pub(b"bad.*")])
-def test_what_is_not_plain_is_reported(wire: bytes) -> None:
+def test_frames_that_are_not_plain_are_batches_of_the_summary(wire: bytes) -> None:
     flow = plain()
     start = flow.here
     go_on(flow).say(0, wire)
@@ -60,7 +60,7 @@ def test_what_is_not_plain_is_reported(wire: bytes) -> None:
     assert advances(flow.segments, start)
 
 
-def test_a_late_info_is_fed_and_obeyed() -> None:
+def test_an_info_within_a_chunk_is_obeyed() -> None:
     flow = plain()
     start = flow.here
     go_on(flow).say(1, INFO.replace(b"1000", b"600"), 30)
@@ -90,7 +90,7 @@ def test_a_request_and_its_reply_in_two_partitions() -> None:
     assert not advances(flow.segments, start)
 
 
-def test_an_inbox_is_known_by_its_name() -> None:
+def test_an_inbox_is_recognized_by_its_name() -> None:
     flow = plain()
     flow.say(0, pub(b"ask", reply=b"_INBOX.abc.1"))
     start = flow.here
@@ -119,7 +119,7 @@ def test_messages_of_a_subscription_from_before() -> None:
     assert advances(flow.segments, start)
 
 
-def test_what_is_fed_stays_between_what_was_said_before_and_after() -> None:
+def test_bytes_that_may_not_begin_with_a_frame_are_not_advanced_over() -> None:
     flow = plain()
     start = flow.here
     for number in range(40):
@@ -139,7 +139,9 @@ def _publishing(greeted: bool) -> ScriptedFlow:
 
 
 @pytest.mark.parametrize("greeted", [True, False])
-def test_operations_that_may_tell_the_kind(greeted: bool) -> None:
+def test_an_operation_that_may_show_the_kind_prevents_advancing_until_it_is_confirmed(
+    greeted: bool,
+) -> None:
     flow = _publishing(greeted)
     start = flow.here
     for _ in range(20):
@@ -150,7 +152,7 @@ def test_operations_that_may_tell_the_kind(greeted: bool) -> None:
 
 
 @pytest.mark.parametrize(("back_ns", "is_advanced"), [(9 * 10**7, True), (10**10, False)])
-def test_times_that_go_back(back_ns: int, is_advanced: bool) -> None:
+def test_times_that_go_back_do_not_prevent_advancing(back_ns: int, is_advanced: bool) -> None:
     flow = plain()
     for side in (0, 1):
         flow.raw(side, (pub(b"a"), msg(b"a.b", 1))[side], after_ns=10**10)
@@ -174,7 +176,7 @@ def _garbage(summary: ChunkSummary) -> None:
     summary.steps.insert(at + 1, Bytes(1, chunk, True, False))
 
 
-def test_nothing_is_skipped_while_the_other_side_is_lost() -> None:
+def test_frames_are_not_skipped_while_the_other_direction_seeks() -> None:
     flow = _publishing(True)
     start = flow.here
     for _ in range(20):
@@ -183,7 +185,7 @@ def test_nothing_is_skipped_while_the_other_side_is_lost() -> None:
     assert not advances(flow.segments, start, change=_garbage)
 
 
-def test_acknowledgements_alone() -> None:
+def test_acknowledgements_alone_advance_the_state() -> None:
     flow = plain()
     start = flow.here
     for side in (0, 1, 1):
@@ -191,7 +193,7 @@ def test_acknowledgements_alone() -> None:
     assert advances(flow.segments, start)
 
 
-def test_what_is_not_nats_only_counts() -> None:
+def test_a_connection_without_nats_advances_its_counts() -> None:
     flow = ScriptedFlow(greeted=False)
     flow.raw(0, b"", SYN)
     flow.raw(1, b"", SYN | ACK)
@@ -202,7 +204,7 @@ def test_what_is_not_nats_only_counts() -> None:
     assert advances(flow.segments, start)
 
 
-def test_inside_tls() -> None:
+def test_chunks_inside_tls_advance() -> None:
     """After the handshake, which is read packet by packet for its facts."""
     every = sample("tls-2.15.1.pcap")
     assert check(every, even(len(every), 8)).advanced > 2
@@ -242,7 +244,7 @@ def test_a_partition_that_is_not_clean_has_no_summary(how: str) -> None:
 
 
 @pytest.mark.parametrize("how", "lost twice swapped cut fin rst".split())
-def test_a_state_that_is_not_settled(how: str) -> None:
+def test_a_state_that_is_not_steady_advances_exactly_or_is_refused(how: str) -> None:
     every, _, middle = _spoiled(how)
     for after in range(1, 6):
         advances(every, middle + after)
@@ -250,7 +252,7 @@ def test_a_state_that_is_not_settled(how: str) -> None:
 
 @pytest.mark.parametrize("flags", [FIN | ACK, RST])
 @pytest.mark.parametrize("side", [0, 1])
-def test_after_an_end_nothing_advances(flags: int, side: int) -> None:
+def test_a_flow_that_has_begun_to_close_does_not_advance(flags: int, side: int) -> None:
     flow = plain()
     flow.raw(side, b"", flags)
     start = flow.here
@@ -258,7 +260,7 @@ def test_after_an_end_nothing_advances(flags: int, side: int) -> None:
     assert not advances(flow.segments, start)
 
 
-def test_bytes_that_wait_in_the_other_direction() -> None:
+def test_bytes_that_wait_in_the_other_direction_prevent_advancing() -> None:
     flow = plain()
     lost = flow.here
     flow.raw(0, pub(b"a"))
@@ -269,7 +271,7 @@ def test_bytes_that_wait_in_the_other_direction() -> None:
     assert not advances(every, lost + 1)
 
 
-def test_where_something_else_begins() -> None:
+def test_states_before_and_after_tls_begins_advance_exactly() -> None:
     every = sample("tls-2.15.1.pcap")[:60]
     assert sum(check(every, [at, at + 4]).advanced for at in range(1, len(every) - 5))
 
@@ -285,7 +287,7 @@ def _first_is_missing(every: list[Segment], start: int) -> None:
     del every[next(at for at in range(start - 3, start) if every[at].length)]
 
 
-def test_bytes_that_are_missing_right_before() -> None:
+def test_bytes_missing_right_before_the_chunk_prevent_advancing() -> None:
     flow = plain()
     start = flow.here
     go_on(flow)
@@ -339,7 +341,7 @@ def _in_parts(summary: ChunkSummary) -> None:
     "change",
     [_wrong_context, _wrong_start, _wrong_sequence, _too_late, _no_steps, _wrong_flow, _loud],
 )
-def test_a_summary_that_does_not_fit(change: Callable[[ChunkSummary], None]) -> None:
+def test_a_summary_of_other_bytes_is_refused(change: Callable[[ChunkSummary], None]) -> None:
     flow = plain()
     start = flow.here
     go_on(flow)

@@ -58,7 +58,7 @@ def test_a_first_byte_that_may_be_a_keep_alive() -> None:
 
 
 @pytest.mark.parametrize("side", [0, 1])
-def test_a_kind_that_comes_to_light_within_a_partition(side: int) -> None:
+def test_a_kind_confirmed_within_a_chunk_leaves_earlier_rows_as_they_were_read(side: int) -> None:
     """What was read before is told as it was read."""
     flow = ScriptedFlow(greeted=False)
     for _ in range(20):
@@ -73,7 +73,7 @@ def test_a_kind_that_comes_to_light_within_a_partition(side: int) -> None:
     advances(flow.segments, start)
 
 
-def test_a_line_is_read_as_it_was_when_it_came() -> None:
+def test_bytes_fed_at_the_end_are_parsed_in_the_context_of_their_arrival() -> None:
     """It is fed at the end, when the other side has said that lines are others now."""
     options = Options(port={4222: Kind.ROUTE})
     flow = ScriptedFlow(greeted=False)
@@ -114,7 +114,7 @@ def test_an_account_with_a_dot_on_a_gateway() -> None:
         assert advances(flow.segments, start) is taken
 
 
-def test_an_error_is_not_the_last_word_when_messages_follow() -> None:
+def test_an_error_advances_alone_and_with_messages_after_it() -> None:
     flow = plain()
     start = flow.here
     go_on(flow).say(1, b"-ERR 'Slow Consumer'\r\n")

@@ -25,7 +25,9 @@ from tests.dissector.samples.rows import PCAPS
 
 @pytest.mark.parametrize("name", PCAPS)
 @pytest.mark.parametrize("parts", [2, 5])
-def test_samples(name: str, parts: int) -> None:
+def test_advancing_by_summaries_gives_the_state_that_the_packets_of_a_sample_give(
+    name: str, parts: int
+) -> None:
     every = sample(name)
     check(every, even(len(every), parts))
 
@@ -36,7 +38,7 @@ def test_samples(name: str, parts: int) -> None:
 @pytest.mark.parametrize(
     "tables", [["sessions"], ["flows"], ["frames"], ["requests"], ["subscriptions", "anomalies"]]
 )
-def test_tables(name: str, tables: list[str]) -> None:
+def test_advancing_by_summaries_gives_the_rows_of_each_table(name: str, tables: list[str]) -> None:
     every = sample(name)
     assert check(every, even(len(every), 4), tables).advanced
 
@@ -46,7 +48,9 @@ def test_tables(name: str, tables: list[str]) -> None:
 )
 @given(data=st.data())
 @settings(max_examples=15, deadline=None)
-def test_cut_anywhere(name: str, data: st.DataObject) -> None:
+def test_advancing_by_summaries_is_exact_wherever_the_traffic_is_cut(
+    name: str, data: st.DataObject
+) -> None:
     every = sample(name)
     places = st.integers(1, len(every) - 1)
     cuts = sorted(data.draw(st.sets(places, min_size=1, max_size=5)))
@@ -115,7 +119,7 @@ _WIRE = st.one_of(
 
 @given(data=st.data())
 @settings(max_examples=80, deadline=None)
-def test_any_conversation(data: st.DataObject) -> None:
+def test_advancing_by_summaries_is_exact_for_any_conversation(data: st.DataObject) -> None:
     flow = ScriptedFlow(greeted=data.draw(st.booleans()))
     for side, wire in data.draw(st.lists(_WIRE, min_size=4, max_size=30)):
         if data.draw(st.booleans()):

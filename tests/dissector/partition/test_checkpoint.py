@@ -66,14 +66,16 @@ def _parts_of(every: Iterable[Segment | Tick], sizes: Sequence[int]) -> list[Rec
 
 
 @pytest.mark.parametrize("name", PCAPS)
-def test_parts_give_the_rows_of_the_whole(name: str) -> None:
+def test_rows_of_parts_are_the_rows_of_the_whole_capture(name: str) -> None:
     assert _in_parts(name, [29, 1, 83]) == _whole(name)
 
 
 @pytest.mark.parametrize("name", ["lossy.pcap", "midstream.pcap", "snap96.pcap"])
 @given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=6))
 @settings(max_examples=15, deadline=None)
-def test_it_may_be_stopped_anywhere(name: str, sizes: list[int]) -> None:
+def test_rows_are_the_same_wherever_a_dissection_is_stopped_and_restored(
+    name: str, sizes: list[int]
+) -> None:
     assert _in_parts(name, sizes) == _whole(name)
 
 
@@ -92,7 +94,7 @@ def test_a_layer_whose_beginning_one_side_lacks_goes_on_after_a_stop() -> None:
         assert _parts_of(every, [size]) == whole
 
 
-def test_flows_may_go_on_in_different_places() -> None:
+def test_flows_of_one_checkpoint_may_continue_in_different_dissections() -> None:
     path = str(CAPTURES / "core-2.15.1.pcap")
     every = list(segments([path]))
     first = Checkpoints(_TABLES, _OPTIONS)
@@ -114,7 +116,7 @@ def _ends(segment: Segment) -> bytes:
     return undirected(segment.key)
 
 
-def test_going_on_with_the_first_is_the_same_as_with_a_copy() -> None:
+def test_saving_states_does_not_change_the_dissection() -> None:
     path = str(CAPTURES / "core-2.15.1.pcap")
     dissection = Checkpoints(_TABLES, _OPTIONS)
     found = []
@@ -126,7 +128,9 @@ def test_going_on_with_the_first_is_the_same_as_with_a_copy() -> None:
 
 @pytest.mark.parametrize("tables", [_TABLES, ["sessions"], ["frames"], ["requests", "anomalies"]])
 @pytest.mark.parametrize("name", ["core-2.15.1.pcap", "cluster-2.15.1.pcap", "lossy.pcap"])
-def test_a_quiet_one_has_the_same_states(name: str, tables: list[str]) -> None:
+def test_a_quiet_dissection_has_the_same_states_and_makes_no_rows(
+    name: str, tables: list[str]
+) -> None:
     every = list(segments([str(CAPTURES / name)]))
     loud = Checkpoints(tables, _OPTIONS)
     quiet = Checkpoints(tables, _OPTIONS, quiet=True)
@@ -158,7 +162,7 @@ def test_flows_that_are_dropped_give_back_what_they_held() -> None:
     assert used
 
 
-def test_what_was_handed_on_is_not_in_a_state() -> None:
+def test_saved_states_do_not_contain_delivered_payloads() -> None:
     path = str(CAPTURES / "bulk-2.15.1.pcap")
     dissection = Checkpoints(["frames"], _OPTIONS)
     seen = 0

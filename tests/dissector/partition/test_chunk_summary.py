@@ -31,7 +31,7 @@ _WIRE = {
 
 
 @pytest.mark.parametrize("sender, kind", list(_WIRE))
-def test_what_is_packed_comes_back(sender: Role, kind: Kind) -> None:
+def test_a_packed_summary_is_unpacked_unchanged(sender: Role, kind: Kind) -> None:
     decoder = Decoder(sender, kind, payloads=False)
     decoder.feed(_WIRE[sender, kind])
     frames = decoder.read()

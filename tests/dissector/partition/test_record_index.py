@@ -45,7 +45,7 @@ def written(folder: Path, data: bytes) -> Path:
     return path
 
 
-def test_a_walk_tells_what_is_in_an_extent(tmp_path: Path) -> None:
+def test_a_walk_counts_the_records_of_an_extent(tmp_path: Path) -> None:
     records = packets(100)
     path = written(tmp_path, pcap_file(records))
     walked = walk(cut(str(path), 1 << 20)[0])
@@ -57,7 +57,7 @@ def test_a_walk_tells_what_is_in_an_extent(tmp_path: Path) -> None:
     assert again == walked
 
 
-def test_a_walk_tells_that_times_go_back(tmp_path: Path) -> None:
+def test_a_walk_reports_times_that_go_back(tmp_path: Path) -> None:
     records = [Record(START_NS + ms * 10**6, b"") for ms in (5, 9, 2, 7)]
     walked = walk(cut(str(written(tmp_path, pcap_file(records))), 1 << 20)[0])
     assert not walked.rising
@@ -72,7 +72,7 @@ def test_a_walk_tells_that_times_go_back(tmp_path: Path) -> None:
     assert walk(cut(str(many), 1 << 30)[0]).rising
 
 
-def test_good_guesses_are_proven_at_once(tmp_path: Path) -> None:
+def test_right_guesses_are_proven_in_one_round(tmp_path: Path) -> None:
     path = written(tmp_path, pcap_file(packets(3000)))
     walked = [walk(byte_range) for byte_range in cut(str(path), 1 << 18)]
     proven, again = prove(walked)
@@ -115,7 +115,7 @@ def test_a_later_extent_with_the_right_start_waits_for_no_other(tmp_path: Path) 
     assert [byte_range.number for byte_range in again] == [1, 4]
 
 
-def test_after_damage_there_is_nothing(tmp_path: Path) -> None:
+def test_no_extent_after_damage_is_proven(tmp_path: Path) -> None:
     path = written(tmp_path, HOSTILE["damaged pcap"])
     walked = [walk(byte_range) for byte_range in cut(str(path), SMALLEST)]
     proven, again = prove(walked)

@@ -13,7 +13,7 @@ from tests.dissector.partition.advancing import PUB, packets, steps_of, summary_
 from tests.dissector.transport.s2.test_layer import stored
 
 
-def test_the_head_is_fed_the_middle_skipped_the_end_fed() -> None:
+def test_steps_feed_the_first_and_last_bytes_and_skip_the_frames_between() -> None:
     head, tail = b"lo\r\n", b"PUB a.b 5\r\nhe"
     steps = steps_of(packets((0, head), *[(0, PUB)] * 30, (0, tail)))
     kinds = [type(step) for step in steps]
@@ -32,7 +32,7 @@ def test_the_head_is_fed_the_middle_skipped_the_end_fed() -> None:
     assert skip.frames * len(PUB) == skip.end - skip.start
 
 
-def test_what_is_fed_later_than_it_came_has_to_be_silent() -> None:
+def test_bytes_fed_after_later_packets_are_silent() -> None:
     info, tail = b'INFO {"server_id":"NA"}\r\n', b"PUB a.b 5\r\nhe"
     steps = steps_of(packets(*[(0, PUB)] * 30, (0, info[:9]), (0, info[9:]), (0, PUB), (0, tail)))
     after = steps[next(at for at, step in enumerate(steps) if isinstance(step, SkippedFrames)) :]
@@ -40,7 +40,7 @@ def test_what_is_fed_later_than_it_came_has_to_be_silent() -> None:
     assert fed == [(info[:9], True), (info[9:], False), (tail, True)]
 
 
-def test_the_course_is_what_was_seen_of_a_direction() -> None:
+def test_a_direction_counts_its_packets_and_keeps_the_last_ones() -> None:
     one, other = summary_of(packets((0, PUB), (1, b""), (0, PUB), (0, b""))).directions
     assert (one.packets, one.size, one.first_seq) == (3, 2 * len(PUB), 5)
     assert one.chunk and (one.chunk.number, one.chunk.data) == (3, PUB)
@@ -48,7 +48,7 @@ def test_the_course_is_what_was_seen_of_a_direction() -> None:
     assert (other.packets, other.size, other.chunk) == (1, 0, None)
 
 
-def test_payloads_are_left_out() -> None:
+def test_batches_have_no_payloads() -> None:
     options = Options(payload=Payload.TEXT)
     asked = b"PUB a.b r 6\r\nsecret\r\n"
     steps = steps_of(packets(*[(0, PUB)] * 20, (0, asked), (0, PUB)), options)
@@ -59,7 +59,7 @@ def test_payloads_are_left_out() -> None:
     assert found.batch.last.number == 21
 
 
-def test_what_is_not_nats_is_counted_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_without_nats_are_counted_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "_FED_BYTES", 10_000)
     summary = summary_of(packets(*[(0, bytes(1000))] * 20))
     assert summary.steps is None
@@ -81,7 +81,7 @@ def test_frames_in_a_layer_are_counted_only() -> None:
     assert summary_of(packets(*[(0, wire)] * 30)).steps is None
 
 
-def test_reply_subjects_are_known_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reply_subjects_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "_REPLY_SUBJECTS", 1)
     reply = b"MSG r.1 2 5\r\nhello\r\n"
     asked = [(0, b"PUB a.b r.%d 5\r\nhello\r\n" % number) for number in (1, 2)]

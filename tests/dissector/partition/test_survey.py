@@ -27,7 +27,7 @@ def _survey(every: list[Segment], options: Options = Options()) -> Survey:
 
 
 @pytest.mark.parametrize("name", ["core-2.15.1.pcap", "midstream.pcap"])
-def test_states_are_those_of_a_dissection(name: str) -> None:
+def test_states_of_a_survey_are_those_of_a_dissection(name: str) -> None:
     every = list(segments([str(CAPTURES / name)]))[:60]
     states = _survey(every).states()
     dissection = Checkpoints(list(FROM_ENGINE), Options())
@@ -38,7 +38,7 @@ def test_states_are_those_of_a_dissection(name: str) -> None:
         assert not difference(dissection._unpacked(state), dissection._unpacked(states[key]))
 
 
-def test_what_begins_in_the_partition_has_no_summary() -> None:
+def test_a_flow_that_begins_in_the_chunk_has_no_summary() -> None:
     every = list(segments([str(CAPTURES / "core-2.15.1.pcap")]))
     assert _survey(every).states()
     assert not _survey(every).summaries()
@@ -52,7 +52,7 @@ def test_a_busy_midstream_flow_has_a_summary_and_no_state() -> None:
     assert survey.summarized() == survey.summaries().keys() == {NAME}
 
 
-def test_a_packet_out_of_order_leaves_it_without_both() -> None:
+def test_a_flow_with_a_packet_out_of_order_has_neither_state_nor_summary() -> None:
     every = packets(*[(0, PUB)] * 300)
     every[280], every[281] = every[281], every[280]
     survey = _survey(every)
@@ -60,12 +60,12 @@ def test_a_packet_out_of_order_leaves_it_without_both() -> None:
     assert survey.summarized() == {NAME}
 
 
-def test_what_is_no_nats_keeps_its_state() -> None:
+def test_a_flow_without_nats_has_a_state_and_no_summary() -> None:
     survey = _survey(packets(*[(0, bytes(100))] * 300))
     assert survey.states().keys() == {NAME} and not survey.summarized()
 
 
-def test_the_time_of_its_packets_ends_other_flows() -> None:
+def test_the_time_of_a_summarized_flow_ends_idle_flows() -> None:
     other = b"\n\0\0\7\n\0\0\1\x9c\x40\x10\x7e"
     every = packets(*[(0, PUB)] * 300)
     silent = replace(every[0], ts_ns=1, key=other, flags=2, payload=b"", length=0)
@@ -92,11 +92,11 @@ def test_the_latest_time_is_that_of_all_flows() -> None:
     assert (summary.last_ns, summary.latest_ns) == (4000, 10**9)
 
 
-def test_other_flows_than_are_followed_have_no_stride(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flows_beyond_the_limit_have_no_summary(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(surveying, "_FLOWS", 0)
     assert not _survey(packets((0, PUB))).summaries()
 
 
-def test_an_endpoint_that_talks_to_itself() -> None:
+def test_a_flow_with_equal_endpoints_has_no_summary() -> None:
     key = b"\n\0\0\1\n\0\0\1\x10\x7e\x10\x7e"
     assert not _survey([Segment(1, 1, "a", key, 1, 1, 16, PUB, len(PUB))]).summaries()

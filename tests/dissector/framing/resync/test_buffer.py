@@ -43,7 +43,7 @@ def test_bytes_that_were_not_captured_refute_nothing() -> None:
     assert not window.ends_line(6)  # the first of the two is there, and is no CR
 
 
-def test_what_is_dropped_is_counted() -> None:
+def test_dropped_bytes_are_counted() -> None:
     window = filled()
     window.drop(4)
     assert [item.offset for item in window.items] == [3, 6, 10]

@@ -40,7 +40,7 @@ def test_two_frames_that_fill_packets_are_proof() -> None:
     assert Fed()(PUB, PUB) == 0
 
 
-def test_one_frame_is_none() -> None:
+def test_one_frame_alone_is_no_proof() -> None:
     assert Fed()(PUB) is None
 
 
@@ -72,7 +72,7 @@ def test_a_look_alike_in_the_payload_of_a_real_frame_does_not_overtake_it() -> N
     assert Fed()(*packets, PUB) == 0
 
 
-def test_what_the_other_side_says_is_no_proof() -> None:
+def test_frames_of_the_other_sender_are_no_proof() -> None:
     assert Fed()(b"MSG a 1 5\r\nhello\r\n" * 5) is None
 
 
@@ -113,12 +113,12 @@ def test_two_frames_and_a_cut_line_are_no_proof_at_the_end() -> None:
     assert not fed.resync.finish()
 
 
-def test_what_other_protocols_say_as_well_is_no_proof_of_nats() -> None:
+def test_operations_of_other_protocols_are_no_proof_of_nats() -> None:
     assert Fed(ALL, is_nats=False)(b"PING\r\n", b"PING\r\n", b"PING\r\n") is None
     assert Fed(ALL, is_nats=False)(b"PING\r\n", b"PUB a 0\r\n\r\n") == 0
 
 
-def test_what_is_held_is_bounded() -> None:
+def test_held_bytes_are_bounded() -> None:
     fed = Fed()
     assert fed(b"PUB a 60000000\r\n", *[b"x" * 60000] * 30) is None
     assert fed.resync.buffer.held_bytes < 1 << 20
