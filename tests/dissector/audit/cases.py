@@ -248,6 +248,8 @@ CASES: dict[str, tuple[Case, Case]] = {
         clients(48, 0.1, "10.0.1.*") + clients(60, 0.1, "10.0.0.2"),
     ),
     "lame-duck": ([session('<INFO {"ldm":true}')], [session('<INFO {"connect_urls":["a:4222"]}')]),
+    "interest-lost": ("flapping", "left"),
+    "service-left": ("left", "flapping"),
     "link-flapping": ("flapping", "cluster-2.15.1"),
     "leafnode-flapping": (leafnode(*[10**9] * 4), leafnode(*[21 * 10**9] * 9)),
     "slow-consumer": ("stalled", "bulk-2.15.1"),

@@ -45,3 +45,24 @@ def test_an_ack_after_ack_wait_is_late() -> None:
 def test_a_route_that_breaks_again_and_again_is_named_once() -> None:
     (found,) = findings("flapping", "link-flapping")
     assert (found.subject, found.count) == ("route, near, far", 5)
+
+
+def test_requests_find_nobody_because_a_link_was_lost() -> None:
+    (found,) = findings("flapping", "interest-lost")
+    shown = found.values
+    assert found.subject == "prices.get"
+    assert (shown["session.kind"], shown["session.server_name"]) == ("route", "near")
+    assert (shown["session.remote_name"], shown["session.end"]) == ("far", "rst")
+    assert found.ts_ns is not None
+    assert 0 < found.ts_ns - int(str(shown["session.last_ns"])) < 10 * 10**9
+    assert not findings("left", "interest-lost")
+
+
+def test_a_service_that_left_is_named_with_its_end() -> None:
+    (found,) = findings("left", "service-left")
+    shown = found.values
+    assert (found.subject, shown["session.client_name"]) == ("prices.tea", "pricing")
+    assert (shown["session.end"], shown["session.ended_by"]) == ("rst", "originator")
+    assert found.ts_ns is not None
+    assert 0 < found.ts_ns - int(str(shown["session.last_ns"])) < 10**9
+    assert not findings("flapping", "service-left")

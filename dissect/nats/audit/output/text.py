@@ -22,6 +22,7 @@ from ...schema.records import printable
 from ..findings.finding import Finding
 from ..sigma.levels import Level
 
+_FIRST_TIME_NS = 10**18  # in 2001
 _STYLES = {
     Level.critical: "bold red",
     Level.high: "red",
@@ -62,10 +63,17 @@ def _line(finding: Finding) -> str:
         words.append(finding.subject)
     if finding.count > 1:
         words.append(f"x{finding.count}")
-    words += [f"{name}={_value(value)}" for name, value in finding.values.items()]
+    words += [f"{name}={_value(_readable(name, value))}" for name, value in finding.values.items()]
     if finding.suppressed is not None:
         words.append(f"(suppressed: {finding.suppressed})")
     return f"  {printable(' '.join(words))}\n"
+
+
+def _readable(name: str, value: object) -> object:
+    """A time as people read it. No duration in nanoseconds is as long as a time since the epoch."""
+    if name.endswith("_ns") and str(value).isdigit() and int(str(value)) >= _FIRST_TIME_NS:
+        return iso_time(int(str(value)))
+    return value
 
 
 def _value(value: object) -> str:

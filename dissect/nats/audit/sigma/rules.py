@@ -29,7 +29,7 @@ _NAME = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
 _TEXTS = ("falsepositives", "references", "tags", "fields")
 KEYS = frozenset(
     "author custom date description falsepositives fields id level license modified name references related"
-    " remedy scope status subject tags taxonomy title".split()
+    " remedy scope status subject tags taxonomy time title".split()
 )
 _WHAT_TO_WRITE = {"title": "", "id": ": write a UUID, such as `uuidgen` prints"}
 _LOGSOURCE = {"product", "category", "definition"}
@@ -40,7 +40,8 @@ _T = TypeVar("_T")
 @dataclass(frozen=True, kw_only=True)
 class Rule:
     """The part that detections and correlations share. `name` is the rule's short name, or its id if it
-    has none; `place` is the file and `document` the YAML."""
+    has none; `time` is the field with the time of a row, if it is not that of the table; `place` is the file
+    and `document` the YAML."""
 
     id: str
     name: str
@@ -53,6 +54,7 @@ class Rule:
     tags: tuple[str, ...]
     fields: tuple[str, ...]
     subject: str | None
+    time: str | None
     place: str
     document: Document
 
@@ -170,7 +172,7 @@ def _common(rule: dict[str, object], document: Document, place: str) -> Rule:
     if not isinstance(level, str) or level not in Level.__members__:
         raise fault(f"level {level!r} is not one of {', '.join(Level.__members__)}", "level")
     texts = {key: _texts(rule.get(key), key, fault) for key in _TEXTS}
-    for key in ("description", "remedy", "subject"):
+    for key in ("description", "remedy", "subject", "time"):
         if not isinstance(rule.get(key, ""), str):
             raise fault(f"{key!r} must be text", key)
     return Rule(
@@ -185,6 +187,7 @@ def _common(rule: dict[str, object], document: Document, place: str) -> Rule:
         tags=texts["tags"],
         fields=texts["fields"],
         subject=None if rule.get("subject") is None else str(rule["subject"]),
+        time=None if rule.get("time") is None else str(rule["time"]),
         place=place,
         document=document,
     )

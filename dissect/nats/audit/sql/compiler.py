@@ -105,7 +105,7 @@ class _Compiler:
         condition = condition_sql(rule, matcher)
         fields = _finding_fields(rule, matcher)
         columns = [
-            f"{ROW}.{TABLES[rule.table].time} AS ts_ns",
+            f"{_time(rule, matcher)} AS ts_ns",
             _own(rule.table, "session", "STRING"),
             _own(rule.table, "number", "BIGINT"),
             f"{_subject(rule, matcher)} AS subject",
@@ -135,7 +135,7 @@ class _Compiler:
 
         own = [_own(rule.table, "session", "STRING"), _own(rule.table, "number", "BIGINT")]
         own += [_own(rule.table, "capture", "STRING"), _own(rule.table, "packet", "BIGINT")]
-        time = f"{ROW}.{TABLES[rule.table].time}"
+        time = _time(rule, matcher)
         return Events(rule, time, own, field, lambda: _rows(rule, matcher, condition))
 
     def _matcher(self, rule: Detection) -> Matcher:
@@ -177,6 +177,19 @@ def _own(table: str, column: str, type_: str) -> str:
     if any(each.name == column for each in TABLES[table].columns):
         return f"{ROW}.{column} AS {column}"
     return f"CAST(NULL AS {type_}) AS {column}"
+
+
+def _time(rule: Detection, matcher: Matcher) -> str:
+    """The time of a row: the column that the rule names, or that of the table."""
+    if rule.time is None:
+        return f"{ROW}.{TABLES[rule.table].time}"
+    try:
+        field = matcher.field(rule.time)
+        if field.type is not Type.INTEGER or not rule.time.endswith("_ns"):
+            raise ValueError(f"{rule.time!r} is not a time")
+    except ValueError as error:
+        raise rule.error(str(error), "time") from None
+    return field.sql
 
 
 def _subject(rule: Detection, matcher: Matcher) -> str:

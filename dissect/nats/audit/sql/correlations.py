@@ -14,7 +14,7 @@ With `gte` and `gt`, a finding is a burst of windows that meet the condition and
 timespan apart; its time is the end of the first one. With `lt`, `lte`, `eq` and `neq`, every burst of events
 is judged as a whole, because its first window would nearly always meet `lt`: a finding is a burst whose
 largest count meets the condition; its time is that of its first event. The count of a finding is the largest
-count of its windows.
+count of its windows. A finding of `temporal_ordered` shows the correlation's `fields` of its first event.
 
 Events without a time, or without one of the fields to group by, belong to no window. All numbers are exact,
 and the SQL takes about as long as sorting the events: an event counts from its time until one timespan later,
@@ -108,7 +108,10 @@ def correlation_query(rule: Correlation, sources: Sequence[Events]) -> Query:
         )
         raise rule.error(reason, "correlation", "condition")
     groups = tuple(rule.parsed_rule.group_by or ())
-    events = [_events(rule, source, place, groups) for place, source in enumerate(sources, 1)]
+    shown = rule.fields if kind is SigmaCorrelationType.TEMPORAL_ORDERED else ()
+    events = [
+        _events(rule, source, place, groups, shown) for place, source in enumerate(sources, 1)
+    ]
     span = rule.parsed_rule.timespan.seconds * 10**9
     holds, bound = _holds(rule, condition, len(sources))
     keys = ["g0", *(f"g{place}" for place in range(1, len(groups) + 1))]
@@ -118,13 +121,13 @@ def correlation_query(rule: Correlation, sources: Sequence[Events]) -> Query:
     else:
         steps = _counted(kind, keys, span, holds if rising else "")
     text = "\nUNION ALL\n".join(events)
-    bursts = _bursts(keys, span, "" if rising else f" HAVING max(count) {holds}")
+    bursts = _bursts(keys, span, "" if rising else f" HAVING max(count) {holds}", len(shown))
     whole = [source.rows() for source in sources]
     return Query(
         rule,
         f"WITH events AS (\n{text}\n),\n{steps},\n{bursts}",
         frozenset().union(*(each.tables for each in whole)),
-        groups,
+        (*groups, *shown),
         {"counted": f"{bound} within {rule.parsed_rule.timespan.spec}"},
         frozenset().union(*(each.unset for each in whole)),
     )
@@ -143,15 +146,16 @@ def _holds(rule: Correlation, condition: SigmaCorrelationCondition, rules: int) 
     return f"{sign} {condition.count}", f"{words} {condition.count} {counted}"
 
 
-def _events(rule: Correlation, source: Events, place: int, groups: Sequence[str]) -> str:
-    """The rows of one rule, with the group and the value to count."""
-    fields = []
-    for at, name in enumerate(groups):
-        try:
-            fields.append(f"CAST({source.field(name).sql} AS STRING)")
-        except ValueError as error:
-            reason = f"{error} (rule {source.rule.name!r}; `aliases` can name another field)"
-            raise rule.error(reason, "correlation", "group-by", at) from None
+def _events(
+    rule: Correlation, source: Events, place: int, groups: Sequence[str], shown: Sequence[str]
+) -> str:
+    """The rows of one rule, with the group and the value to count. `shown` are fields of the first rule."""
+    fields = _texts(rule, source, groups, "correlation", "group-by")
+    facts = (
+        _texts(rule, source, shown, "fields")
+        if place == 1
+        else ["CAST(NULL AS STRING)"] * len(shown)
+    )
     value = _value(rule, source, place)
     known = [f"{source.time} IS NOT NULL", *(f"{field} IS NOT NULL" for field in fields)]
     if rule.parsed_rule.type in _OF_VALUES:
@@ -163,8 +167,21 @@ def _events(rule: Correlation, source: Events, place: int, groups: Sequence[str]
         "'' AS g0",
         *(f"{field} AS g{at}" for at, field in enumerate(fields, 1)),
         f"{value} AS value",
+        *(f"{fact} AS x{at}" for at, fact in enumerate(facts, 1)),
     ]
     return " AND ".join([f"SELECT {', '.join(columns)}\n{source.rows().text}", *known])
+
+
+def _texts(rule: Correlation, source: Events, names: Sequence[str], *path: str) -> list[str]:
+    """Fields as text. `path` is the place of their names in the rule."""
+    found = []
+    for at, name in enumerate(names):
+        try:
+            found.append(f"CAST({source.field(name).sql} AS STRING)")
+        except ValueError as error:
+            reason = f"{error} (rule {source.rule.name!r}; `aliases` can name another field)"
+            raise rule.error(reason, *path, at) from None
+    return found
 
 
 def _value(rule: Correlation, source: Events, place: int) -> str:
@@ -229,14 +246,15 @@ def _ordered(keys: Sequence[str], span: int, rules: int) -> str:
             f" CASE WHEN value = '{step}' THEN {began} ELSE began END AS began FROM step{step - 1})"
         )
     hits = (
-        f"hits AS (SELECT {key}, ts_ns, {rules} AS count FROM step{rules}"
+        f"hits AS (SELECT {key}, ts_ns, {rules} AS count, max(began) AS began FROM step{rules}"
         f" WHERE value = '{rules}' AND ts_ns - began < {span} GROUP BY {key}, ts_ns)"
     )
     return ",\n".join([*steps, hits])
 
 
-def _bursts(keys: Sequence[str], span: int, having: str) -> str:
-    """The findings: bursts of hits that are less than a span apart, each with its first event as evidence."""
+def _bursts(keys: Sequence[str], span: int, having: str, facts: int) -> str:
+    """The findings: bursts of hits that are less than a span apart, each with its first event as evidence,
+    and `facts` fields of the event with which the first hit began."""
     key = ", ".join(keys)
     before = f"lag(ts_ns) OVER (PARTITION BY {key} ORDER BY ts_ns)"
     same = " AND ".join(f"e.{name} = b.{name}" for name in keys)
@@ -245,22 +263,34 @@ def _bursts(keys: Sequence[str], span: int, having: str) -> str:
     )
     columns = ("session", "number", "packet", "capture")
     order = ", ".join(f"{name} NULLS LAST" for name in columns)  # the engines' own orders differ
-    shown = "".join(f", b.{name} AS f{place}" for place, name in enumerate(keys[1:], 1))
+    names = [f"b.{name}" for name in keys[1:]] + [f"x.x{place}" for place in range(1, facts + 1)]
+    shown = "".join(f", {name} AS f{place}" for place, name in enumerate(names, 1))
+    began, least, first, beginning = "", "", "", ""
+    if facts:
+        began, least = ", began", ", min(began) AS began"
+        values = "".join(f", x{place}" for place in range(1, facts + 1))
+        first = f""",
+beginnings AS (
+SELECT {key}, ts_ns{values}, row_number() OVER (PARTITION BY {key}, ts_ns ORDER BY {order}) AS place
+FROM events WHERE value = '1'
+)"""
+        same_first = " AND ".join(f"x.{name} = b.{name}" for name in keys)
+        beginning = f"\nJOIN beginnings AS x ON x.ts_ns = b.began AND x.place = 1 AND {same_first}"
     return f"""gaps AS (
-SELECT {key}, ts_ns, count, CASE WHEN ts_ns - {before} < {span} THEN 0 ELSE 1 END AS begins FROM hits
+SELECT {key}, ts_ns, count{began}, CASE WHEN ts_ns - {before} < {span} THEN 0 ELSE 1 END AS begins FROM hits
 ),
 numbered AS (
-SELECT {key}, ts_ns, count, sum(begins) OVER (PARTITION BY {key} ORDER BY ts_ns) AS burst FROM gaps
+SELECT {key}, ts_ns, count{began}, sum(begins) OVER (PARTITION BY {key} ORDER BY ts_ns) AS burst FROM gaps
 ),
 bursts AS (
-SELECT {key}, min(ts_ns) AS ts_ns, max(count) AS count FROM numbered GROUP BY {key}, burst{having}
+SELECT {key}, min(ts_ns) AS ts_ns, max(count) AS count{least} FROM numbered GROUP BY {key}, burst{having}
 ),
 evidence AS (
 SELECT {key}, ts_ns, session, number, capture, packet,
 row_number() OVER (PARTITION BY {key}, ts_ns ORDER BY {order}) AS place FROM events
-)
+){first}
 SELECT b.ts_ns AS ts_ns, e.session AS session, e.number AS number, CAST({subject} AS STRING) AS subject,
 CAST(greatest(least(b.count, {_LAST}), -{_LAST}) AS BIGINT) AS count,
 e.capture AS capture, e.packet AS packet{shown}
-FROM bursts AS b JOIN evidence AS e ON e.ts_ns = b.ts_ns AND {same}
+FROM bursts AS b JOIN evidence AS e ON e.ts_ns = b.ts_ns AND {same}{beginning}
 WHERE e.place = 1"""

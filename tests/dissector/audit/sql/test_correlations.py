@@ -194,6 +194,49 @@ def test_rules_that_match_in_order() -> None:
     assert found(ORDERED, [*at(1), *at(2, op="SUB"), *at(5), *at(11.5, op="MSG")]) == []
 
 
+def ordered(time: str = "session.last_ns", fields: str = "subject, session.user") -> str:
+    """A PUB whose session ended, then a SUB; the time of the PUB is the end of its session."""
+    correlation = ORDERED.replace(", rule-3", "")
+    return "---\n".join(
+        [
+            detection_text("  selection: {op: PUB}", more=f"time: {time}\n", number=1),
+            detection_text("  selection: {op: SUB}", number=2),
+            rule_text(f"correlation:{correlation}fields: [{fields}]\n", 9),
+        ]
+    )
+
+
+def test_a_rule_names_the_time_of_its_rows_and_an_order_shows_how_it_began() -> None:
+    ended = [
+        session(last_ns=8 * 10**9, user="alice"),
+        session(session="00000000000000bb", last_ns=9 * 10**9, user="bob"),
+    ]
+    rows = [
+        *ended,
+        frame(1, subject="a"),
+        frame(2, subject="b", session="00000000000000bb"),
+        frame(12, op="SUB", subject="c"),
+    ]
+    (finding,) = findings(ordered(), rows)
+    assert finding.ts_ns == 12 * 10**9
+    assert (finding.values["subject"], finding.values["session.user"]) == ("b", "bob")
+    assert findings(ordered(), [*ended, frame(1), frame(7, op="SUB")]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (ordered(time="subject"), "'subject' is not a time"),
+        (ordered(time="number"), "'number' is not a time"),
+        (ordered(time="nothing_ns"), "no column 'nothing_ns'"),
+        (ordered(fields="nothing"), "no column 'nothing'"),
+    ],
+)
+def test_a_time_or_field_that_a_rule_cannot_have_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(RuleError, match=reason):
+        findings(text, [])
+
+
 def test_an_alias_names_a_field_of_each_table() -> None:
     text = "---\n".join(
         [
