@@ -78,10 +78,9 @@ class Subflows:
         if segment.flags & _SYN:
             self._open(segment, found)
             return
-        if _CAPABLE in found and len(found[_CAPABLE]) >= 18 and segment.key in self.sides:
-            side = self.sides[segment.key]
-            self._name(found[_CAPABLE][2:10], (side.back, side.way))
         side = self.sides.get(segment.key)
+        if side is not None and len(found.get(_CAPABLE, b"")) >= 18:
+            self._name(found[_CAPABLE][2:10], (side.back, side.way))
         ack, mapping = _dss(found[_DSS]) if _DSS in found else (None, None)
         if side is None:
             self._observe(segment, mapping)
