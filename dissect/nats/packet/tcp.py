@@ -39,10 +39,11 @@ _WINDOW = struct.Struct("!H")
 _CHECKSUM_AT = 16
 _PORTS = struct.Struct("!HH")
 # The size of the IPv4 header (20 bytes) and the TCP header together, by the byte of the TCP header that has
-# its data offset.
-_HEADERS = tuple((offset >> 2 & 60) + 20 for offset in range(256))
-# Headers of IPv4 and TCP with time stamps; options of Multipath TCP make them longer.
-_PLAIN_HEADERS, _TIME_STAMPS = 52, 12
+# its data offset; 0 if there are more options than time stamps, such as those of Multipath TCP.
+_TIME_STAMPS = 12
+_HEADERS = tuple(
+    size + 20 if (size := offset >> 2 & 60) <= 20 + _TIME_STAMPS else 0 for offset in range(256)
+)
 _FIXED = 20  # bytes of a TCP header before its options
 _SYN = 2
 _END, _PADDING, _WINDOW_SCALE = 0, 1, 3
@@ -147,7 +148,8 @@ class PacketParser:
                     and first == _FIVE_WORDS
                     and proto == TCP
                     and total >= header >= 40
-                    and not (flags & _SYN or header > _PLAIN_HEADERS or key in subflows)
+                    and not flags & _SYN
+                    and not (subflows and key in subflows)
                     and not part & 0x3FFF  # neither an offset nor more to follow
                 )
             if not is_common:
