@@ -116,7 +116,8 @@ async def packing(url: str) -> None:
 
 
 def incident_left(stage: Stage) -> None:
-    """The only instance of a service is killed: requests before are answered, later ones find nobody."""
+    """The only instance of a service is killed: requests before are answered, later ones find nobody.
+    A client that did not ask for the answer that nobody listens hears nothing."""
     server = stage.server()
     with recording(stage, "left"):
         pricing, shop = stage.client(server, "pricing"), stage.client(server, "shop")
@@ -132,7 +133,12 @@ def incident_left(stage: Stage) -> None:
         for number in range(5, 20):
             shop.pub("prices.tea", b"?", reply=f"_INBOX.shop.{number}")
             shop.expect("HMSG", f"_INBOX.shop.{number}")
-        shop.close()
+        old = stage.client(server, "old-shop", no_responders=False)
+        for number in range(12):
+            old.pub("prices.tea", b"?", reply=f"_INBOX.old.{number}")
+        for client in (shop, old):
+            client.flush()
+            client.close()
 
 
 ALL = (incident_stalled, incident_flapping, incident_poison, incident_left)

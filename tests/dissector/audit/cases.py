@@ -250,6 +250,7 @@ CASES: dict[str, tuple[Case, Case]] = {
     "lame-duck": ([session('<INFO {"ldm":true}')], [session('<INFO {"connect_urls":["a:4222"]}')]),
     "interest-lost": ("flapping", "left"),
     "service-left": ("left", "flapping"),
+    "service-left-unanswered": ("left", "core-2.15.1"),
     "link-flapping": ("flapping", "cluster-2.15.1"),
     "leafnode-flapping": (leafnode(*[10**9] * 4), leafnode(*[21 * 10**9] * 9)),
     "slow-consumer": ("stalled", "bulk-2.15.1"),

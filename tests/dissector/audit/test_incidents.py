@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dissect.nats.audit import audit
 from dissect.nats.audit.findings.finding import Finding
 
@@ -58,11 +60,12 @@ def test_requests_find_nobody_because_a_link_was_lost() -> None:
     assert not findings("left", "interest-lost")
 
 
-def test_a_service_that_left_is_named_with_its_end() -> None:
-    (found,) = findings("left", "service-left")
+@pytest.mark.parametrize("rule", ["service-left", "service-left-unanswered"])
+def test_a_service_that_left_is_named_with_its_end(rule: str) -> None:
+    (found,) = findings("left", rule)
     shown = found.values
     assert (found.subject, shown["session.client_name"]) == ("prices.tea", "pricing")
     assert (shown["session.end"], shown["session.ended_by"]) == ("rst", "originator")
     assert found.ts_ns is not None
     assert 0 < found.ts_ns - int(str(shown["session.last_ns"])) < 10**9
-    assert not findings("flapping", "service-left")
+    assert not findings("flapping", rule)
