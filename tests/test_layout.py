@@ -239,6 +239,21 @@ def test_signatures_do_not_say_any() -> None:
     assert loose == []
 
 
+def test_a_name_of_the_dissector_stands_for_one_type() -> None:
+    """Classes and aliases of types in two files must not differ by an underscore alone."""
+    places: dict[str, set[str]] = {}
+    for name, path in python_files("dissect").items():
+        for node in parse(path).body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name.strip("_"), set()).add(name)
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                alias = node.targets[0].id.strip("_")
+                is_variable = isinstance(node.value, ast.Call)  # a TypeVar: of one file each
+                if alias[:1].isupper() and not alias.isupper() and not is_variable:
+                    places.setdefault(alias, set()).add(name)
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
 def names_in(annotation: ast.expr) -> set[str]:
     return set(re.findall(r"\w+", ast.unparse(annotation)))
 

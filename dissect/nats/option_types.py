@@ -30,7 +30,7 @@ from .number_formats import duration_of, size_of, whole_of
 _LONGEST = 1e9  # seconds: 31 years
 
 
-class Group(Enum):
+class OptionGroup(Enum):
     """The part of the help in which an option stands; the order is that of the help."""
 
     RULES = "Rules"
@@ -289,7 +289,7 @@ class Opt:
     that the help shows instead of the default value. An `optional` one may be None.
     """
 
-    group: Group
+    group: OptionGroup
     form: Form
     help: str = ""
     flags: tuple[str, ...] = ()

@@ -13,8 +13,8 @@ from natsync.protocol import Kind
 from .capture.decompress import ALWAYS_EXPANDED, LARGEST_RATIO
 from .capture.time_range import TimeBound, check_bounds
 from .option_types import (
-    Group,
     Opt,
+    OptionGroup,
     byte_size,
     declared,
     flag,
@@ -55,67 +55,67 @@ class Options:
     port: Annotated[
         Mapping[int, Kind],
         "Set the kind of the connections on a port, if it cannot be detected. Repeatable.",
-        Opt(Group.DISSECTION, ports()),
+        Opt(OptionGroup.DISSECTION, ports()),
     ]
-    payload: Annotated[Payload, "How to show payloads.", Opt(Group.OUTPUT, one_of(Payload))]
+    payload: Annotated[Payload, "How to show payloads.", Opt(OptionGroup.OUTPUT, one_of(Payload))]
     redact: Annotated[
         bool,
         "Show passwords, tokens and signatures.",
-        Opt(Group.DISSECTION, flag(), flags=("--no-redact",)),
+        Opt(OptionGroup.DISSECTION, flag(), flags=("--no-redact",)),
     ]
     from_time: Annotated[
         TimeBound | None,
         "Only packets from this time on: 2026-11-21T02:01:43Z or a part of it, or seconds after the"
         " first packet.",
-        Opt(Group.SELECTION, time(), flags=("--from",)),
+        Opt(OptionGroup.SELECTION, time(), flags=("--from",)),
     ]
     until_time: Annotated[
         TimeBound | None,
         "Only packets before this time.",
-        Opt(Group.SELECTION, time(), flags=("--until",)),
+        Opt(OptionGroup.SELECTION, time(), flags=("--until",)),
     ]
     kind: Annotated[
         frozenset[Kind] | None,
         "Only connections of this kind: client, route, gateway or leafnode. Repeatable.",
-        Opt(Group.SELECTION, several(one_of(Kind), "KIND", frozenset)),
+        Opt(OptionGroup.SELECTION, several(one_of(Kind), "KIND", frozenset)),
     ]
     separate: Annotated[
         bool,
         "Treat each capture as its own timeline: connections do not continue in the next file.",
-        Opt(Group.SELECTION, flag()),
+        Opt(OptionGroup.SELECTION, flag()),
     ]
     keylog: Annotated[
         tuple[str, ...],
         "Decrypt TLS with the secrets in FILE (NSS key log format, as of SSLKEYLOGFILE). Repeatable."
         " Secrets in a pcapng file are always used.",
-        Opt(Group.DISSECTION, texts("FILE", "a path or several")),
+        Opt(OptionGroup.DISSECTION, texts("FILE", "a path or several")),
     ]
     gap_seconds: Annotated[
         float,
         "Seconds (1.5) or a time (500ms) to wait for bytes that were acknowledged but not captured.",
-        Opt(Group.LIMITS, seconds()),
+        Opt(OptionGroup.LIMITS, seconds()),
     ]
     max_stream_bytes: Annotated[
         int,
         "Bytes that may wait after a gap, in one direction of a connection.",
-        Opt(Group.LIMITS, byte_size(_LEAST_BYTES)),
+        Opt(OptionGroup.LIMITS, byte_size(_LEAST_BYTES)),
     ]
     max_held_bytes: Annotated[
         int,
         "Bytes that may wait after gaps, in all connections together.",
-        Opt(Group.LIMITS, byte_size(_LEAST_BYTES)),
+        Opt(OptionGroup.LIMITS, byte_size(_LEAST_BYTES)),
     ]
-    max_flows: Annotated[int, "TCP connections at a time.", Opt(Group.LIMITS, whole(1))]
+    max_flows: Annotated[int, "TCP connections at a time.", Opt(OptionGroup.LIMITS, whole(1))]
     idle_seconds: Annotated[
         float,
         "Seconds (300) or a time (5m) of silence after which a connection counts as closed.",
-        Opt(Group.LIMITS, seconds(positive=True)),
+        Opt(OptionGroup.LIMITS, seconds(positive=True)),
     ]
     max_expanded: Annotated[
         int | None,
         "How many bytes of a decompressed capture to read, such as 8G.",
         Opt(
-            Group.LIMITS,
+            OptionGroup.LIMITS,
             byte_size(),
             default=f"{LARGEST_RATIO} times its size, at least {ALWAYS_EXPANDED >> 20} MiB",
         ),

@@ -21,11 +21,11 @@ from .audit.engines.duckdb import DuckDb, database
 from .output.arrow.records import schema
 from .output.arrow.types import pyarrow
 from .output.duckdb import load
-from .questions.ask import Engine, Row, ask, columns_read, over, tables_read
+from .questions.ask import AnswerRow, QueryEngine, ask, columns_read, over, tables_read
 from .report.answers import BYTES, DRAWN, MESSAGES, NAMED, stopped_of, subjects_of, traffic_of
 from .report.figures import charts as figures
 from .report.figures import ladder as ladder_figure
-from .report.figures.ladder import STEPS, Step, step_of_frame, step_of_hop
+from .report.figures.ladder import STEPS, LadderStep, step_of_frame, step_of_hop
 from .report.topology import topology_of
 from .schema.records import Record
 from .tables import TABLES
@@ -120,18 +120,22 @@ def message_path(paths: Rows, message: str) -> Figure:
     return _ladder(rows, message, step_of_hop)
 
 
-def _ladder(rows: Sequence[Row], name: str, step_of: Callable[[Row], Step]) -> Figure:
+def _ladder(
+    rows: Sequence[AnswerRow], name: str, step_of: Callable[[AnswerRow], LadderStep]
+) -> Figure:
     if not rows or rows[0].one != rows[0].another:
         some = "more than one session or message" if rows else "no session or message"
         raise ValueError(f"{some} in these rows has a name that matches {name!r}")
     return ladder_figure.ladder([*map(step_of, rows)], rows[0].one, rows[0].steps)
 
 
-def _rows(table: str, rows: Rows, question: str, **values: object) -> list[Row]:
+def _rows(table: str, rows: Rows, question: str, **values: object) -> list[AnswerRow]:
     return _answer(table, rows, [question], lambda engine: ask(engine, question, **values))
 
 
-def _answer(table: str, rows: Rows, questions: Sequence[str], answer: Callable[[Engine], _T]) -> _T:
+def _answer(
+    table: str, rows: Rows, questions: Sequence[str], answer: Callable[[QueryEngine], _T]
+) -> _T:
     """The answer that the rows of one table give. Other tables that the questions read are empty."""
     figures.plotly()
     columns = {name: columns_read(questions, name) for name in tables_read(questions)}
@@ -144,7 +148,7 @@ def _answer(table: str, rows: Rows, questions: Sequence[str], answer: Callable[[
 
 
 @contextmanager
-def _in_duckdb(table: str, rows: object, columns: dict[str, list[str]]) -> Iterator[Engine]:
+def _in_duckdb(table: str, rows: object, columns: dict[str, list[str]]) -> Iterator[QueryEngine]:
     with database(columns, columns) as connection:
         if found := _arrow(table, rows, columns[table]):
             connection.register("rows", found)
@@ -180,7 +184,7 @@ def _records(table: str, rows: object) -> Iterator[Record]:
 
 
 @contextmanager
-def _on_spark(table: str, rows: DataFrame, columns: dict[str, list[str]]) -> Iterator[Engine]:
+def _on_spark(table: str, rows: DataFrame, columns: dict[str, list[str]]) -> Iterator[QueryEngine]:
     """Spark computes the answer where the rows are; only the answer travels."""
     from pyspark.sql.functions import col, lit
 
@@ -208,7 +212,7 @@ def _on_spark(table: str, rows: DataFrame, columns: dict[str, list[str]]) -> Ite
 class _Views:
     """An engine whose tables have other names."""
 
-    def __init__(self, engine: Engine, views: dict[str, str]) -> None:
+    def __init__(self, engine: QueryEngine, views: dict[str, str]) -> None:
         self.list_size = engine.list_size
         self._engine = engine
         self._views = views

@@ -27,7 +27,7 @@ ELSEWHERE = 0x100
 NO_SCALE = -1  # see `Segment.window_scale`
 
 
-class Path(NamedTuple):
+class FlowPath(NamedTuple):
     """Where a packet was captured: the name of the `interface`, empty if the capture has none; and the
     networks in the headers around its TCP connection, from the outermost to the innermost, such as "vlan 10,
     vni 5"."""
@@ -36,7 +36,7 @@ class Path(NamedTuple):
     networks: str = ""
 
 
-NO_PATH = Path()
+NO_PATH = FlowPath()
 
 
 class Direction(Enum):
@@ -117,7 +117,7 @@ class Segment:
     ordinal: int = field(default=0, compare=False)
     window: int = 0xFFFF
     window_scale: int | None = None
-    path: Path = field(default=NO_PATH, compare=False)
+    path: FlowPath = field(default=NO_PATH, compare=False)
     checksum: int | None = field(default=None, compare=False)
 
 

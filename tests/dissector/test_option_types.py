@@ -13,8 +13,8 @@ import pytest
 from dissect.nats.capture.time_range import TimeBound
 from dissect.nats.option_types import (
     Form,
-    Group,
     Opt,
+    OptionGroup,
     byte_size,
     changed,
     declared,
@@ -185,8 +185,10 @@ def test_a_default_value_is_shown_in_its_shortest_text() -> None:
 class Place:
     """A class of options."""
 
-    max_flows: Annotated[int, "Flows at a time.", Opt(Group.LIMITS, whole(1))] = 5
-    name: Annotated[str | None, "A name.", Opt(Group.OUTPUT, text("N"), flags=("--to",))] = None
+    max_flows: Annotated[int, "Flows at a time.", Opt(OptionGroup.LIMITS, whole(1))] = 5
+    name: Annotated[str | None, "A name.", Opt(OptionGroup.OUTPUT, text("N"), flags=("--to",))] = (
+        None
+    )
     other: int = 3
 
 

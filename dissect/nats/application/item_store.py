@@ -17,7 +17,7 @@ from tempfile import TemporaryFile
 from typing import cast
 
 from ..errors import StoreError
-from ..schema.declaration import Group, Item, LastStage
+from ..schema.declaration import Group, LastStage, LayerItem
 from ..schema.records import Record
 from ..temporary import storing
 
@@ -30,11 +30,13 @@ _LENGTH_BYTES = 4
 
 # The fields of an item except its stage. The garbage collector does not visit such plain tuples.
 _Packed = tuple[bytes, int, str, int, tuple[object, ...]]
-_fields = cast("Callable[[Item], _Packed]", attrgetter("key", "ts_ns", "session", "number", "body"))
+_fields = cast(
+    "Callable[[LayerItem], _Packed]", attrgetter("key", "ts_ns", "session", "number", "body")
+)
 _position = itemgetter(slice(4))  # bodies cannot always be compared
 
 
-def packed(item: Item) -> bytes:
+def packed(item: LayerItem) -> bytes:
     """Packs the body of an item into bytes, which `marshal.loads` of the same Python version unpacks."""
     return marshal.dumps(item.body)  # type: ignore[arg-type]  # bodies have only built-in types
 
@@ -47,24 +49,24 @@ class ItemStore:
         self._count = 0  # of items in memory
         self._runs: defaultdict[int, list[_SortedFile]] = defaultdict(list)
 
-    def add(self, item: Item) -> None:
+    def add(self, item: LayerItem) -> None:
         """Adds an item. Raises StoreError."""
         self._held[item.stage].append(_fields(item))
         self._count += 1
         if self._count >= _HELD:
             self._write(max(self._held, key=lambda stage: len(self._held[stage])))
 
-    def run(self, stage: int, function: Callable[[Iterator[Group]], Iterable[Item]]) -> None:
+    def run(self, stage: int, function: Callable[[Iterator[Group]], Iterable[LayerItem]]) -> None:
         """See `declaration.Work`. Raises StoreError."""
         for item in function(self._groups(stage)):
             self.add(item)
         self._forget(stage)
 
-    def first(self, stage: int, limit: int) -> list[Item]:
+    def first(self, stage: int, limit: int) -> list[LayerItem]:
         """See `declaration.Work`. Raises StoreError."""
         held = sorted(self._held.get(stage, ()), key=_position)
         entries = merge(held, *self._runs.get(stage, ()), key=_position)
-        return [Item(stage, *entry) for entry in islice(entries, limit)]
+        return [LayerItem(stage, *entry) for entry in islice(entries, limit)]
 
     def rows(self, grouped: Callable[[ItemStore], LastStage]) -> Iterator[Record]:
         """The rows of a layer, once all items of its sessions were added. Raises StoreError."""
@@ -81,7 +83,7 @@ class ItemStore:
         entries: Iterable[_Packed] = self._pop_stage(stage)
         if stage in self._runs:
             entries = merge(entries, *self._runs[stage], key=_position)
-        items = (Item(stage, *entry) for entry in entries)
+        items = (LayerItem(stage, *entry) for entry in entries)
         for _, group in groupby(items, key=attrgetter("key")):
             yield group
 

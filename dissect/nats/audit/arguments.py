@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from ..commands.command_options import CommandOptions, jobs_of
-from ..option_types import Group, Opt, flag, lists, one_of, text, texts
+from ..option_types import Opt, OptionGroup, flag, lists, one_of, text, texts
 from ..spark.options.arguments import CONF
 from .output.formats import OUTPUTS
 from .sigma.levels import Level
@@ -20,45 +20,49 @@ _MEANINGS = "; ".join(f"{name}: {form.meaning}" for name, form in OUTPUTS.items(
 class AuditOptions(CommandOptions):
     """Captures or tables, rules, and how to show findings."""
 
-    format: Annotated[str, f"{_MEANINGS}.", Opt(Group.OUTPUT, one_of(OUTPUTS))] = "text"
+    format: Annotated[str, f"{_MEANINGS}.", Opt(OptionGroup.OUTPUT, one_of(OUTPUTS))] = "text"
     jobs: Annotated[int | None, jobs_of("1")] = None
     rules: Annotated[
         tuple[str, ...],
         "Add the rules in this folder or file, in Sigma's format; a rule replaces one with its id or"
         " name. Repeatable.",
-        Opt(Group.RULES, texts("PATH", "a path or several")),
+        Opt(OptionGroup.RULES, texts("PATH", "a path or several")),
     ] = ()
     variables: Annotated[
         Mapping[str, list[str]],
         "Set a value of the placeholder %NAME% in rules, such as known_clusters=east. Repeatable, also"
         " for more values of one name. A rule with a placeholder that has no value does not run.",
-        Opt(Group.RULES, lists("NAME=VALUE", "known_clusters=east"), flags=("--var",)),
+        Opt(OptionGroup.RULES, lists("NAME=VALUE", "known_clusters=east"), flags=("--var",)),
     ] = field(default_factory=dict)
-    listed: Annotated[bool, "List the rules.", Opt(Group.RULES, flag(), flags=("--list",))] = False
+    listed: Annotated[
+        bool, "List the rules.", Opt(OptionGroup.RULES, flag(), flags=("--list",))
+    ] = False
     explain: Annotated[
-        str | None, "Show a rule, and the SQL that it becomes.", Opt(Group.RULES, text("NAME"))
+        str | None,
+        "Show a rule, and the SQL that it becomes.",
+        Opt(OptionGroup.RULES, text("NAME")),
     ] = None
     suppress: Annotated[
         str | None,
         "A YAML file of known findings, each with a rule, the columns to match and a reason. They are"
         " shown with the reason, counted, and do not change the exit status.",
-        Opt(Group.RULES, text("FILE")),
+        Opt(OptionGroup.RULES, text("FILE")),
     ] = None
     fail_on: Annotated[
         str,
         "Exit with status 1 if there is a finding of this level or a worse one.",
-        Opt(Group.RULES, one_of([*Level.__members__, NEVER])),
+        Opt(OptionGroup.RULES, one_of([*Level.__members__, NEVER])),
     ] = Level.high.name
     tables: Annotated[
         str | None,
         "Read the Parquet tables in this folder instead of captures: the folders that `nats-dissect"
         " spark` writes, or files such as frames.parquet.",
-        Opt(Group.SELECTION, text("DIR")),
+        Opt(OptionGroup.SELECTION, text("DIR")),
     ] = None
     master: Annotated[
         str | None,
         "Run the rules over the tables on this Spark cluster: spark://HOST:PORT, yarn, local[4] ...",
-        Opt(Group.SPARK, text("URL")),
+        Opt(OptionGroup.SPARK, text("URL")),
     ] = None
     conf: Annotated[Mapping[str, str], CONF] = field(default_factory=dict)
 

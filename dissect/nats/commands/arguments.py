@@ -10,7 +10,7 @@ from typing import TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from ..option_types import Form, Group, Opt, declared
+from ..option_types import Form, Opt, OptionGroup, declared
 from ..options import Options
 from ..output.sink import Fault
 from .command_options import CommandOptions, command_options, options_of
@@ -26,8 +26,8 @@ ROWS = (*SOME_ROWS, "where", "jobs")
 _WHOLE = 1000  # characters, more than any sentence
 _NAMED = 4
 
-Command = Callable[..., None]
-Decorator = Callable[[Command], Command]
+CommandFunction = Callable[..., None]
+Decorator = Callable[[CommandFunction], CommandFunction]
 _O = TypeVar("_O", bound=CommandOptions)
 
 
@@ -48,7 +48,7 @@ class GroupedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the options, group after group."""
-        names = [group.value for group in Group]
+        names = [group.value for group in OptionGroup]
         groups: dict[str, list[tuple[str, str]]] = {name: [] for name in (*names, "Other")}
         for option in self.get_params(ctx):
             shown = option.get_help_record(ctx) if isinstance(option, click.Option) else None
@@ -137,19 +137,19 @@ def takes(
     arguments: str = "CAPTURE...",
     refused: Mapping[str, str] = MappingProxyType({}),
     **defaults: str,
-) -> Callable[[Callable[..., None]], Command]:
+) -> Callable[[Callable[..., None]], CommandFunction]:
     """Gives a command captures and these options. It is called with them as one value. `defaults` are texts
     in place of default values; `refused` are options that it does not take, with the reason, which says what
     to do instead."""
     options = {name: opt for name, opt in options_of(kind).items() if name in (*names, *refused)}
 
-    def decorator(command: Callable[..., None]) -> Command:
+    def decorator(command: Callable[..., None]) -> CommandFunction:
         @wraps(command)
         def run(**values: object) -> None:
             own = {name: values.pop(name) for name in ("captures", *options)}
             command(command_options(kind, own), **values)
 
-        made: Command = run
+        made: CommandFunction = run
         needed = not arguments.startswith("[")
         made = click.argument("captures", nargs=-1, required=needed, metavar=arguments)(made)
         for name, opt in reversed(options.items()):

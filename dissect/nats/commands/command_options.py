@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 from ..capture.sources import STDIN
 from ..capture.time_range import TimeBound, check_bounds
 from ..errors import DissectError
-from ..option_types import Group, Opt, changed, declared, file_name, flag, one_of, text, whole
+from ..option_types import Opt, OptionGroup, changed, declared, file_name, flag, one_of, text, whole
 from ..options import Options
 from ..output.formats import FORMATS
 from ..output.sink import Fault
@@ -25,19 +25,19 @@ def format_of(names: Collection[str], **meanings: str) -> Opt:
     """`--format`, with these formats; `meanings` are those of formats that are not in `FORMATS`."""
     known = {name: form.meaning for name, form in FORMATS.items()} | meanings
     texts = "; ".join(f"{name}: {known[name]}" for name in names)
-    return Opt(Group.OUTPUT, one_of(names), f"{texts}.")
+    return Opt(OptionGroup.OUTPUT, one_of(names), f"{texts}.")
 
 
 def file_of(help: str, required: bool = False, metavar: str = "FILE") -> Opt:
     """`-o`, for a command that must or can write to a file."""
     form = file_name(metavar)
-    return Opt(Group.OUTPUT, form, help, flags=("-o", "--output"), required=required)
+    return Opt(OptionGroup.OUTPUT, form, help, flags=("-o", "--output"), required=required)
 
 
 def jobs_of(default: str) -> Opt:
     """`--jobs`, for a command that uses this number of processes by default."""
     text = "Share the work among N processes, 0 for all cores; the rows are the same."
-    return Opt(Group.OUTPUT, whole(0, 512), text, default=default)
+    return Opt(OptionGroup.OUTPUT, whole(0, 512), text, default=default)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,36 +49,36 @@ class CommandOptions:
     format: Annotated[str, format_of(tuple(FORMATS))] = "text"
     output: Annotated[str | None, file_of("Write to this file instead of standard output.")] = None
     columns: Annotated[
-        str | None, "Only these columns, in this order.", Opt(Group.OUTPUT, text("A,B"))
+        str | None, "Only these columns, in this order.", Opt(OptionGroup.OUTPUT, text("A,B"))
     ] = None
     where: Annotated[
         str | None,
         "Only rows that match this SQL condition on the table's columns.",
-        Opt(Group.OUTPUT, text("EXPR")),
+        Opt(OptionGroup.OUTPUT, text("EXPR")),
     ] = None
     sort: Annotated[
         str | None,
         "Order the rows by this column; absent values come last.",
-        Opt(Group.OUTPUT, text("COLUMN[:desc]")),
+        Opt(OptionGroup.OUTPUT, text("COLUMN[:desc]")),
     ] = None
-    limit: Annotated[int | None, "Stop after N rows.", Opt(Group.OUTPUT, whole())] = None
+    limit: Annotated[int | None, "Stop after N rows.", Opt(OptionGroup.OUTPUT, whole())] = None
     jobs: Annotated[int | None, jobs_of("1; up to 4 for captures of 256 MiB or more")] = None
     progress: Annotated[
         bool | None,
         "Show a progress bar on stderr; by default at a terminal, if the command takes long.",
-        Opt(Group.OUTPUT, flag(), flags=("--progress/--no-progress",)),
+        Opt(OptionGroup.OUTPUT, flag(), flags=("--progress/--no-progress",)),
     ] = None
     csv_safe: Annotated[
         bool,
         "CSV: put an apostrophe before texts that spreadsheets take for formulas (= + - @).",
-        Opt(Group.OUTPUT, flag()),
+        Opt(OptionGroup.OUTPUT, flag()),
     ] = False
     message: Annotated[
         str | None,
         "Show the way of one message as a ladder; the start of its session's id is enough.",
-        Opt(Group.SELECTION, text("SESSION:NUMBER")),
+        Opt(OptionGroup.SELECTION, text("SESSION:NUMBER")),
     ] = None
-    full: Annotated[bool, "Show long payloads whole.", Opt(Group.OUTPUT, flag())] = False
+    full: Annotated[bool, "Show long payloads whole.", Opt(OptionGroup.OUTPUT, flag())] = False
     dissecting: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -155,12 +155,12 @@ class SessionOptions(CommandOptions):
     session: Annotated[
         str | None,
         "Show one session in full; the start of its id is enough.",
-        Opt(Group.SELECTION, text("ID")),
+        Opt(OptionGroup.SELECTION, text("ID")),
     ] = None
     explain: Annotated[
         str | None,
         "Print the decisions about one connection, NATS or not; the start of its id is enough.",
-        Opt(Group.SELECTION, text("ID")),
+        Opt(OptionGroup.SELECTION, text("ID")),
     ] = None
 
 
@@ -170,7 +170,7 @@ class ServerOptions(CommandOptions):
 
     format: Annotated[str, format_of((*FORMATS, DOT), dot="a graph for Graphviz")] = "text"
     graph: Annotated[
-        bool, "Show clusters, servers and links as text.", Opt(Group.OUTPUT, flag())
+        bool, "Show clusters, servers and links as text.", Opt(OptionGroup.OUTPUT, flag())
     ] = False
 
 
@@ -183,7 +183,7 @@ class ReportOptions(CommandOptions):
     tables: Annotated[
         str | None,
         "Read Parquet tables, as `spark --out DIR` writes them, instead of captures.",
-        Opt(Group.SELECTION, text("DIR")),
+        Opt(OptionGroup.SELECTION, text("DIR")),
     ] = None
 
 

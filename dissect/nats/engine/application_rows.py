@@ -14,7 +14,7 @@ from natsync.protocol import Kind
 from ..application.item_store import ItemStore
 from ..framing.events import Batch, Event
 from ..options import Options
-from ..schema.declaration import ApplicationLayer, ApplicationState, Item, LayerFrame
+from ..schema.declaration import ApplicationLayer, ApplicationState, LayerFrame, LayerItem
 from ..schema.records import Record
 from ..tables import TABLES, layers_of
 from .connections import Connection
@@ -78,7 +78,7 @@ class _Storing:
 
     def _stored(self, items: Iterable[Record]) -> Iterable[Record]:
         for item in items:
-            assert isinstance(item, Item)
+            assert isinstance(item, LayerItem)
             self._store.add(item)
         return ()
 

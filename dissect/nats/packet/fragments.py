@@ -23,7 +23,7 @@ PATIENCE_NS = 30 * 10**9
 
 
 @dataclass(slots=True)
-class _Datagram:
+class _Incomplete:
     """A datagram that is not complete. `parts` are the offset, end on the wire and captured bytes of each
     part, in order and without overlaps."""
 
@@ -42,7 +42,7 @@ class Fragments:
     def __init__(self, lost: Callable[[int], None]) -> None:
         self.met = False
         self._lost = lost
-        self._waiting: dict[bytes, _Datagram] = {}
+        self._waiting: dict[bytes, _Incomplete] = {}
         self._bytes = 0
 
     def put(
@@ -54,7 +54,7 @@ class Fragments:
         self.met = True
         self._expire(ts_ns)
         offset, end = fragment.offset, fragment.offset + size
-        datagram = self._waiting.get(fragment.datagram) or _Datagram(ts_ns)
+        datagram = self._waiting.get(fragment.datagram) or _Incomplete(ts_ns)
         last = None if fragment.more else end
         if not self._fits(datagram, offset, end, last):
             self._lost(1)
@@ -90,7 +90,7 @@ class Fragments:
             self._waiting = pickle.loads(state)
             self._bytes = sum(datagram.held for datagram in self._waiting.values())
 
-    def _fits(self, datagram: _Datagram, offset: int, end: int, last: int | None) -> bool:
+    def _fits(self, datagram: _Incomplete, offset: int, end: int, last: int | None) -> bool:
         """Whether a fragment can be part of the datagram."""
         size = datagram.size
         reach = max(end, datagram.parts[-1][1] if datagram.parts else 0)
@@ -101,7 +101,7 @@ class Fragments:
             and len(datagram.parts) < MOST_PARTS
         )
 
-    def _is_complete(self, datagram: _Datagram) -> bool:
+    def _is_complete(self, datagram: _Incomplete) -> bool:
         reach = 0
         for offset, end, _ in datagram.parts:
             if offset != reach:
@@ -119,7 +119,7 @@ class Fragments:
     def _give_up(self, name: bytes) -> None:
         self._lost(self._forget(name).packets)
 
-    def _forget(self, name: bytes) -> _Datagram:
+    def _forget(self, name: bytes) -> _Incomplete:
         datagram = self._waiting.pop(name)
         self._bytes -= datagram.held
         return datagram

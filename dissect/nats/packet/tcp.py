@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from zlib import crc32
 
-from ..types import CLOCK_AHEAD_NS, NO_SCALE, TICK_NS, Packet, Packets, Path, Segment, Tick
+from ..types import CLOCK_AHEAD_NS, NO_SCALE, TICK_NS, FlowPath, Packet, Packets, Segment, Tick
 from .fragments import Fragments
 from .ip import CUT_OFF, EXTENSIONS, TCP, UDP, Datagram, find_datagram, past_extensions, proto_name
 from .link import ETHERNET, Networks, find_ip
@@ -131,7 +131,7 @@ class PacketParser:
         shape, announced, ip_at = _SHAPES.get(linktype, _UNUSUAL)
         smallest = shape.size if linktype in _SHAPES else len(block) + 1
         unpack, headers = shape.unpack_from, _HEADERS
-        path, subflows = Path(run.interface), self._subflows.sides
+        path, subflows = FlowPath(run.interface), self._subflows.sides
         number = run.first - 1
         before = self._packets - number
         for ts_ns, start, end, _ in run.places:
@@ -246,7 +246,7 @@ class PacketParser:
             if isinstance(datagram, str):
                 return datagram
             if datagram.proto == TCP:
-                path = Path(packet.interface, ", ".join(networks))
+                path = FlowPath(packet.interface, ", ".join(networks))
                 segment = _segment(packet, path, data, datagram)
                 if isinstance(segment, Segment):
                     body = datagram.end - segment.length
@@ -293,7 +293,7 @@ def _second(ts_ns: int, before_ns: int) -> tuple[int, int]:
     return since_ns, since_ns + TICK_NS * (not is_far)
 
 
-def _segment(packet: Packet, path: Path, data: bytes, datagram: Datagram) -> Segment | str:
+def _segment(packet: Packet, path: FlowPath, data: bytes, datagram: Datagram) -> Segment | str:
     addresses, _, start, end, _ = datagram
     if start + _HEADER.size > len(data):
         return CUT_OFF

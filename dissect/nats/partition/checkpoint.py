@@ -36,8 +36,8 @@ from ..types import Segment
 from .advance import advance
 from .chunk_summary import unpacked
 
-_Reduced = str | tuple[Any, ...]
-_State = tuple[Flow, list[int], Connection | None, SessionTables | None]
+_Pickled = str | tuple[Any, ...]
+_SavedFlow = tuple[Flow, list[int], Connection | None, SessionTables | None]
 _Flows = list[tuple[Flow, list[int]]]
 
 
@@ -63,7 +63,7 @@ class Checkpoints(Dissection):
         # Reducers are looked up by type, in C. `persistent_id` would be called for each object of a state,
         # and a state has about a thousand.
         named = partial(_named, {id(value): name for name, value in self._shared.items()})
-        self._reducers: dict[type, Callable[[Any], _Reduced]] = {
+        self._reducers: dict[type, Callable[[Any], _Pickled]] = {
             **copyreg.dispatch_table,
             Segment: _without_payload,
             **{type(value): named for value in self._shared.values()},
@@ -135,7 +135,7 @@ class Checkpoints(Dissection):
             yield undirected(flow.key), flow, deadlines
 
     def _packed(self, flows: _Flows) -> bytes:
-        states: list[_State] = []
+        states: list[_SavedFlow] = []
         for flow, deadlines in flows:
             connection = self._connections.alive.get(flow)
             session_tables = self._table_builder.alive.get(connection) if connection else None
@@ -146,12 +146,12 @@ class Checkpoints(Dissection):
         pickler.dump(states)
         return zlib.compress(output.getvalue(), 1)
 
-    def _unpacked(self, state: bytes) -> list[_State]:
-        found: list[_State] = _Unpickler(BytesIO(zlib.decompress(state)), self._shared).load()
+    def _unpacked(self, state: bytes) -> list[_SavedFlow]:
+        found: list[_SavedFlow] = _Unpickler(BytesIO(zlib.decompress(state)), self._shared).load()
         return found
 
 
-def _named(names: dict[int, str], value: object) -> _Reduced:
+def _named(names: dict[int, str], value: object) -> _Pickled:
     """Pickles an object that all flows share by its name."""
     name = names.get(id(value))
     return value.__reduce_ex__(pickle.HIGHEST_PROTOCOL) if name is None else (shared, (name,))
@@ -162,7 +162,7 @@ def shared(name: str) -> object:
     raise LookupError(name)
 
 
-def _without_payload(segment: Segment) -> _Reduced:
+def _without_payload(segment: Segment) -> _Pickled:
     """Pickles a segment without its payload, which was delivered already."""
     place = segment.ts_ns, segment.number, segment.capture, segment.key
     rest = segment.seq, segment.ack, segment.flags, b"", segment.length, 0, segment.window

@@ -29,7 +29,7 @@ from natsync.protocol import Context, Frame, HMsg, HPub, LMsg, Msg, RHMsg
 from ..framing.events import Batch
 from ..outcomes import may_be_api_error
 from ..sessions import SessionDelta
-from ..types import EARLIEST_NS, NO_PATH, Chunk, Path, Segment
+from ..types import EARLIEST_NS, NO_PATH, Chunk, FlowPath, Segment
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class DirectionSummary:
     early: int = 0
     fills: dict[int, int] = field(default_factory=dict)
     source: Segment | None = None
-    path: Path = NO_PATH
+    path: FlowPath = NO_PATH
 
 
 @dataclass(slots=True)

@@ -1,5 +1,5 @@
 """What the report and plots ask, and how: see `ask`."""
 
-from .ask import Engine, Row, ask
+from .ask import AnswerRow, QueryEngine, ask
 
-__all__ = ["Engine", "Row", "ask"]
+__all__ = ["QueryEngine", "AnswerRow", "ask"]

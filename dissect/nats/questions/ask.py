@@ -25,7 +25,7 @@ from ..subjects import SINGLE_USE
 from ..tables import TABLES
 from .bins import LIMIT, WIDTHS
 
-Row = SimpleNamespace
+AnswerRow = SimpleNamespace
 """A row of an answer; its attributes are the columns."""
 
 BAR_BITS = 3
@@ -34,7 +34,7 @@ BAR_BITS = 3
 _FROM = re.compile(r"\b(FROM|JOIN) (\w+)")
 
 
-class Engine(Protocol):
+class QueryEngine(Protocol):
     """An engine that runs SQL over tables. `list_size` is its function for the size of a list."""
 
     list_size: str
@@ -43,14 +43,14 @@ class Engine(Protocol):
         """The rows of a query, by column. Raises DissectError."""
 
 
-def ask(engine: Engine, question: str, **values: object) -> list[Row]:
+def ask(engine: QueryEngine, question: str, **values: object) -> list[AnswerRow]:
     """The answer to a question, with these values."""
     return answer_of(engine, sql_of(question, engine.list_size, **values))
 
 
-def answer_of(engine: Engine, sql: str) -> list[Row]:
+def answer_of(engine: QueryEngine, sql: str) -> list[AnswerRow]:
     """The rows of a query."""
-    return [Row(**row) for row in engine.named(sql)]
+    return [AnswerRow(**row) for row in engine.named(sql)]
 
 
 def sql_of(question: str, list_size: str = "len", **values: object) -> str:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..questions.ask import Engine, Row, answer_of, ask, sql_of
+from ..questions.ask import AnswerRow, QueryEngine, answer_of, ask, sql_of
 from .ladders import Ladders, ladders_of
 from .subjects import Subjects, Volume
 from .topology import Topology, topology_of
@@ -35,7 +35,7 @@ DRAWN = 8
 MESSAGES, BYTES, EVENTS = "messages", "bytes", "events"
 
 
-class Shown(list[Row]):
+class Shown(list[AnswerRow]):
     """Rows that are shown. `seen` is the number of all rows."""
 
     @property
@@ -79,7 +79,7 @@ class Connections:
     sessions: Shown
     slow: Shown
     stopped: Shown
-    talkers: list[Row]
+    talkers: list[AnswerRow]
     kinds: Counter[str]
     transports: Counter[str]
     auth: Counter[str]
@@ -87,30 +87,30 @@ class Connections:
     errors: Counter[str]
     versions: Counter[str]
     protocols: Counter[str]
-    sums: Row
+    sums: AnswerRow
 
 
 @dataclass(slots=True)
-class Requests:
+class RequestFigures:
     """All requests of clients."""
 
     outcomes: Counter[str]
-    latency: Row
-    histogram: list[Row]
-    over_time: list[Row]
-    slowest: list[Row]
-    failed: list[Row]
-    subjects: list[Row]
+    latency: AnswerRow
+    histogram: list[AnswerRow]
+    over_time: list[AnswerRow]
+    slowest: list[AnswerRow]
+    failed: list[AnswerRow]
+    subjects: list[AnswerRow]
 
 
 @dataclass(slots=True)
-class JetStream:
+class JetStreamFigures:
     """JetStream over all sessions. `acks` is the histogram of the times from a delivery to its ack."""
 
-    streams: list[Row]
-    consumers: list[Row]
-    lag: list[Row]
-    acks: list[Row]
+    streams: list[AnswerRow]
+    consumers: list[AnswerRow]
+    lag: list[AnswerRow]
+    acks: list[AnswerRow]
     pull_ends: Counter[str]
     calls: Counter[str]
     errors: Counter[str]
@@ -125,22 +125,22 @@ class JetStream:
 class Answers:
     """The answers to all questions of a report."""
 
-    totals: Row
+    totals: AnswerRow
     traffic: Traffic
     subjects: Subjects
     connections: Connections
     topology: Topology
-    requests: Requests
-    jetstream: JetStream
+    requests: RequestFigures
+    jetstream: JetStreamFigures
     ladders: Ladders
-    anomalies: list[Row]
-    largest_anomalies: list[Row]
-    stores: list[Row]
+    anomalies: list[AnswerRow]
+    largest_anomalies: list[AnswerRow]
+    stores: list[AnswerRow]
     services: Shown
     streaming: Counter[str]
 
 
-def answers_of(engine: Engine) -> Answers:
+def answers_of(engine: QueryEngine) -> Answers:
     """Asks all questions."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for row in ask(engine, "counts", limit=NAMED):
@@ -163,7 +163,7 @@ def answers_of(engine: Engine) -> Answers:
     )
 
 
-def traffic_of(engine: Engine) -> Traffic:
+def traffic_of(engine: QueryEngine) -> Traffic:
     """Traffic over time."""
     lanes: defaultdict[Lane, Series] = defaultdict(lambda: Series([], []))
     width_ns = 0
@@ -180,7 +180,7 @@ def traffic_of(engine: Engine) -> Traffic:
     return Traffic(width_ns, {lane: lanes[lane] for lane in sorted(lanes)})
 
 
-def subjects_of(engine: Engine, limit: int = SUBJECTS) -> Subjects:
+def subjects_of(engine: QueryEngine, limit: int = SUBJECTS) -> Subjects:
     """The volume of each subject. If there are too many subjects, rare ones become wildcards, step by step:
     `orders.eu.17` is counted under `orders.eu.>`, then under `orders.>`."""
     sql, merged = sql_of("subjects"), 0
@@ -193,12 +193,12 @@ def subjects_of(engine: Engine, limit: int = SUBJECTS) -> Subjects:
     return Subjects(volumes, merged)
 
 
-def stopped_of(engine: Engine) -> Shown:
+def stopped_of(engine: QueryEngine) -> Shown:
     """Connections on which a receiver stopped its sender."""
     return Shown(ask(engine, "stopped", limit=SLOW))
 
 
-def _connections(engine: Engine, counts: dict[str, Counter[str]]) -> Connections:
+def _connections(engine: QueryEngine, counts: dict[str, Counter[str]]) -> Connections:
     (sums,) = ask(engine, "sums")
     return Connections(
         sessions=Shown(ask(engine, "sessions", limit=SESSIONS)),
@@ -216,9 +216,9 @@ def _connections(engine: Engine, counts: dict[str, Counter[str]]) -> Connections
     )
 
 
-def _requests(engine: Engine, counts: dict[str, Counter[str]]) -> Requests:
+def _requests(engine: QueryEngine, counts: dict[str, Counter[str]]) -> RequestFigures:
     (latency,) = ask(engine, "latency")
-    return Requests(
+    return RequestFigures(
         outcomes=counts["outcome"],
         latency=latency,
         histogram=ask(engine, "latencies"),
@@ -229,8 +229,8 @@ def _requests(engine: Engine, counts: dict[str, Counter[str]]) -> Requests:
     )
 
 
-def _jetstream(engine: Engine, counts: dict[str, Counter[str]]) -> JetStream:
-    return JetStream(
+def _jetstream(engine: QueryEngine, counts: dict[str, Counter[str]]) -> JetStreamFigures:
+    return JetStreamFigures(
         streams=ask(engine, "streams", limit=NAMED),
         consumers=ask(engine, "consumers", limit=NAMED),
         lag=ask(engine, "lag", limit=DRAWN),

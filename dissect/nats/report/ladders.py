@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
-from ..questions.ask import Engine, Row, ask
+from ..questions.ask import AnswerRow, QueryEngine, ask
 
 FRAMES = 30_000
 """The limit for frames from the beginnings of all sessions."""
@@ -38,7 +38,7 @@ class Rung(NamedTuple):
     note: str
 
 
-def rung(row: Row) -> Rung:
+def rung(row: AnswerRow) -> Rung:
     """A frame as its ladder shows it."""
     status = f"{row.status} {row.status_text or ''}".strip() if row.status else ""
     notes = (row.error, status, ", ".join(row.anomalies or ()))
@@ -70,13 +70,13 @@ class Ladders:
     with the longest paths first. `frames`, `sessions` and `paths` are the numbers of all."""
 
     samples: dict[str, Sample]
-    messages: list[list[Row]]
+    messages: list[list[AnswerRow]]
     frames: int
     sessions: int
     paths: int
 
 
-def ladders_of(engine: Engine, limit: int = FRAMES) -> Ladders:
+def ladders_of(engine: QueryEngine, limit: int = FRAMES) -> Ladders:
     """The sample."""
     sessions = ask(engine, "ladder_sessions", limit=SESSIONS)
     most = FIRST

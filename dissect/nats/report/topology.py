@@ -6,14 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..questions.ask import Engine, ask
+from ..questions.ask import QueryEngine, ask
 
 _SERVERS = 2000
 _PAIRS = 4000
 
 
 @dataclass(slots=True)
-class Group:
+class ConnectionGroup:
     """Connections that share one line of the drawing. `sessions` are the ids of the first ones."""
 
     count: int = 0
@@ -22,7 +22,7 @@ class Group:
     errors: int = 0
     sessions: list[str] = field(default_factory=list)
 
-    def add(self, other: Group) -> None:
+    def add(self, other: ConnectionGroup) -> None:
         """Adds other connections."""
         self.count += other.count
         self.messages += other.messages
@@ -38,7 +38,7 @@ class Server:
     version: str = ""
 
 
-class Link(NamedTuple):
+class ServerLink(NamedTuple):
     """Connections of one kind between two servers; the names are sorted."""
 
     one: str
@@ -58,12 +58,12 @@ class Topology:
     """Servers, links and clients. `dropped` is the number of sessions that are not among them."""
 
     servers: dict[str, Server] = field(default_factory=dict)
-    links: dict[Link, Group] = field(default_factory=dict)
-    clients: dict[Client, Group] = field(default_factory=dict)
+    links: dict[ServerLink, ConnectionGroup] = field(default_factory=dict)
+    clients: dict[Client, ConnectionGroup] = field(default_factory=dict)
     dropped: int = 0
 
 
-def topology_of(engine: Engine, servers: int = _SERVERS, pairs: int = _PAIRS) -> Topology:
+def topology_of(engine: QueryEngine, servers: int = _SERVERS, pairs: int = _PAIRS) -> Topology:
     """The servers with most connections, their links and clients."""
     # DuckDB 2.0.1 drops the LIMIT if statistics tell that no session has the id of a server: it takes the
     # rows of a left join with nothing for at most one.
@@ -78,9 +78,9 @@ def topology_of(engine: Engine, servers: int = _SERVERS, pairs: int = _PAIRS) ->
         shown += row.count
         begun = sorted((int(first_ns), id) for first_ns, id in map(str.split, row.sessions))
         sessions = [id for _, id in begun]
-        group = Group(row.count, row.messages, row.bytes, row.errors, sessions)
+        group = ConnectionGroup(row.count, row.messages, row.bytes, row.errors, sessions)
         if row.link:
-            found.links[Link(row.one, row.two, row.link)] = group
+            found.links[ServerLink(row.one, row.two, row.link)] = group
         else:
             found.clients[Client(row.one, row.two)] = group
     found.dropped = seen - shown

@@ -173,7 +173,7 @@ class ApplicationState(Protocol):
 
 
 @dataclass(slots=True)
-class Item(Record):
+class LayerItem(Record):
     """Data about a frame in a grouped layer, for the stage with this number.
 
     That stage gets the items with the same `key` together, ordered by `ts_ns`, `session` and `number`. `body`
@@ -188,19 +188,19 @@ class Item(Record):
     body: tuple[object, ...]
 
 
-Group = Iterator[Item]
+Group = Iterator[LayerItem]
 """The items of one key, in order."""
 
 
 class Work(Protocol):
     """All items of a grouped layer, by stage: on this machine, or in tasks on many machines."""
 
-    def run(self, stage: int, function: Callable[[Iterator[Group]], Iterable[Item]]) -> None:
+    def run(self, stage: int, function: Callable[[Iterator[Group]], Iterable[LayerItem]]) -> None:
         """Calls the function with the groups of a stage, each group once, and adds the items that it returns,
         which are for later stages. Several tasks may each call it with some of the groups. Then frees the
         items of this stage."""
 
-    def first(self, stage: int, limit: int) -> list[Item]:
+    def first(self, stage: int, limit: int) -> list[LayerItem]:
         """The first items of a stage, in order of their keys, and within a key as in a group."""
 
 

@@ -14,7 +14,7 @@ from enum import Enum
 from ipaddress import IPv6Address
 from typing import NamedTuple, Protocol
 
-from ..types import EARLIEST_NS, NO_PATH, Chunk, Direction, Item, Path, Segment
+from ..types import EARLIEST_NS, NO_PATH, Chunk, Direction, FlowPath, Item, Segment
 
 _TCP = 6
 _SYN, _RST, _ACK = 2, 4, 16
@@ -34,7 +34,7 @@ class End(Enum):
     OPEN = "open"
 
 
-class StreamState(NamedTuple):
+class CompleteStream(NamedTuple):
     """The state of a complete stream in which no bytes wait: its counts (missing, retransmitted and duplicate
     bytes, segments out of order), its sequence numbers (but `fin` is the stream position of its end), the
     latest acknowledgement and window of the other side, and the last bytes with their position, and the
@@ -85,8 +85,8 @@ class ByteStream(Protocol):
     def relieve(self) -> list[Item]: ...
     def finish(self) -> list[Item]: ...
     def shorten(self) -> None: ...
-    def packed(self) -> StreamState: ...
-    def unpack(self, state: StreamState) -> None: ...
+    def packed(self) -> CompleteStream: ...
+    def unpack(self, state: CompleteStream) -> None: ...
     def fits(self, isn: int) -> bool: ...
     def shows(self, segment: Segment) -> bool | None: ...
     def near(self, seq: int) -> bool: ...
@@ -143,7 +143,7 @@ class Side:
     def __init__(self, key: bytes, direction: Direction, stream: ByteStream) -> None:
         self.key = key
         self.direction = direction
-        self.paths: tuple[Path, ...] = ()
+        self.paths: tuple[FlowPath, ...] = ()
         self.stream = stream
         self.packets = 0
         self.bytes = 0
@@ -338,7 +338,7 @@ def community_id(key: bytes) -> str:
     return "1:" + base64.b64encode(hashlib.sha1(text).digest()).decode("ascii")
 
 
-def session_id(community: str, first_ns: int, path: Path = NO_PATH) -> str:
+def session_id(community: str, first_ns: int, path: FlowPath = NO_PATH) -> str:
     """The id of the flow with this Community ID whose first packet came at `first_ns`. It needs the `path` of
     that packet only if another flow between the same ports began at the same time."""
     names = (community, first_ns, *(path if path != NO_PATH else ()))

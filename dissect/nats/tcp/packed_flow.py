@@ -12,7 +12,7 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from ..types import Direction
-from .flow import ByteStream, Flow, Side, StreamState, reversed_key
+from .flow import ByteStream, CompleteStream, Flow, Side, reversed_key
 
 _NAMES = (
     "packets bytes fin reset zero_windows zero_window_ns stopped_ns window_full window_unit window_scale"
@@ -44,7 +44,7 @@ def unpack(flow: Flow, new_stream: Callable[[], ByteStream]) -> None:
             side = Side(key, way, new_stream())
             for name, value in zip(_NAMES, values):
                 setattr(side, name, value)
-            side.stream.unpack(StreamState(*state))
+            side.stream.unpack(CompleteStream(*state))
             sides.append(side)
         flow.sides = tuple(sides)
         flow.packed = b""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..types import Path, Segment
+from ..types import FlowPath, Segment
 from .flow import Flow, Route, Side
 from .reassembly import CLOSE
 
@@ -60,7 +60,7 @@ def path_text(flow: Flow) -> str | None:
     return "; ".join(filter(None, used)) or None
 
 
-def _is_first(route: Route, path: Path) -> bool:
+def _is_first(route: Route, path: FlowPath) -> bool:
     """Whether a side begins on the path of the other side."""
     _, side, peer = route
     return not side.paths and path in peer.paths

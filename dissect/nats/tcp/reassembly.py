@@ -26,9 +26,9 @@ from bisect import bisect_right
 from dataclasses import replace
 
 from ..schema.anomalies import Anomaly
-from ..types import Chunk, Gap, Item, Path, Segment
+from ..types import Chunk, FlowPath, Gap, Item, Segment
 from .buffer import Piece, Run, compare_bytes, end_of, is_copy, report
-from .flow import StreamState
+from .flow import CompleteStream
 from .limits import Limits
 
 _FIN, _SYN, _ACK = 1, 2, 16
@@ -152,7 +152,7 @@ class Stream:
             self._last = replace(self._last, offset=offset, data=data)
             self._source = replace(self._source, payload=b"")
 
-    def packed(self) -> StreamState:
+    def packed(self) -> CompleteStream:
         """The state of a complete stream in which nothing waits, for `unpack`."""
         assert self._fin
         counts = self.missing_bytes, self.retransmitted_bytes, self.duplicate_bytes
@@ -161,9 +161,9 @@ class Stream:
         last = (self._last.offset, self._last.data) if self._last else None
         first = self._source
         source = first.ts_ns, first.seq, first.checksum, tuple(first.path)
-        return StreamState((*counts, self.out_of_order), *numbers, ack, last, source)
+        return CompleteStream((*counts, self.out_of_order), *numbers, ack, last, source)
 
-    def unpack(self, state: StreamState) -> None:
+    def unpack(self, state: CompleteStream) -> None:
         """Restores the state that `packed` returned. The stream must be new."""
         self.missing_bytes, self.retransmitted_bytes, self.duplicate_bytes = state.counts[:3]
         self.out_of_order = state.counts[3]
@@ -173,7 +173,9 @@ class Stream:
             self.ack = replace(_WITNESS, ack=state.ack[0], window=state.ack[1])
         self._last = Chunk(0, 0, "", *state.last) if state.last else None
         ts_ns, seq, checksum, path = state.source
-        self._source = replace(_WITNESS, ts_ns=ts_ns, seq=seq, checksum=checksum, path=Path(*path))
+        self._source = replace(
+            _WITNESS, ts_ns=ts_ns, seq=seq, checksum=checksum, path=FlowPath(*path)
+        )
 
     @property
     def held_bytes(self) -> int:

@@ -12,7 +12,7 @@ from ..schema.records import Value
 from ..types import Direction, Item
 from .layer import Compresses, Layer, LayerBytes, LayerColumn, LayerOptions, Learns, Transform
 
-_Placed = tuple[Direction, Item]
+_DirectedItem = tuple[Direction, Item]
 
 # A NATS connection has at most three: PROXY, TLS and WebSocket, or S2 and WebSocket.
 MOST_LAYERS = 8
@@ -32,12 +32,12 @@ class _StackedLayer:
         self.running: dict[Direction, Transform] = {}
         self.begun: set[Direction] = set()
 
-    def feed(self, direction: Direction, item: Item) -> list[_Placed]:
+    def feed(self, direction: Direction, item: Item) -> list[_DirectedItem]:
         transform = self.running.get(direction)
         if transform is None:
             return [(direction, item)]
         fed = transform.feed(item)
-        placed: list[_Placed] = [(direction, each) for each in fed] if fed else []
+        placed: list[_DirectedItem] = [(direction, each) for each in fed] if fed else []
         if transform.done or transform.opaque:
             self._drop(direction, transform)
         other = self.running.get(direction.other)
@@ -127,7 +127,7 @@ class Stack:
         level.running.update({way: level.transforms[way] for way in changed})
         return height, changed
 
-    def feed(self, direction: Direction, item: Item, height: int = 0) -> list[_Placed]:
+    def feed(self, direction: Direction, item: Item, height: int = 0) -> list[_DirectedItem]:
         """The plaintext that `item` completes, of either direction, in order. The item comes from the layer
         below `height`."""
         if len(self._levels) == 1 and not height:
@@ -142,13 +142,13 @@ class Stack:
         self._opaque.clear()
         return found
 
-    def finish(self) -> list[_Placed]:
+    def finish(self) -> list[_DirectedItem]:
         """Ends the layers when the connection is over; returns their remaining items. Must be called again if
         a layer is pushed afterwards."""
-        placed: list[_Placed] = []
+        placed: list[_DirectedItem] = []
         for height, level in enumerate(self._levels):
             for direction, transform in list(level.running.items()):
-                left: list[_Placed] = [(direction, item) for item in transform.finish()]
+                left: list[_DirectedItem] = [(direction, item) for item in transform.finish()]
                 placed += self._climb(left, height + 1)
             level.running.clear()
         return placed
@@ -195,7 +195,7 @@ class Stack:
                 found[level.layer.name] = transform.counts
         return found
 
-    def _climb(self, placed: list[_Placed], height: int) -> list[_Placed]:
+    def _climb(self, placed: list[_DirectedItem], height: int) -> list[_DirectedItem]:
         for level in self._levels[height:]:
             if not placed:
                 break

@@ -16,13 +16,13 @@ import pytest
 from dissect.nats.application import item_store
 from dissect.nats.application.item_store import ItemStore
 from dissect.nats.errors import StoreError
-from dissect.nats.schema.declaration import Group, Item
+from dissect.nats.schema.declaration import Group, LayerItem
 
 
 def item(
     key: bytes, number: int, stage: int = 1, body: tuple[object, ...] = ("x", None, 1 << 70)
-) -> Item:
-    return Item(stage, key, number, "s", number, body)
+) -> LayerItem:
+    return LayerItem(stage, key, number, "s", number, body)
 
 
 def opened_files() -> list[str]:
@@ -37,7 +37,7 @@ def opened_files() -> list[str]:
 def stored_items(store: ItemStore, stage: int) -> list[tuple[bytes, list[int]]]:
     found: list[tuple[bytes, list[int]]] = []
 
-    def look(groups: Iterator[Group]) -> Iterator[Item]:
+    def look(groups: Iterator[Group]) -> Iterator[LayerItem]:
         for group in groups:
             some = [*group]
             found.append((some[0].key, [each.number for each in some]))
@@ -63,7 +63,7 @@ def test_the_items_of_a_key_come_together_and_in_order(
 
 
 def test_a_stage_adds_items_for_later_ones_and_bodies_come_back_as_they_were() -> None:
-    def twice(groups: Iterator[Group]) -> Iterator[Item]:
+    def twice(groups: Iterator[Group]) -> Iterator[LayerItem]:
         for group in groups:
             for each in group:
                 yield item(b"b", each.number, 2, each.body)
@@ -109,7 +109,7 @@ def test_items_that_wait_are_held_in_memory_up_to_the_limit(
     """Of the stage with the most; what a stage makes while it is read counts, too."""
     monkeypatch.setattr(item_store, "_HELD", 1000)
 
-    def twice(groups: Iterator[Group]) -> Iterator[Item]:
+    def twice(groups: Iterator[Group]) -> Iterator[LayerItem]:
         for group in groups:
             for each in group:
                 yield item(b"a", each.number, 2, each.body)

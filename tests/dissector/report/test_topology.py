@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from dissect.nats.report.topology import Client, Link, Topology, topology_of
+from dissect.nats.report.topology import Client, ServerLink, Topology, topology_of
 from dissect.nats.schema.records import Record, SessionRecord
 
 from tests.dissector.samples.rows import rows
@@ -32,7 +32,7 @@ def test_servers_links_and_clients() -> None:
         "west-1": "west",
     }
     (link,) = found.links
-    assert link == Link("east-1", "west-1", "gateway")
+    assert link == ServerLink("east-1", "west-1", "gateway")
     assert found.links[link].count == sum(row.kind == "gateway" for row in sessions) == 2
     assert found.clients[Client("east-1", "east's bank")].count == 1
     listed = {
@@ -44,9 +44,9 @@ def test_servers_links_and_clients() -> None:
 def test_routes_of_a_cluster() -> None:
     found, _ = of("cluster-2.15.1.pcap")
     assert {link for link in found.links} == {
-        Link("shop-1", "shop-2", "route"),
-        Link("shop-1", "shop-3", "route"),
-        Link("shop-2", "shop-3", "route"),
+        ServerLink("shop-1", "shop-2", "route"),
+        ServerLink("shop-1", "shop-3", "route"),
+        ServerLink("shop-2", "shop-3", "route"),
     }
 
 

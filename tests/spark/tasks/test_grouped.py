@@ -10,7 +10,7 @@ import pytest
 
 from dissect.nats.application.paths.facts import SessionFacts
 from dissect.nats.application.paths.items import SESSIONS
-from dissect.nats.schema.declaration import Group, Item
+from dissect.nats.schema.declaration import Group, LayerItem
 from dissect.nats.schema.records import Record
 from dissect.nats.spark.tasks.grouped import item_batches, made_of_groups
 
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.spark
 
 def test_groups_come_back_from_batches() -> None:
     items = [
-        Item(2, b"%d" % (number // 5000), number, "s", number, ("x", None, b"y", 1 << 70))
+        LayerItem(2, b"%d" % (number // 5000), number, "s", number, ("x", None, b"y", 1 << 70))
         for number in range(12_000)
     ]
     batches = [*item_batches(items)]
     assert len(batches) > 1 and sum(batch.num_rows for batch in batches) == len(items)
-    found: list[list[Item]] = []
+    found: list[list[LayerItem]] = []
 
     def look(groups: Iterator[Group]) -> Iterator[Record]:
         for group in groups:

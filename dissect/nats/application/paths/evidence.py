@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, cast
 
-from ...schema.declaration import Item, Work
+from ...schema.declaration import LayerItem, Work
 from .facts import GAPS, Facts
 from .hops import Hop, Line, SessionSide
 from .items import ANCHORS, LATENCIES, Match, key_of
@@ -85,14 +85,14 @@ class HopEvidence:
                 latency = hop.ts_ns - came[0].ts_ns
                 self._latencies[pair] = min(latency, self._latencies.get(pair, latency))
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[LayerItem]:
         """The items with all evidence."""
         for (source, target), latency in self._latencies.items():
-            yield Item(LATENCIES, key_of(source, target), 0, "", 0, (source, target, latency))
+            yield LayerItem(LATENCIES, key_of(source, target), 0, "", 0, (source, target, latency))
         for (side, line), segments in self._anchors.items():
             for segment, (first, last) in segments.items():
                 body = side, line, segment, tuple(first), tuple(last)
-                yield Item(ANCHORS, key_of(*side, *line), 0, "", 0, body)
+                yield LayerItem(ANCHORS, key_of(*side, *line), 0, "", 0, body)
 
 
 def latencies(work: Work) -> dict[Pair, int]:
@@ -107,7 +107,7 @@ def latencies(work: Work) -> dict[Pair, int]:
 class Anchors:
     """The anchors of all pairs of a publisher and a line."""
 
-    def __init__(self, items: Sequence[Item] = ()) -> None:
+    def __init__(self, items: Sequence[LayerItem] = ()) -> None:
         self._known: dict[tuple[SessionSide, Line], dict[GapCounts, tuple[Anchor, Anchor]]] = {}
         for item in items:
             side, line, segment, first, last = cast(

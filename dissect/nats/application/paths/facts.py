@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import cast
 
-from ...schema.declaration import Item, LayerFrame, Work
+from ...schema.declaration import LayerFrame, LayerItem, Work
 from ..json_bodies import read_object, text
 from ..messages import LINKS, OTHER
 from ..servers import describes_sender
@@ -65,10 +65,10 @@ class SessionFacts:
             if name and name != key and len(self.names) < _CAPTURES:
                 self.names[key] = min(name, self.names.get(key, name))
 
-    def item(self, session: str) -> Item:
+    def item(self, session: str) -> LayerItem:
         """The item with these facts, for SESSIONS."""
         body = self.ends, self.names, self.gaps, self.taps
-        return Item(SESSIONS, key_of(session), 0, session, 0, body)
+        return LayerItem(SESSIONS, key_of(session), 0, session, 0, body)
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class Facts:
         return cls.gathered(work.first(SESSIONS, CONNECTIONS + 1))
 
     @classmethod
-    def gathered(cls, items: Iterable[Item]) -> Facts:
+    def gathered(cls, items: Iterable[LayerItem]) -> Facts:
         """The facts in these items."""
         facts = cls()
         for at, item in enumerate(items):
@@ -97,7 +97,7 @@ class Facts:
             facts._add(item)
         return facts
 
-    def _add(self, item: Item) -> None:
+    def _add(self, item: LayerItem) -> None:
         ends, names, gaps, taps = cast(
             "tuple[dict[str, str], dict[str, str], dict[str, list[int]], list[str]]", item.body
         )

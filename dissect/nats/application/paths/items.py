@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import NamedTuple, cast
 
-from ...schema.declaration import Group, Item
+from ...schema.declaration import Group, LayerItem
 from .hops import Hop
 
 SESSIONS, ASKS, PLACES, CONTENTS, LATENCIES, ANCHORS, EQUALS, MESSAGES = range(8)
@@ -37,14 +37,14 @@ class Match(NamedTuple):
     matched_by: str
 
 
-def hop_item(stage: int, key: bytes, hop: Hop) -> Item:
+def hop_item(stage: int, key: bytes, hop: Hop) -> LayerItem:
     """An item with a hop, which `hop_in` returns."""
     ts_ns, session, number, *_ = hop
     ts_ns = ts_ns if ts_ns < _LATEST_NS else _LATEST_NS
-    return Item(stage, key, ts_ns, session, number, tuple(hop))
+    return LayerItem(stage, key, ts_ns, session, number, tuple(hop))
 
 
-def hop_in(item: Item) -> Hop:
+def hop_in(item: LayerItem) -> Hop:
     """The hop in an item of any stage but MESSAGES."""
     return Hop._make(item.body)
 
@@ -66,32 +66,32 @@ def message_key(publication: Hop) -> bytes:
     return at.to_bytes(8, "big") + b"%s:%d" % (publication.session.encode(), publication.number)
 
 
-def publication_item(publication: Hop, copies: int | None) -> Item:
+def publication_item(publication: Hop, copies: int | None) -> LayerItem:
     """A publication for MESSAGES. `copies` is None if it is one of too many equal ones."""
     return _message_item(message_key(publication), publication, "", copies)
 
 
-def match_items(publication: Hop, matches: Iterable[Match]) -> Iterator[Item]:
+def match_items(publication: Hop, matches: Iterable[Match]) -> Iterator[LayerItem]:
     """The hops of a publication for MESSAGES."""
     key = message_key(publication)
     for match in matches:
         yield _message_item(key, match.hop, match.matched_by, 0)
 
 
-def _message_item(key: bytes, hop: Hop, matched_by: str, copies: int | None) -> Item:
+def _message_item(key: bytes, hop: Hop, matched_by: str, copies: int | None) -> LayerItem:
     ts_ns, session, number, *_ = hop
     body = matched_by, copies, tuple(hop)
     ts_ns = ts_ns if ts_ns < _LATEST_NS else _LATEST_NS
-    return Item(MESSAGES, key, ts_ns, session, number, body)
+    return LayerItem(MESSAGES, key, ts_ns, session, number, body)
 
 
-def message_in(item: Item) -> tuple[Match, int | None]:
+def message_in(item: LayerItem) -> tuple[Match, int | None]:
     """The match in an item of MESSAGES, and `copies`. A publication has an empty `matched_by`."""
     matched_by, copies, hop = cast("tuple[str, int | None, tuple[object, ...]]", item.body)
     return Match(Hop._make(hop), matched_by), copies
 
 
-def alone(group: Group) -> tuple[Item | None, Group]:
+def alone(group: Group) -> tuple[LayerItem | None, Group]:
     """The item of a group that has only one, otherwise None; and the group. Most groups have only one if few
     connections are captured."""
     first = next(group)
@@ -99,25 +99,25 @@ def alone(group: Group) -> tuple[Item | None, Group]:
     return (first, group) if second is None else (None, chain((first, second), group))
 
 
-def first_items(group: Group) -> tuple[list[Item], bool]:
+def first_items(group: Group) -> tuple[list[LayerItem], bool]:
     """The first items of a group, and whether these are all of them."""
     items = [*islice(group, GROUP_ITEMS)]
     following = next(group, None)
     return (items, True) if following is None else ([*items, following], False)
 
 
-def is_ack(item: Item) -> bool:
+def is_ack(item: LayerItem) -> bool:
     """Whether an item of ASKS is a PubAck."""
     return len(item.body) == 2
 
 
-def ack_item(hop: Hop, place: Place) -> Item:
+def ack_item(hop: Hop, place: Place) -> LayerItem:
     """An item for ASKS with a PubAck, which came in the frame `hop`."""
     item = hop_item(ASKS, key_of(hop.session, hop.subject), hop)
     item.body = place
     return item
 
 
-def hops_in(items: list[Item]) -> Iterator[Hop]:
+def hops_in(items: list[LayerItem]) -> Iterator[Hop]:
     """The hops in items."""
     return (Hop._make(item.body) for item in items)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
 
-from ...schema.declaration import Group, Item
+from ...schema.declaration import Group, LayerItem
 from .clocks import Clocks
 from .evidence import Anchors, HopEvidence, Interval
 from .facts import Facts
@@ -47,7 +47,7 @@ Lines = dict[Line, list[Hop]]
 _number = attrgetter("number")
 
 
-def match_asks(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
+def match_asks(groups: Iterator[Group], facts: Facts) -> Iterator[LayerItem]:
     """ASKS: finds where publications are stored, by their acks. A reply subject that is used again must have
     as many acks, all from one stream, because one stream acks in order."""
     for group in groups:
@@ -69,7 +69,7 @@ def match_asks(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
             yield hop_item(PLACES, key_of(str(stream), str(sequence)), one)
 
 
-def match_stored(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
+def match_stored(groups: Iterator[Group], facts: Facts) -> Iterator[LayerItem]:
     """PLACES: matches deliveries to the one publication that was stored there. Several accounts or systems
     may have a stream of that name: then the place is ambiguous, and content has to decide; so it has if the
     only publication that was captured has other contents."""
@@ -119,7 +119,7 @@ class _Equals:
         return all(len(line) <= len(self.publications) for line in self.lines.values())
 
 
-def match_unique(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
+def match_unique(groups: Iterator[Group], facts: Facts) -> Iterator[LayerItem]:
     """CONTENTS: yields all publications, and the hops of those that equal no other one."""
     evidence = HopEvidence(facts)
     for group in groups:
@@ -144,7 +144,7 @@ def match_unique(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
 
 def _unique(
     publications: list[Hop], hops: list[Hop], facts: Facts, evidence: HopEvidence
-) -> Iterator[Item]:
+) -> Iterator[LayerItem]:
     """The items for one content."""
     by_reply: dict[tuple[str, str | None], list[Hop]] = {}
     by_subject: dict[str, list[Hop]] = {}
@@ -189,7 +189,7 @@ def _unique(
 
 def match_equal(
     groups: Iterator[Group], facts: Facts, clocks: Clocks, anchors: Anchors
-) -> Iterator[Item]:
+) -> Iterator[LayerItem]:
     """EQUALS: yields the hops of equal publications, as far as order and time prove them."""
     for group in groups:
         items, is_all = first_items(group)

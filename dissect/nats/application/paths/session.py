@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...schema.declaration import Item, LayerFrame
+from ...schema.declaration import LayerFrame, LayerItem
 from ...schema.records import FrameRecord
 from ..jetstream.publishes import read_ack
 from ..json_bodies import number, text
@@ -28,7 +28,7 @@ class PathSession:
         self._facts = SessionFacts()
         self._session = ""
 
-    def add(self, frame: LayerFrame) -> Iterable[Item]:
+    def add(self, frame: LayerFrame) -> Iterable[LayerItem]:
         """The items of a frame."""
         self._session = frame.session
         self._facts.look(frame)
@@ -38,12 +38,12 @@ class PathSession:
             self._facts.meet(frame)
         return ()
 
-    def finish(self) -> Iterable[Item]:
+    def finish(self) -> Iterable[LayerItem]:
         """The item with the facts about the session."""
         return (self._facts.item(self._session),) if self._session else ()
 
     @staticmethod
-    def _items(frame: LayerFrame) -> list[Item]:
+    def _items(frame: LayerFrame) -> list[LayerItem]:
         hop = hop_of(frame)
         if hop.is_publication:
             items = [hop_item(CONTENTS, hop.content, hop)]

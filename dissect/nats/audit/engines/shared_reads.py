@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...tables import TABLES
-from ..sql.query import ROW, SESSION, Query, QuerySource, Read
+from ..sql.query import ROW, SESSION, Query, QuerySource, TableRead
 
 _COLUMN = re.compile(rf"\b({ROW}|{SESSION})\.(\w+)", re.ASCII)
 
@@ -46,7 +46,7 @@ class SharedReads:
             if _is_shared(view):
                 yield view.name, _sql(source, view)
 
-    def clauses(self, read: Read) -> str:
+    def clauses(self, read: TableRead) -> str:
         """The FROM and WHERE clauses of a read: over a view, if there is one for it."""
         view = self._views[read.source]
         if _is_shared(view):

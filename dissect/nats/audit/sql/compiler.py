@@ -17,7 +17,7 @@ from .correlations import Events, RowsClause, correlation_query, referenced
 from .dialect import Dialect
 from .fields import Field
 from .matching import Matcher
-from .query import ROW, Query, QuerySource, Read
+from .query import ROW, Query, QuerySource, TableRead
 
 _SUBJECTS = (
     "subject key bucket name stream channel service server_name user client_name anomaly originator error"
@@ -169,7 +169,7 @@ def _rows(rule: Detection, matcher: Matcher, condition: str) -> RowsClause:
     """The rows that match a rule, joined with `sessions` if the rule names a field of the session."""
     source = QuerySource(rule.table, "sessions" if matcher.joined else "")
     tables = frozenset(source.aliases.values())
-    return RowsClause(Read(source, condition).marked, tables, frozenset(matcher.unset))
+    return RowsClause(TableRead(source, condition).marked, tables, frozenset(matcher.unset))
 
 
 def _own(table: str, column: str, type_: str) -> str:

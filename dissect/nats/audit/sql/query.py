@@ -43,7 +43,7 @@ class QuerySource(NamedTuple):
         return {ROW: self.table, SESSION: self.joined} if self.joined else {ROW: self.table}
 
 
-class Read(NamedTuple):
+class TableRead(NamedTuple):
     """The rows that a rule reads: those of `source` for which `condition` is true."""
 
     source: QuerySource
@@ -80,11 +80,11 @@ class Query(NamedTuple):
         return self.sql_with(lambda read: read.sql)
 
     @property
-    def reads(self) -> list[Read]:
+    def reads(self) -> list[TableRead]:
         """The rows that it reads."""
         return [_read(found) for found in _READ.finditer(self.text)]
 
-    def sql_with(self, clauses: Callable[[Read], str]) -> str:
+    def sql_with(self, clauses: Callable[[TableRead], str]) -> str:
         """The SQL with the FROM and WHERE clauses that `clauses` returns for each read."""
         return _READ.sub(lambda found: clauses(_read(found)), self.text)
 
@@ -93,6 +93,6 @@ Answers: TypeAlias = Generator[tuple[Query, Iterator[Row]], None, None]
 """Queries, each with the rows of its result."""
 
 
-def _read(found: re.Match[str]) -> Read:
+def _read(found: re.Match[str]) -> TableRead:
     table, joined, condition = found.groups()
-    return Read(QuerySource(table, joined), condition)
+    return TableRead(QuerySource(table, joined), condition)

@@ -26,7 +26,7 @@ from ...capture.slices import ChosenPackets, write_slice
 from ...capture.time_range import packets_between
 from ...errors import DissectError
 from ...number_formats import count_text
-from ...option_types import Group, Opt, text, texts
+from ...option_types import Opt, OptionGroup, text, texts
 from ...options import Options
 from ...output.duckdb import Where
 from ...output.sink import Fault, say, sink_of, writing
@@ -71,12 +71,12 @@ class SliceOptions(CommandOptions):
     where: Annotated[
         str | None,
         "Only sessions that match this SQL condition on the columns of `sessions`.",
-        Opt(Group.SELECTION, text("EXPR")),
+        Opt(OptionGroup.SELECTION, text("EXPR")),
     ] = None
     sessions: Annotated[
         tuple[str, ...],
         "Write this session, like an ID argument; the start of the ID is enough. Repeatable.",
-        Opt(Group.SELECTION, texts("ID", "a session ID or several"), flags=("--session",)),
+        Opt(OptionGroup.SELECTION, texts("ID", "a session ID or several"), flags=("--session",)),
     ] = ()
 
 

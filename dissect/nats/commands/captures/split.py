@@ -18,7 +18,7 @@ from ...capture import CaptureReport, FileReport
 from ...capture.files import capture_name, size_and_mtime
 from ...errors import CaptureError, DissectError
 from ...number_formats import count_text
-from ...option_types import Group, Opt, byte_size
+from ...option_types import Opt, OptionGroup, byte_size
 from ...output.sink import Fault, say, unwritable
 from ...partition.byte_ranges import captures
 from ...partition.split_points import CapturePiece, bytes_of, pieces
@@ -35,9 +35,9 @@ class SplitOptions(CommandOptions):
     output: Annotated[
         str | None, file_of("A new folder for the pieces.", required=True, metavar="DIR")
     ] = None
-    size: Annotated[int, "Approximate size of a piece.", Opt(Group.OUTPUT, byte_size(1 << 12))] = (
-        128 << 20
-    )
+    size: Annotated[
+        int, "Approximate size of a piece.", Opt(OptionGroup.OUTPUT, byte_size(1 << 12))
+    ] = (128 << 20)
 
 
 class _Cut(NamedTuple):

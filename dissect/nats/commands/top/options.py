@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from ...option_types import Group, Opt, flag, one_of, seconds, text
+from ...option_types import Opt, OptionGroup, flag, one_of, seconds, text
 from ..command_options import FactOptions
 from .views import VIEWS
 
@@ -20,21 +20,23 @@ class TopOptions(FactOptions):
     interface: Annotated[
         str | None,
         "Capture on this network interface with dumpcap or tcpdump, in place of captures.",
-        Opt(Group.SELECTION, text("NAME"), flags=("-i", "--interface")),
+        Opt(OptionGroup.SELECTION, text("NAME"), flags=("-i", "--interface")),
     ] = None
     once: Annotated[
         bool,
         "Print the tables once, after the end of the input, and exit.",
-        Opt(Group.OUTPUT, flag()),
+        Opt(OptionGroup.OUTPUT, flag()),
     ] = False
     view: Annotated[
         str | None,
         "The table to show first; with --once, the only one.",
-        Opt(Group.OUTPUT, one_of([view.name for view in VIEWS])),
+        Opt(OptionGroup.OUTPUT, one_of([view.name for view in VIEWS])),
     ] = None
     filter: Annotated[
-        str, "Only lines that contain this text, ignoring case.", Opt(Group.OUTPUT, text("TEXT"))
+        str,
+        "Only lines that contain this text, ignoring case.",
+        Opt(OptionGroup.OUTPUT, text("TEXT")),
     ] = ""
     interval: Annotated[
-        float, "Seconds between refreshes.", Opt(Group.OUTPUT, seconds(0.1, 3600))
+        float, "Seconds between refreshes.", Opt(OptionGroup.OUTPUT, seconds(0.1, 3600))
     ] = INTERVAL

@@ -40,7 +40,7 @@ def sorted_arrays(
 ) -> Iterator[list[pa.Array]]:
     """These columns of the rows of the runs that `source` releases, about `group_rows` rows at a time, sorted
     by time within a window of `reach` rows, as `TimeOrder` sorts records."""
-    table = _Table(columns)
+    table = _FrameTable(columns)
     releases = iter(source)
     count = size = held = 0
     while some := list(islice(releases, _TOGETHER)):
@@ -76,7 +76,7 @@ def arrays_as_released(
     runs: Sequence[FrameRun], columns: Sequence[Column]
 ) -> tuple[list[pa.Array], list[RunPiece]]:
     """These columns of the rows of runs, in the order of the runs, and the place of each run."""
-    table = _Table(columns)
+    table = _FrameTable(columns)
     for start in range(0, len(runs), _TOGETHER):
         table.add(runs[start : start + _TOGETHER])
     window = table.window
@@ -95,7 +95,7 @@ def _is_shown(run: FrameRun) -> bool:
     return run.labels.payload is not Payload.NONE
 
 
-class _Table:
+class _FrameTable:
     """Rows that wait, and rows whose position is final: `window` tells them apart."""
 
     def __init__(self, columns: Sequence[Column]) -> None:

@@ -22,7 +22,7 @@ _BETWEEN = "  "
 _LEAST = 8  # the least width of a column that is cut
 
 
-class _TextColumn(NamedTuple):
+class _FittedColumn(NamedTuple):
     """A column with its index in the rows and its current width."""
 
     at: int
@@ -43,7 +43,7 @@ class GridWriter:
         self._look = look
         self._live = live
         self._held: list[Sequence[str]] = []
-        self._shown: list[_TextColumn] = []
+        self._shown: list[_FittedColumn] = []
         self._empty: set[int] = set(range(len(fields)))  # columns not shown yet
         self._hidden: list[str] = []
 
@@ -86,14 +86,14 @@ class GridWriter:
         kept = {column.at for column in shown}
         self._hidden = [self._fields[at].name for at in at_hand if at not in kept]
 
-    def _column(self, at: int, rows: Sequence[Sequence[str]], short: bool) -> _TextColumn:
+    def _column(self, at: int, rows: Sequence[Sequence[str]], short: bool) -> _FittedColumn:
         item = self._fields[at]
         title = (short and item.short) or item.name
         cut = item.shorter if short else str
         widest = max((cell_len(printable(cut(row[at]))) for row in rows), default=item.usual)
         if not rows and short:
             widest = min(widest, cell_len(cut("0" * item.usual)))
-        return _TextColumn(at, item, title, cut, max(widest, len(title)))
+        return _FittedColumn(at, item, title, cut, max(widest, len(title)))
 
     def _head(self) -> str:
         titles = (_aligned(item.title, item, True) for item in self._shown)
@@ -124,11 +124,11 @@ def _any(rows: Sequence[Sequence[str]], at: int) -> bool:
     return any(row[at] for row in rows)
 
 
-def _total(shown: Sequence[_TextColumn]) -> int:
+def _total(shown: Sequence[_FittedColumn]) -> int:
     return sum(item.width for item in shown) + len(_BETWEEN) * (len(shown) - 1)
 
 
-def _narrowed(shown: list[_TextColumn], width: int) -> list[_TextColumn]:
+def _narrowed(shown: list[_FittedColumn], width: int) -> list[_FittedColumn]:
     """The columns that fit: leaves some out if cutting does not suffice, then cuts the widest."""
     while len(shown) > 1 and _least(shown) > width:
         at = max(
@@ -144,12 +144,12 @@ def _narrowed(shown: list[_TextColumn], width: int) -> list[_TextColumn]:
     return shown
 
 
-def _least(shown: list[_TextColumn]) -> int:
+def _least(shown: list[_FittedColumn]) -> int:
     """The least width of these columns, with all of them cut that may be cut."""
     return _total(shown) - sum(max(0, item.width - _LEAST) for item in shown if item.field.may_cut)
 
 
-def _aligned(text: str, item: _TextColumn, cut: bool) -> str:
+def _aligned(text: str, item: _FittedColumn, cut: bool) -> str:
     size = len(text) if text.isascii() else cell_len(text)
     if size > item.width and cut:
         return set_cell_size(text, item.width - 1) + "\u2026"

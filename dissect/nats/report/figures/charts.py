@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ...durations import width_of
 from ...errors import MissingLibrary
 from ...number_formats import duration_text, size_text, time_text
-from ...questions.ask import BAR_BITS, Row
+from ...questions.ask import BAR_BITS, AnswerRow
 from ...schema.records import printable
 from ..answers import EVENTS, MESSAGES, Traffic
 from ..subjects import Subjects
@@ -127,7 +127,7 @@ def traffic(found: Traffic, measure: str = MESSAGES) -> Figure:
     )
 
 
-def histogram(found: Sequence[Row], name: str = "requests") -> Figure:
+def histogram(found: Sequence[AnswerRow], name: str = "requests") -> Figure:
     """The number of durations of each length, on a logarithmic axis."""
     starts = [row.bucket_ns for row in found]
     left = [max(start, 1) for start in starts]
@@ -151,7 +151,7 @@ def histogram(found: Sequence[Row], name: str = "requests") -> Figure:
     )
 
 
-def percentiles(found: Sequence[Row]) -> Figure:
+def percentiles(found: Sequence[AnswerRow]) -> Figure:
     """Percentiles of durations over time."""
     go, data = plotly(), []
     at = moments(row.bin_ns + row.width_ns // 2 for row in found)
@@ -192,7 +192,7 @@ def subjects(found: Subjects) -> Figure:
     return figure([treemap], margin={"l": 4, "r": 4, "t": 4, "b": 4}, height=420)
 
 
-def talkers(found: Sequence[Row]) -> Figure:
+def talkers(found: Sequence[AnswerRow]) -> Figure:
     """The clients and servers that send and receive the most bytes."""
     go = plotly()
     rows = found[:_BARS][::-1]
@@ -210,7 +210,7 @@ def talkers(found: Sequence[Row]) -> Figure:
     )
 
 
-def lag(found: Sequence[Row]) -> Figure:
+def lag(found: Sequence[AnswerRow]) -> Figure:
     """The number of messages that wait for each consumer over time: the maximum of each bin."""
     data = []
     for name, some in groupby(found, key=lambda row: row.name):
@@ -227,7 +227,7 @@ def lag(found: Sequence[Row]) -> Figure:
     )
 
 
-def stopped(found: Sequence[Row]) -> Figure:
+def stopped(found: Sequence[AnswerRow]) -> Figure:
     """How long receivers stopped their senders with a zero window."""
     go = plotly()
     rows = found[:_BARS][::-1]

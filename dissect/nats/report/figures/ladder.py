@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...number_formats import count_text, duration_text, size_text
-from ...questions.ask import Row
+from ...questions.ask import AnswerRow
 from ..ladders import rung
 from .charts import figure, plotly, text
 
@@ -23,7 +23,7 @@ _HEIGHT = 26
 _LINES = {"ok": "#0072b2", "odd": "#cc3311"}
 
 
-class Step(NamedTuple):
+class LadderStep(NamedTuple):
     """A message from one end to another."""
 
     ts_ns: int
@@ -34,28 +34,28 @@ class Step(NamedTuple):
     odd: bool
 
 
-def step_of_frame(row: Row) -> Step:
+def step_of_frame(row: AnswerRow) -> LadderStep:
     """A frame as a step."""
     shown = rung(row)
     other = {"originator": "responder", "responder": "originator"}
     label = f"{shown.op} {shown.subject}".rstrip()
     about = f"#{shown.number}, packet {shown.packet}, {size_text(shown.bytes)}"
     note = f", {shown.note}" if shown.note else ""
-    return Step(
+    return LadderStep(
         row.ts_ns, row.sender, other.get(row.sender, ""), label, about + note, bool(shown.note)
     )
 
 
-def step_of_hop(row: Row) -> Step:
+def step_of_hop(row: AnswerRow) -> LadderStep:
     """A hop of a message as a step."""
     client = f"client ({row.session[:8]})"
     label = f"{row.op} {row.subject or ''}".rstrip()
     about = f"{row.session}:{row.number}, matched by {row.matched_by or 'publication'}"
     ends = row.from_server or client, row.to_server or client
-    return Step(row.ts_ns, *ends, label, about, False)
+    return LadderStep(row.ts_ns, *ends, label, about, False)
 
 
-def ladder(steps: Sequence[Step], name: str, count: int) -> Figure:
+def ladder(steps: Sequence[LadderStep], name: str, count: int) -> Figure:
     """The figure of the first steps of `count`."""
     ends = list(dict.fromkeys(end for step in steps for end in (step.sender, step.receiver)))
     place = {end: number for number, end in enumerate(ends)}
@@ -84,7 +84,7 @@ def ladder(steps: Sequence[Step], name: str, count: int) -> Figure:
     )
 
 
-def _arrows(steps: Sequence[tuple[int, Step]], place: dict[str, int], odd: bool) -> object:
+def _arrows(steps: Sequence[tuple[int, LadderStep]], place: dict[str, int], odd: bool) -> object:
     """Lines with an arrowhead at the receiver."""
     xs: list[int | None] = []
     ys: list[int | None] = []
@@ -100,7 +100,7 @@ def _arrows(steps: Sequence[tuple[int, Step]], place: dict[str, int], odd: bool)
     )
 
 
-def _labels(steps: Sequence[Step], place: dict[str, int]) -> object:
+def _labels(steps: Sequence[LadderStep], place: dict[str, int]) -> object:
     """The text of each step, over the middle of its line."""
     return plotly().Scatter(
         x=[(place[step.sender] + place[step.receiver]) / 2 for step in steps],

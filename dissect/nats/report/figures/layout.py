@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from ...number_formats import count_text, size_text
-from ..topology import Client, Group, Link, Server, Topology
+from ..topology import Client, ConnectionGroup, Server, ServerLink, Topology
 
 SERVERS = 60
 """The most servers that are drawn."""
@@ -33,7 +33,7 @@ class Box(NamedTuple):
     x: int
     y: int
     height: int
-    clients: list[tuple[Client, Group]]
+    clients: list[tuple[Client, ConnectionGroup]]
 
 
 class Area(NamedTuple):
@@ -49,8 +49,8 @@ class Area(NamedTuple):
 class Wire(NamedTuple):
     """A link in the drawing: an SVG path, and the position of its text."""
 
-    link: Link
-    group: Group
+    link: ServerLink
+    group: ConnectionGroup
     path: str
     x: int
     y: int
@@ -131,7 +131,7 @@ def _wires(found: Topology, boxes: dict[str, Box], below: int) -> list[Wire]:
     return wires
 
 
-def _under(link: Link, group: Group, one: Box, other: Box, bottom: int) -> Wire:
+def _under(link: ServerLink, group: ConnectionGroup, one: Box, other: Box, bottom: int) -> Wire:
     """A link that has to pass other clusters: it goes below them."""
     x, y = one.x + WIDTH, one.y + _BOX // 2
     to_y = other.y + _BOX // 2
@@ -141,7 +141,7 @@ def _under(link: Link, group: Group, one: Box, other: Box, bottom: int) -> Wire:
     return Wire(link, group, path, (turn + end) // 2 - 34, bottom - 5)
 
 
-def _wire(link: Link, group: Group, one: Box, other: Box, shift: int) -> Wire:
+def _wire(link: ServerLink, group: ConnectionGroup, one: Box, other: Box, shift: int) -> Wire:
     x, y = one.x + WIDTH, one.y + _BOX // 2 + shift
     to_y = other.y + _BOX // 2 + shift
     if one.x == other.x:  # within one cluster: an arc beside it
@@ -153,11 +153,11 @@ def _wire(link: Link, group: Group, one: Box, other: Box, shift: int) -> Wire:
     return Wire(link, group, path, middle - 34, (y + to_y) // 2 - 5)
 
 
-def _clients_of(found: Topology, server: str) -> list[tuple[Client, Group]]:
+def _clients_of(found: Topology, server: str) -> list[tuple[Client, ConnectionGroup]]:
     every = [item for item in found.clients.items() if item[0].server == server]
     every.sort(key=lambda item: (-item[1].errors, -item[1].bytes, item[0].name))
     if len(every) > CLIENTS:
-        rest = Group()
+        rest = ConnectionGroup()
         for _, group in every[CLIENTS - 1 :]:
             rest.add(group)
         name = f"{len(every) - CLIENTS + 1} more clients"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...questions.ask import Row
+from ...questions.ask import AnswerRow
 from ..answers import Answers
 from ..ladders import Sample
 from .escaping import inert
@@ -10,7 +10,7 @@ from .escaping import inert
 Json = dict[str, object]
 
 
-class Texts:
+class DistinctTexts:
     """Distinct texts, with their numbers."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Texts:
 
 def ladder_data(found: Answers) -> Json:
     """All sampled sessions and messages."""
-    texts = Texts()
+    texts = DistinctTexts()
     rows = {row.session: row for row in found.connections.sessions}
     sessions = [
         _session(texts, name, sample, rows.get(name))
@@ -33,7 +33,7 @@ def ladder_data(found: Answers) -> Json:
     return {"sessions": sessions, "messages": messages, "texts": list(texts.texts)}
 
 
-def _session(texts: Texts, name: str, sample: Sample, row: Row | None) -> Json:
+def _session(texts: DistinctTexts, name: str, sample: Sample, row: AnswerRow | None) -> Json:
     rungs = sample.rungs
     start = rungs[0].ts_ns if rungs else 0
     return {
@@ -62,11 +62,11 @@ def _session(texts: Texts, name: str, sample: Sample, row: Row | None) -> Json:
     }
 
 
-def _message(texts: Texts, hops: list[Row], rows: dict[str, Row]) -> Json:
+def _message(texts: DistinctTexts, hops: list[AnswerRow], rows: dict[str, AnswerRow]) -> Json:
     first = hops[0]
     people: dict[str, int] = {}
 
-    def person(server: str | None, hop: Row) -> int:
+    def person(server: str | None, hop: AnswerRow) -> int:
         row = rows.get(hop.session)
         client = f"{row.who} " if row else ""
         name = server or f"{client}({hop.session[:8]})"

@@ -21,7 +21,7 @@ from markupsafe import Markup
 from ...audit.findings.finding import Finding
 from ...capture import CaptureReport
 from ...number_formats import count_text, duration_text, moment_text, size_text
-from ...questions.ask import Row
+from ...questions.ask import AnswerRow
 from ...schema.records import lost_bytes
 from ..answers import BYTES, EVENTS, Answers
 from ..figures import charts as figures
@@ -42,7 +42,7 @@ _WHOLE = 4000
 """The most characters that are shown when the field is opened."""
 
 
-class Section(NamedTuple):
+class PageSection(NamedTuple):
     """A part of the page; its template is named after its id."""
 
     id: str
@@ -50,16 +50,16 @@ class Section(NamedTuple):
 
 
 SECTIONS = (
-    Section("summary", "Summary"),
-    Section("findings", "Findings"),
-    Section("topology", "Topology"),
-    Section("traffic", "Traffic over time"),
-    Section("sessions", "Sessions"),
-    Section("subjects", "Subjects"),
-    Section("requests", "Requests"),
-    Section("jetstream", "JetStream, stores, services"),
-    Section("ladders", "Ladder diagrams"),
-    Section("unseen", "Not seen"),
+    PageSection("summary", "Summary"),
+    PageSection("findings", "Findings"),
+    PageSection("topology", "Topology"),
+    PageSection("traffic", "Traffic over time"),
+    PageSection("sessions", "Sessions"),
+    PageSection("subjects", "Subjects"),
+    PageSection("requests", "Requests"),
+    PageSection("jetstream", "JetStream, stores, services"),
+    PageSection("ladders", "Ladder diagrams"),
+    PageSection("unseen", "Not seen"),
 )
 
 
@@ -163,7 +163,7 @@ def _events(found: Answers) -> Counter[str]:
     )
 
 
-def troubles(row: Row) -> str:
+def troubles(row: AnswerRow) -> str:
     """The problems of a session, in words."""
     words = [*(row.errors or ())[:3]]
     if row.slow_consumer:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from ...commands.command_options import CommandOptions
-from ...option_types import Group, Opt, flag, one_of, pairs, several, text
+from ...option_types import Opt, OptionGroup, flag, one_of, pairs, several, text
 from ...tables import TABLES
 from .job_options import CHUNK_BYTES, CHUNK_SIZE
 
 _SETTINGS = pairs("K=V", "spark.executor.memory=4g", begin="spark.")
-CONF = Opt(Group.SPARK, _SETTINGS, "A setting of Spark; repeatable.")
+CONF = Opt(OptionGroup.SPARK, _SETTINGS, "A setting of Spark; repeatable.")
 
 REFUSED = {
     "sort": "the files of a table have no order; sort where you read them, as with ORDER BY",
@@ -33,27 +33,27 @@ class JobArguments(CommandOptions):
     out: Annotated[
         str,
         "The output folder, with one folder per table; tables of an earlier job are replaced.",
-        Opt(Group.OUTPUT, text("DIR"), required=True),
+        Opt(OptionGroup.OUTPUT, text("DIR"), required=True),
     ] = ""
     tables: Annotated[
         tuple[str, ...],
         f"Which tables: {', '.join(TABLES)}.",
-        Opt(Group.OUTPUT, several(one_of(TABLES), "A,B"), default="frames,sessions"),
+        Opt(OptionGroup.OUTPUT, several(one_of(TABLES), "A,B"), default="frames,sessions"),
     ] = ("frames", "sessions")
     progress: Annotated[
         bool | None,
         "Show the progress of each stage on stderr; by default at a terminal.",
-        Opt(Group.OUTPUT, flag(), flags=("--progress/--no-progress",)),
+        Opt(OptionGroup.OUTPUT, flag(), flags=("--progress/--no-progress",)),
     ] = None
     summary: Annotated[
         str | None,
         "Also write the summary as JSON; - is standard output.",
-        Opt(Group.OUTPUT, text("FILE")),
+        Opt(OptionGroup.OUTPUT, text("FILE")),
     ] = None
     master: Annotated[
         str | None,
         "The cluster: spark://HOST:PORT, yarn, local[4] ...; by default this machine.",
-        Opt(Group.SPARK, text("URL")),
+        Opt(OptionGroup.SPARK, text("URL")),
     ] = None
     conf: Annotated[Mapping[str, str], CONF] = field(default_factory=dict)
     chunk_size: Annotated[int, CHUNK_SIZE] = CHUNK_BYTES

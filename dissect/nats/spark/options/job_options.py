@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from ...errors import SparkError
-from ...option_types import Group, Opt, byte_size, declared, flag, unknown
+from ...option_types import Opt, OptionGroup, byte_size, declared, flag, unknown
 from ...options import Options
 
 CHUNK_BYTES = 128 << 20
 CHUNK_SIZE = Opt(
-    Group.SPARK,
+    OptionGroup.SPARK,
     byte_size(4096),
     "The approximate size of the part of a capture that one task reads.",
 )
@@ -38,7 +38,7 @@ class JobOptions:
     options: Options = field(default_factory=Options)
     chunk_size: Annotated[int, CHUNK_SIZE] = CHUNK_BYTES
     progress: Annotated[
-        bool | None, "Show the progress of each stage on stderr.", Opt(Group.OUTPUT, flag())
+        bool | None, "Show the progress of each stage on stderr.", Opt(OptionGroup.OUTPUT, flag())
     ] = field(default=None, compare=False)
     whole_flows: bool = True
 

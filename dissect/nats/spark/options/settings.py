@@ -13,7 +13,17 @@ from typing import Annotated
 from ...capture.files import is_uri
 from ...capture.sources import STDIN
 from ...errors import SparkError
-from ...option_types import Group, Opt, declared, one_of, seconds, several, text, unknown, whole
+from ...option_types import (
+    Opt,
+    OptionGroup,
+    declared,
+    one_of,
+    seconds,
+    several,
+    text,
+    unknown,
+    whole,
+)
 from ...options import Options
 from ...tables import TABLES
 from .job_options import INSTEAD
@@ -45,26 +55,26 @@ class Settings:
     captures decides. `state` and `settle` are for streams."""
 
     paths: tuple[str, ...] = ()
-    table: Annotated[str, "The table to read.", Opt(Group.OUTPUT, one_of(TABLES))] = "frames"
+    table: Annotated[str, "The table to read.", Opt(OptionGroup.OUTPUT, one_of(TABLES))] = "frames"
     columns: Annotated[
         tuple[str, ...] | None,
         "The columns to read, such as op,subject.",
-        Opt(Group.OUTPUT, several(text("COLUMN"), "A,B"), default="all"),
+        Opt(OptionGroup.OUTPUT, several(text("COLUMN"), "A,B"), default="all"),
     ] = None
     shares: Annotated[
         int | None,
         "The number of tasks.",
-        Opt(Group.SPARK, whole(1, 10_000), default="by size, up to 8"),
+        Opt(OptionGroup.SPARK, whole(1, 10_000), default="by size, up to 8"),
     ] = None
     state: Annotated[
         str | None,
         "For streams: a folder for states, which all machines see.",
-        Opt(Group.SPARK, _FOLDER),
+        Opt(OptionGroup.SPARK, _FOLDER),
     ] = None
     settle: Annotated[
         float,
         "For streams: seconds after which a file that did not grow is complete.",
-        Opt(Group.SPARK, seconds()),
+        Opt(OptionGroup.SPARK, seconds()),
     ] = 60.0
     options: Options = field(default_factory=Options)
 

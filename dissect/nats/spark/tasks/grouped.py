@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ...application.item_store import packed
 from ...output.arrow.types import pyarrow
-from ...schema.declaration import Group, Item
+from ...schema.declaration import Group, LayerItem
 from ...schema.records import Record
 from .arrow_tasks import Batches, reduce_garbage_collection
 from .task_runner import TaskRunner
@@ -38,7 +38,7 @@ class GroupedWork:
         self._count = count  # of tasks in each stage
         self._made = [runner.keep(items)]
 
-    def run(self, stage: int, function: Callable[[Iterator[Group]], Iterable[Item]]) -> None:
+    def run(self, stage: int, function: Callable[[Iterator[Group]], Iterable[LayerItem]]) -> None:
         """See `declaration.Work`."""
 
         def work(batches: Batches) -> Batches:
@@ -47,11 +47,11 @@ class GroupedWork:
 
         self._made.append(self._runner.keep(self.groups(stage).mapInArrow(work, ITEMS)))
 
-    def first(self, stage: int, limit: int) -> list[Item]:
+    def first(self, stage: int, limit: int) -> list[LayerItem]:
         """See `declaration.Work`."""
         rows = self._of(stage).orderBy(*_ORDER).limit(limit).collect()
         return [
-            Item(
+            LayerItem(
                 stage,
                 bytes(row.key),
                 int(row.ts_ns),
@@ -100,7 +100,7 @@ def item_batches(items: Iterable[Record]) -> Batches:
 
 
 def _cells(item: Record) -> tuple[object, ...]:
-    assert isinstance(item, Item)
+    assert isinstance(item, LayerItem)
     return (
         item.stage,
         item.key,
@@ -116,9 +116,9 @@ def _groups(batches: Batches) -> Iterator[Group]:
         yield group
 
 
-def _items(batches: Batches) -> Iterator[Item]:
+def _items(batches: Batches) -> Iterator[LayerItem]:
     batch: pa.RecordBatch
     for batch in batches:
         columns = (column.to_pylist() for column in batch.columns)
         for stage, key, ts_ns, session, number, body in zip(*columns):
-            yield Item(stage, key, ts_ns, session, number, marshal.loads(body))
+            yield LayerItem(stage, key, ts_ns, session, number, marshal.loads(body))

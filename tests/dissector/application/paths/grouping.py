@@ -12,21 +12,21 @@ from dissect.nats.application.item_store import ItemStore
 from dissect.nats.application.paths.hops import Hop
 from dissect.nats.application.paths.rows import PathRecord
 from dissect.nats.application.paths.table import PATHS, stages
-from dissect.nats.schema.declaration import Group, Item, LayerFrame
+from dissect.nats.schema.declaration import Group, LayerFrame, LayerItem
 from dissect.nats.schema.records import Record
 
 ORDER = attrgetter("key", "ts_ns", "session", "number")
 
 
-def items_of(frames: Iterable[LayerFrame]) -> list[Item]:
+def items_of(frames: Iterable[LayerFrame]) -> list[LayerItem]:
     """What the sessions of these frames say; the frames of a session are in order."""
     assert PATHS.layer
-    found: list[Item] = []
+    found: list[LayerItem] = []
     by_session: dict[str, list[LayerFrame]] = {}
     for frame in frames:
         by_session.setdefault(frame.session, []).append(frame)
     for each in by_session.values():
-        found += (item for item in PATHS.layer.rows(each) if isinstance(item, Item))
+        found += (item for item in PATHS.layer.rows(each) if isinstance(item, LayerItem))
     return found
 
 
@@ -34,7 +34,7 @@ def path_rows(items: Iterable[Record]) -> list[PathRecord]:
     """The rows, as the command line makes them."""
     with closing(ItemStore()) as store:
         for item in items:
-            assert isinstance(item, Item)
+            assert isinstance(item, LayerItem)
             store.add(item)
         found = [row for row in store.rows(stages) if isinstance(row, PathRecord)]
     return sorted(found, key=PATHS.position)
@@ -43,15 +43,15 @@ def path_rows(items: Iterable[Record]) -> list[PathRecord]:
 class Scattered:
     """Runs each stage in several tasks, which get their groups by the hash of the key."""
 
-    def __init__(self, items: Iterable[Item], tasks: int) -> None:
+    def __init__(self, items: Iterable[LayerItem], tasks: int) -> None:
         self._items = list(items)
         self._tasks = tasks
 
-    def run(self, stage: int, function: Callable[[Iterator[Group]], Iterable[Item]]) -> None:
+    def run(self, stage: int, function: Callable[[Iterator[Group]], Iterable[LayerItem]]) -> None:
         for task in reversed(range(self._tasks)):
             self._items += list(function(self._groups(stage, task)))
 
-    def first(self, stage: int, limit: int) -> list[Item]:
+    def first(self, stage: int, limit: int) -> list[LayerItem]:
         return sorted((item for item in self._items if item.stage == stage), key=ORDER)[:limit]
 
     def rows(self) -> list[PathRecord]:

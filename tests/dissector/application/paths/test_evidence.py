@@ -12,7 +12,7 @@ from dissect.nats.application.paths.evidence import (
 from dissect.nats.application.paths.facts import GAPS, Facts
 from dissect.nats.application.paths.hops import Hop
 from dissect.nats.application.paths.items import ANCHORS, Match
-from dissect.nats.schema.declaration import Item
+from dissect.nats.schema.declaration import LayerItem
 
 from tests.dissector.application.paths.grouping import Scattered, hop
 
@@ -91,7 +91,7 @@ def test_several_tasks_have_the_anchors_of_one() -> None:
 def measured(facts: Facts, publication: Hop, *hops: Hop) -> dict[tuple[str, str], int]:
     evidence = HopEvidence(facts)
     evidence.add(publication, [Match(each, "unique") for each in hops])
-    items: list[Item] = [*evidence.items()]
+    items: list[LayerItem] = [*evidence.items()]
     return latencies(Scattered(items, 1))
 
 

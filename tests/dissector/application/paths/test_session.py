@@ -11,13 +11,13 @@ from dissect.nats.application.paths.items import (
     key_of,
 )
 from dissect.nats.application.paths.session import PathSession, is_followed
-from dissect.nats.schema.declaration import Item
+from dissect.nats.schema.declaration import LayerItem
 
 from tests.dissector.application.scripted_session import Nothing, ScriptedSession
 
 
 def items_of(session: ScriptedSession) -> list[tuple[int, bytes]]:
-    return [(item.stage, item.key) for item in session.close() if isinstance(item, Item)]
+    return [(item.stage, item.key) for item in session.close() if isinstance(item, LayerItem)]
 
 
 def test_internal_traffic_is_not_followed() -> None:
@@ -46,7 +46,7 @@ def test_acks_say_where_a_publication_is_stored() -> None:
     bodies = (b'{"seq":', b'{"seq": 7}', b'{"seq": 7, "stream": "S", "duplicate": true}')
     for body in (*bodies, b'{"seq": 7, "stream": "S"}'):
         session.msg("r", body)
-    acks = [item for item in session.close() if isinstance(item, Item) and item.stage == ASKS]
+    acks = [item for item in session.close() if isinstance(item, LayerItem) and item.stage == ASKS]
     assert [(is_ack(item), item.key, item.body) for item in acks] == [
         (True, key_of("s", "r"), ("S", 7))
     ]

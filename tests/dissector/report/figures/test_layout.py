@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from dissect.nats.report.figures.layout import CLIENTS, SERVERS, WIDTH, Box, drawing
-from dissect.nats.report.topology import Client, Group, Link, Server, Topology
+from dissect.nats.report.topology import Client, ConnectionGroup, Server, ServerLink, Topology
 
 
 def covers(one: Box, other: Box) -> bool:
@@ -17,9 +17,13 @@ def mesh(count: int, clients: int) -> Topology:
     found = Topology()
     names = [f"n{number}" for number in range(count)]
     found.servers = {name: Server(f"c{int(name[1:]) % 3}") for name in names}
-    found.links = {Link(*pair, "route"): Group(1) for pair in combinations(sorted(names), 2)}
+    found.links = {
+        ServerLink(*pair, "route"): ConnectionGroup(1) for pair in combinations(sorted(names), 2)
+    }
     found.clients = {
-        Client(name, f"app {number}"): Group(1, bytes=number, sessions=[f"{name}-{number}"])
+        Client(name, f"app {number}"): ConnectionGroup(
+            1, bytes=number, sessions=[f"{name}-{number}"]
+        )
         for name in names
         for number in range(clients)
     }
