@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dissect.nats.packet import PacketParser
+from dissect.nats.packet import PacketParser, mptcp
 from dissect.nats.packet.mptcp import Subflows
 from dissect.nats.pipeline import records, released
 from dissect.nats.schema.records import AnomalyRecord, FrameRecord, SessionRecord
@@ -145,6 +145,18 @@ def test_rows_are_the_same_in_partitions_shares_and_processes(tmp_path: Path) ->
     assert in_shares([path], 2_000, 3) == whole
     parts = [list(released([path], ["frames"], share=(each, 3))) for each in range(3)]
     assert sum(len(rows.records) for part in parts for rows in part) == 85
+
+
+def test_of_too_many_subflows_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mptcp, "_MOST", 4)
+    subflows = Subflows()
+    for port in range(20):
+        key = bytes(8) + struct.pack("!HH", port, 4222)
+        subflows.translate(Segment(1, 1, "", key, 1, 0, SYN, b"", 0), option(0, b"\x81"))
+        token = hashlib.sha256(KEYS[0]).digest()[:4]
+        joined = Segment(1, 1, "", bytes(8) + struct.pack("!HH", port, 80), 1, 0, SYN, b"", 0)
+        subflows.translate(joined, option(1, b"\1" + token + b"rand"))
+        assert len(subflows.sides) <= 10 and key in subflows.sides
 
 
 def test_options_that_are_cut_or_wrong_do_no_harm() -> None:
