@@ -151,6 +151,11 @@ def count_text(number: int, noun: str) -> str:
     return f"{number} {noun}"
 
 
+def verb_text(number: int, one: str, many: str) -> str:
+    """The form of a verb after `count_text`: `1 packet was`, `7 packets were`."""
+    return one if number == 1 else many
+
+
 def _short(number: float) -> str:
     size = abs(number)
     return f"{number:.{2 if size < 9.995 else 1 if size < 99.95 else 0}f}"

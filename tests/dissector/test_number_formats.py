@@ -13,6 +13,7 @@ from dissect.nats.number_formats import (
     size_text,
     time_of,
     time_text,
+    verb_text,
     whole_of,
 )
 
@@ -113,6 +114,7 @@ def test_what_is_no_time(text: str) -> None:
 def test_counts() -> None:
     assert (count_text(1, "packet"), count_text(0, "packet")) == ("1 packet", "0 packets")
     assert count_text(2, "anomaly") == "2 anomalies"
+    assert [verb_text(count, "was", "were") for count in (0, 1, 2)] == ["were", "was", "were"]
 
 
 def test_a_duration_is_read_in_seconds() -> None:

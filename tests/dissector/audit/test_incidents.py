@@ -15,6 +15,21 @@ def findings(incident: str, rule: str) -> list[Finding]:
     return [one for one in audit(INCIDENTS / f"{incident}.pcap") if one.rule == rule]
 
 
+@pytest.mark.parametrize(
+    "incident, rule",
+    [
+        ("stalled", "slow-consumer"),
+        ("poison", "late-acks"),
+        ("flapping", "link-flapping"),
+        ("left", "no-responders"),
+    ],
+)
+def test_what_failed_comes_before_how_the_server_is_set_up(incident: str, rule: str) -> None:
+    found = [one.rule for one in audit(INCIDENTS / f"{incident}.pcap")]
+    assert found[0] == rule
+    assert found.index(rule) < found.index("anonymous-client")
+
+
 def test_a_reader_that_stopped_is_a_slow_consumer_although_it_ended_the_connection() -> None:
     (found,) = findings("stalled", "slow-consumer")
     assert found.subject == "report"

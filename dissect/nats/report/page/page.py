@@ -29,7 +29,7 @@ from ..figures.layout import drawing
 from ..findings import Findings
 from .escaping import breakable, csp_hash, cut, inert, inert_value, json_in_html
 from .ladder_data import ladder_data
-from .summary import BAD, WARNING, Problem, facts, problems
+from .summary import facts, problems
 from .unseen import ROWS, unseen
 
 if TYPE_CHECKING:
@@ -99,9 +99,7 @@ def page(
         found=found,
         capture=capture,
         findings=findings,
-        problems=sorted(
-            [*_of_findings(findings), *problems(found, capture)], key=lambda item: item.level
-        ),
+        problems=problems(found, findings, capture),
         facts=facts(found),
         unseen=unseen(found, capture),
         most_rows=ROWS,
@@ -134,16 +132,6 @@ def drawn_figures(found: Answers) -> dict[str, Figure]:
     if found.connections.stopped:
         made["stopped"] = figures.stopped(found.connections.stopped)
     return made
-
-
-def _of_findings(findings: Findings) -> list[Problem]:
-    """The findings as one problem, if there are any of level medium or worse."""
-    named = [f"{findings.levels[name]} {name}" for name in ("critical", "high", "medium")]
-    counted = ", ".join(text for text in named if not text.startswith("0 "))
-    if not counted:
-        return []
-    level = BAD if findings.levels["critical"] or findings.levels["high"] else WARNING
-    return [Problem(level, f"Findings of the audit: {counted}.", "findings")]
 
 
 def _frame_numbers(found: Answers) -> dict[tuple[str, str, int], int]:

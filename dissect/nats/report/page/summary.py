@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import NamedTuple
 
 from ... import outcomes
+from ...audit.sigma.levels import Level
 from ...capture import CaptureReport
-from ...number_formats import count_text, duration_text, size_text
+from ...number_formats import count_text, duration_text, size_text, verb_text
 from ...output.text.lines import undecoded_text
 from ..answers import Answers
+from ..findings import Findings
+from .escaping import cut
 
 BAD, WARNING, NOTE = 0, 1, 2
 LEVELS = {BAD: "error", WARNING: "warning", NOTE: "note"}
+_NAMES = 3  # that a problem shows
+_NAME_LENGTH = 60
 
 
 class Problem(NamedTuple):
@@ -35,9 +41,10 @@ class Fact(NamedTuple):
     value: str
 
 
-def problems(found: Answers, capture: CaptureReport | None) -> list[Problem]:
-    """All problems that the tables and the capture report show, the worst first."""
+def problems(found: Answers, findings: Findings, capture: CaptureReport | None) -> list[Problem]:
+    """All problems that the findings, the tables and the capture report show, the worst first."""
     every = [
+        *_of_findings(findings),
         *_of_connections(found),
         *_of_requests(found),
         *_of_jetstream(found),
@@ -46,20 +53,43 @@ def problems(found: Answers, capture: CaptureReport | None) -> list[Problem]:
     return sorted(every, key=lambda item: item.level)
 
 
+def _of_findings(findings: Findings) -> Iterator[Problem]:
+    """Rules of level medium or worse that found something."""
+    counted = sum(findings.levels[level.name] for level in Level if level >= Level.medium)
+    severe = [item for item in findings.worst if item.severity >= Level.medium]
+    for _, group in groupby(severe, key=lambda item: item.rule):
+        items = list(group)
+        level = BAD if items[0].severity >= Level.high else WARNING
+        subjects = [item.subject or "" for item in items]
+        yield Problem(level, f"{items[0].title}{_names(subjects, len(items))}.", "findings")
+    if left_out := counted - len(severe):
+        text = f"The audit has {count_text(left_out, 'finding')} more, of level medium or worse."
+        yield Problem(WARNING, text, "findings")
+
+
+def _names(rows: list[str], count: int) -> str:
+    """The first names of `count` rows, in parentheses; `rows` has the names of those that are known."""
+    names = list(dict.fromkeys(filter(None, rows)))
+    if not names:
+        return ""
+    more = [", ..."] if len(names) > _NAMES or len(rows) < count else []
+    return f" ({', '.join(cut(name, _NAME_LENGTH) for name in names[:_NAMES])}{''.join(more)})"
+
+
 def _of_connections(found: Answers) -> Iterator[Problem]:
     links = found.connections
     if slow := links.slow.seen:
-        yield Problem(BAD, f"{count_text(slow, 'slow consumer')}: too slow for what came.", "slow")
+        names = _names([row.client_name or row.originator for row in links.slow], slow)
+        text = f"{count_text(slow, 'client')} {verb_text(slow, 'was', 'were')} too slow for what came{names}."
+        yield Problem(BAD, text, "slow")
     for error, count in sorted(links.errors.items(), key=lambda item: (-item[1], item[0]))[:8]:
         times = f"{count} times" if count > 1 else "once"
         yield Problem(BAD, f"Servers said {times}: {error}", "sessions")
-    if links.ends["error"]:
-        sessions = count_text(links.ends["error"], "session")
-        yield Problem(BAD, f"{sessions} ended with an error.", "sessions")
-    if links.ends["rst"]:
-        yield Problem(
-            WARNING, f"{count_text(links.ends['rst'], 'session')} were reset.", "sessions"
-        )
+    for end, level, what in (("error", BAD, "ended with an error"), ("rst", WARNING, "reset")):
+        if count := links.ends[end]:
+            names = _names([row.who or "" for row in links.sessions if row.end == end], count)
+            verb = f"{verb_text(count, 'was', 'were')} {what}" if end == "rst" else what
+            yield Problem(level, f"{count_text(count, 'session')} {verb}{names}.", "sessions")
     if pings := links.sums.unanswered_pings:
         yield Problem(WARNING, f"{count_text(pings, 'PING')} had no PONG.", "sessions")
     if links.sums.lame_duck:
@@ -78,25 +108,29 @@ def _of_connections(found: Answers) -> Iterator[Problem]:
 def _of_requests(found: Answers) -> Iterator[Problem]:
     counts, total = found.requests.outcomes, found.requests.outcomes.total()
     for outcome, level, what in (
-        (outcomes.REFUSED, BAD, "were refused: no permission to publish"),
+        (outcomes.REFUSED, BAD, "got no permission to publish"),
         (outcomes.NO_RESPONDERS, BAD, "had no responders"),
-        (outcomes.SERVICE_ERROR, BAD, "were answered with an error by a service"),
-        (outcomes.API_ERROR, WARNING, "were answered with an error by JetStream"),
+        (outcomes.SERVICE_ERROR, BAD, "got an error from a service"),
+        (outcomes.API_ERROR, WARNING, "got an error from JetStream"),
         (outcomes.NO_REPLY, WARNING, "had no reply"),
     ):
         if count := counts[outcome]:
-            yield Problem(level, f"{count} of {count_text(total, 'request')} {what}.", "requests")
+            failed = [row.subject for row in found.requests.failed if row.outcome == outcome]
+            text = f"{count} of {count_text(total, 'request')} {what}{_names(failed, count)}."
+            yield Problem(level, text, "requests")
 
 
 def _of_jetstream(found: Answers) -> Iterator[Problem]:
     streams, consumers = found.jetstream.streams, found.jetstream.consumers
     redelivered = sum(item.redeliveries for item in consumers)
     if redelivered:
-        text = f"JetStream delivered {count_text(redelivered, 'message')} again."
+        names = [item.consumer for item in consumers if item.redeliveries]
+        text = f"JetStream delivered {count_text(redelivered, 'message')} again{_names(names, 0)}."
         yield Problem(WARNING, text, "jetstream")
     refused = sum(item.publish_errors for item in streams)
     if refused:
-        text = f"Streams refused {count_text(refused, 'publication')}."
+        names = [item.stream for item in streams if item.publish_errors]
+        text = f"Streams refused {count_text(refused, 'publication')}{_names(names, 0)}."
         yield Problem(BAD, text, "jetstream")
     for verb in ("deleted", "purged"):
         count = sum(getattr(item, verb) for item in streams)
@@ -139,7 +173,8 @@ def facts(found: Answers) -> list[Fact]:
         rows.append(Fact("latency", value))
     if len(found.jetstream.streams):
         value = (
-            f"{len(found.jetstream.streams)} streams, {len(found.jetstream.consumers)} consumers"
+            f"{count_text(len(found.jetstream.streams), 'stream')},"
+            f" {count_text(len(found.jetstream.consumers), 'consumer')}"
         )
         rows.append(Fact("JetStream", value))
     if found.totals.sessions:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...capture import CaptureReport
-from ...number_formats import count_text, size_text
+from ...number_formats import count_text, size_text, verb_text
 from ...schema.anomalies import Anomaly
 from .. import answers, ladders
 from ..answers import Answers
@@ -39,8 +39,8 @@ def _of_files(capture: CaptureReport) -> Iterator[Unseen]:
             yield Unseen(f"{name}: {file.damage}.")
         if file.cut_packets:
             yield Unseen(
-                f"{name}: {count_text(file.cut_packets, 'packet')} of {file.packets} were cut off"
-                " by the snap length.",
+                f"{name}: {count_text(file.cut_packets, 'packet')} of {file.packets}"
+                f" {verb_text(file.cut_packets, 'was', 'were')} cut off by the snap length.",
                 "Capture with -s 0.",
             )
         if file.dropped:
@@ -51,7 +51,9 @@ def _of_files(capture: CaptureReport) -> Iterator[Unseen]:
     for reason in capture.unreadable:
         yield Unseen(f"Not read: {reason}.")
     if capture.passed_over:
-        yield Unseen(f"{count_text(len(capture.passed_over), 'file')} in folders are not captures.")
+        count = len(capture.passed_over)
+        verb = verb_text(count, "is not a capture", "are not captures")
+        yield Unseen(f"{count_text(count, 'file')} in folders {verb}.")
 
 
 def _of_traffic(found: Answers) -> Iterator[Unseen]:
@@ -63,8 +65,8 @@ def _of_traffic(found: Answers) -> Iterator[Unseen]:
         )
     if one_way := _count(found, Anomaly.ONE_DIRECTION):
         yield Unseen(
-            f"{count_text(one_way, 'session')} lack all packets of one side, which are not counted as"
-            " missing.",
+            f"{count_text(one_way, 'session')} {verb_text(one_way, 'lacks', 'lack')} all packets of one"
+            " side, which are not counted as missing.",
             "Capture both directions: a mirror port or a tap may have one of them only.",
         )
     not_understood = sums.skipped_bytes - sums.opaque_bytes
@@ -80,18 +82,19 @@ def _of_traffic(found: Answers) -> Iterator[Unseen]:
         )
     hidden = links.protocols["tls"] - (sums.tls - sums.undecrypted)
     if hidden > 0:
-        verb = "carries" if hidden == 1 else "carry"
+        verb = verb_text(hidden, "carries", "carry")
         yield Unseen(f"{count_text(hidden, 'TCP connection')} {verb} TLS that was not decrypted.")
-    if links.protocols["other"]:
-        verb = "carries" if links.protocols["other"] == 1 else "carry"
-        yield Unseen(f"{count_text(links.protocols['other'], 'TCP connection')} {verb} no NATS.")
+    if other := links.protocols["other"]:
+        verb = verb_text(other, "carries", "carry")
+        yield Unseen(f"{count_text(other, 'TCP connection')} {verb} no NATS.")
     if sums.midstream:
         yield Unseen(
             f"{count_text(sums.midstream, 'session')} began before the captures: names, logins and"
             " subscriptions may be unknown."
         )
-    if links.ends["open"]:
-        yield Unseen(f"{count_text(links.ends['open'], 'session')} go on after the captures end.")
+    if still_open := links.ends["open"]:
+        verb = verb_text(still_open, "goes", "go")
+        yield Unseen(f"{count_text(still_open, 'session')} {verb} on after the captures end.")
     if sums.unknown:
         yield Unseen(
             f"Of {count_text(sums.unknown, 'session')} the kind is unknown.",
@@ -157,7 +160,8 @@ def _of_report(found: Answers, capture: CaptureReport | None) -> Iterator[Unseen
         yield Unseen(
             f"Latency is kept separately for {answers.REQUESTED} subjects; others are summed."
         )
-    if found.topology.dropped:
-        yield Unseen(f"{count_text(found.topology.dropped, 'session')} are not in the topology.")
+    if dropped := found.topology.dropped:
+        verb = verb_text(dropped, "is", "are")
+        yield Unseen(f"{count_text(dropped, 'session')} {verb} not in the topology.")
     if capture is None:
         yield Unseen("The rows come from tables, which do not say how the captures were read.")

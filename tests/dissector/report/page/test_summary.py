@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from dissect.nats.capture import CaptureReport
 from dissect.nats.pipeline import records
 from dissect.nats.questions.ask import tables_read
 from dissect.nats.report.answers import QUESTIONS
+from dissect.nats.report.findings import Findings
 from dissect.nats.report.page.page import SECTIONS
 from dissect.nats.report.page.summary import BAD, Problem, facts, problems
 
+from tests.support.audit import finding
 from tests.support.paths import CAPTURES
 from tests.support.report import answers
 
@@ -16,7 +20,7 @@ from tests.support.report import answers
 def of(name: str) -> tuple[list[Problem], dict[str, str]]:
     report = CaptureReport()
     found = answers(records([str(CAPTURES / name)], tables_read(QUESTIONS), report=report))
-    return problems(found, report), dict(facts(found))
+    return problems(found, Findings(), report), dict(facts(found))
 
 
 def texts(found: list[Problem]) -> str:
@@ -31,14 +35,14 @@ def test_errors_of_servers() -> None:
 
 def test_slow_consumers() -> None:
     found, _ = of("slow-2.15.1.pcap")
-    assert "1 slow consumer" in texts(found) and "stopped its sender, for up to 1.91 s" in texts(
-        found
-    )
+    assert found[0].text == "1 client was too slow for what came (report)."
+    assert "stopped its sender, for up to 1.91 s" in texts(found)
 
 
 def test_requests_without_responders() -> None:
     found, cards = of("core-2.15.1.pcap")
     assert "requests had no responders" in texts(found)
+    assert "1 session was reset (crashed)." in texts(found)
     assert cards["latency"].startswith("median ") and "client" in cards["sessions"]
 
 
@@ -51,6 +55,21 @@ def test_a_capture_in_which_nothing_is_wrong() -> None:
     found, cards = of("gateway-2.15.1.pcap")
     assert [item for item in found if item.level == BAD] == []
     assert int(cards["frames"]) > 0
+
+
+def test_findings_lead_by_rule_with_names_and_those_of_low_level_are_left_out() -> None:
+    worst = [
+        finding(level="high", rule="flaps", title="A route that flaps", subject="near, far"),
+        *(finding(level="medium", rule="m", title="Late acks", subject=f"c{n}") for n in range(4)),
+        finding(level="low", rule="l", title="No credentials"),
+    ]
+    levels = Counter({"high": 1, "medium": 6, "low": 9})
+    found = problems(answers(), Findings(worst, levels, ran=3), CaptureReport())
+    assert [(item.label, item.text) for item in found if item.section == "findings"] == [
+        ("error", "A route that flaps (near, far)."),
+        ("warning", "Late acks (c0, c1, c2, ...)."),
+        ("warning", "The audit has 2 findings more, of level medium or worse."),
+    ]
 
 
 def test_every_problem_leads_to_a_section() -> None:

@@ -38,6 +38,7 @@ def of(path: Path, options: Options = Options()) -> str:
         ("tls-2.15.1.pcap", "could not be decrypted. Give the secrets with --keylog FILE."),
         ("midstream.pcap", "began before the captures"),
         ("http.pcap", "carry no NATS."),
+        ("core-2.15.1.pcap", "1 session goes on after the captures end."),
     ],
 )
 def test_what_captures_lack(name: str, expected: str) -> None:
