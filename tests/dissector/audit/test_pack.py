@@ -73,6 +73,34 @@ def test_a_rule_says_what_to_do(rule: str) -> None:
         assert re.fullmatch(r"attack\.(t\d{4}(\.\d{3})?|[a-z-]+)|cve\.\d{4}-\d{4,}", tag), tag
 
 
+@pytest.mark.parametrize(
+    "err_code, error, advice",
+    [
+        (10077, "maximum messages exceeded", "raise the limit"),
+        (10168, "message counters is disabled", "allow_msg_counter"),
+        (10169, "message counter increment is missing", "Nats-Incr"),
+        (10188, "message schedules is disabled", "allow_msg_schedules"),
+        (10189, "message schedules pattern is invalid", "Nats-Schedule"),
+        (10166, "per-message TTL is disabled", "allow_msg_ttl"),
+        (10174, "atomic publish is disabled", "allow_atomic"),
+        (10176, "atomic publish batch is incomplete", "publish all of it again"),
+        (10205, "batch publish is disabled", "allow_batched"),
+    ],
+)
+def test_a_refused_publication_has_advice_for_its_error(
+    err_code: int, error: str, advice: str, tmp_path: Path
+) -> None:
+    assert (
+        findings(
+            "publish-refused",
+            cases_data.published(error=cases_data.fault(400, err_code, error)),
+            tmp_path,
+        )
+        == 1
+    )
+    assert advice in RULES["publish-refused"].remedy
+
+
 def test_correlations_count_rules_that_are_no_findings_of_their_own() -> None:
     silent = sorted(RULES.keys() - set(REPORTING))
     assert {RULES[name].level.name for name in silent} == {"informational"}
