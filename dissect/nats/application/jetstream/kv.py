@@ -64,7 +64,11 @@ class KvRecord(SessionRow):
     value_bytes: Annotated[
         int | None, "size of the value that was written or read", sized("value", 4)
     ] = None
-    ttl: Annotated[str | None, "how long the value is kept, if that is limited"] = None
+    ttl: Annotated[
+        str | None,
+        "Nats-TTL: of a write, how long the client asks to keep the value; of a get, how long the "
+        "server keeps it, which is longer where the bucket's markers last longer",
+    ] = None
     found: Annotated[bool | None, "of a get: whether the key has a value"] = None
     removed: Annotated[
         str | None, "of a get: delete or purge, if that was the last operation on the key"
@@ -173,6 +177,7 @@ class KeyValue:
         if removed is None and "KV-Operation" not in found.headers:
             removed = _MARKERS.get(found.headers.get("Nats-Marker-Reason", ""))
         row.found, row.removed, row.revision = removed is None, removed, found.seq
+        row.ttl = found.headers.get("Nats-TTL")
         answer = call.value
         if removed is None and answer:
             row.value_bytes = len(found.content) + answer.missing_bytes

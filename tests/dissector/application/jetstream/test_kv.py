@@ -107,6 +107,25 @@ def test_gets_in_json() -> None:
     ]
 
 
+def test_a_get_tells_the_ttl_that_the_server_keeps() -> None:
+    """A server raises a TTL to `subject_delete_marker_ttl` (nats-server: server/stream.go)."""
+    session = ScriptedSession(JetStream())
+    session.pub("$KV.b.k", b"abc", "_INBOX.1", Nats_TTL="1s")
+    session.msg("_INBOX.1", {"stream": "KV_b", "seq": 3})
+    session.pub("$JS.API.DIRECT.GET.KV_b.$KV.b.k", b"", "_INBOX.2")
+    facts = {"Nats-Stream": "KV_b", "Nats-Subject": "$KV.b.k", "Nats-Sequence": "3"}
+    session.stored("_INBOX.2", {**facts, "Nats-TTL": "60"})
+    block = base64.b64encode(b"NATS/1.0\r\nNats-TTL: 60\r\n\r\n").decode()
+    session.pub("$JS.API.STREAM.MSG.GET.KV_b", {"last_by_subj": "$KV.b.k"}, "_INBOX.3")
+    message = {"subject": "$KV.b.k", "seq": 3, "hdrs": block, "data": "YWJj"}
+    session.msg("_INBOX.3", {"type": TYPE, "message": message})
+    assert values(operations(session), "op", "revision", "ttl") == [
+        ("put", 3, "1s"),
+        ("get", 3, "60"),
+        ("get", 3, "60"),
+    ]
+
+
 def test_a_revision_that_is_no_integer_of_64_bits_is_left_out() -> None:
     session = ScriptedSession(JetStream())
     for seq in (10**300, True, "3"):
