@@ -42,6 +42,7 @@ _FIRST_TIMES = 8
 _MOST_MISSING = 10_000  # missing secrets that are remembered; if there are more, all are forgotten
 
 _RANDOM_BYTES = 32
+_MOST_ALTERNATIVES = 8  # secrets of one kind for one connection; each may be tried on a record
 _MOST_SECRET_BYTES = 64  # of the longest hash; a master secret has 48
 # The shortest label, a random, a secret of one byte, and two spaces. Shorter lines are skipped, which takes a
 # sixth of the time of parsing them.
@@ -86,23 +87,25 @@ class KeyLog:
         if self.path:
             self.refresh()
         code = _CODES[label]
-        return (each for each, held in reversed(self._secrets.items()) if _secret_in(held, code))
+        return (each for each, held in reversed(self._secrets.items()) if _secrets_in(held, code))
 
-    def find(self, client_random: bytes, label: str) -> bytes | None:
-        """A secret of the connection whose ClientHello has this random; None if it is not known yet."""
+    def find(self, client_random: bytes, label: str) -> list[bytes]:
+        """The secrets of the connection whose ClientHello has this random: none if they are not known yet,
+        and several if the log contradicts itself, as one does that an earlier program wrote to, too.
+        """
         code = _CODES[label]
-        found = _secret_in(self._secrets.get(client_random, b""), code)
+        found = _secrets_in(self._secrets.get(client_random, b""), code)
         if found or not self.path:
             return found
         now, wanted = monotonic(), (client_random, label)
         times, next_time = self._missing.get(wanted, (0, 0.0))
         if times >= _FIRST_TIMES and now < next_time:
-            return None
+            return []
         if len(self._missing) >= _MOST_MISSING:
             self._missing.clear()
         self._missing[wanted] = times + 1, now + _REFRESH_SECONDS
         self.refresh()
-        return _secret_in(self._secrets.get(client_random, b""), code)
+        return _secrets_in(self._secrets.get(client_random, b""), code)
 
     def refresh(self) -> None:
         """Reads what was added to the file, or all of it if it was rewritten. Raises CaptureError if it
@@ -150,7 +153,9 @@ class KeyLog:
         if len(random) != _RANDOM_BYTES or not 0 < len(secret) <= _MOST_SECRET_BYTES:
             return
         held = self._secrets.get(random, b"")
-        if _secret_in(held, code):  # a capture that is read again has the same secrets
+        found = _secrets_in(held, code)
+        # A capture that is read again has the same secrets.
+        if secret in found or len(found) == _MOST_ALTERNATIVES:
             return
         self._count += 1
         if self._count > MOST_SECRETS:
@@ -159,15 +164,15 @@ class KeyLog:
         self._secrets[random] = held + bytes((code, len(secret))) + secret
 
 
-def _secret_in(held: bytes, code: int) -> bytes | None:
-    at = 0
+def _secrets_in(held: bytes, code: int) -> list[bytes]:
+    found, at = [], 0
     while at < len(held):
         secret = at + 2
         end = secret + held[at + 1]
         if held[at] == code:
-            return held[secret:end]
+            found.append(held[secret:end])
         at = end
-    return None
+    return found
 
 
 @cache
@@ -228,13 +233,11 @@ class KeyLogs:
         """Whether secrets may be found, and the library that uses them is installed."""
         return bool(self._paths) or bool(self._all_embedded()) and _can_decrypt()
 
-    def find(self, client_random: bytes, label: str) -> bytes | None:
-        """A secret of the connection whose ClientHello has this random."""
+    def find(self, client_random: bytes, label: str) -> Iterator[bytes]:
+        """The secrets of the connection whose ClientHello has this random. A log is read only when
+        the secrets of those before it are used up."""
         for log in self._logs():
-            found = log.find(client_random, label)
-            if found:
-                return found
-        return None
+            yield from log.find(client_random, label)
 
     def randoms(self, label: str) -> Iterator[bytes]:
         """The randoms of all connections that have a secret with this label, the latest of each log first."""

@@ -28,10 +28,10 @@ def test_lines_are_found_by_their_client_random() -> None:
     log.add(b"# a comment\n\n" + LINE + LINE.replace(b"CLIENT_RANDOM", b"SERVER_TRAFFIC_SECRET_0"))
     assert log
     assert (
-        log.find(RANDOM, "CLIENT_RANDOM") == log.find(RANDOM, "SERVER_TRAFFIC_SECRET_0") == SECRET
+        log.find(RANDOM, "CLIENT_RANDOM") == log.find(RANDOM, "SERVER_TRAFFIC_SECRET_0") == [SECRET]
     )
     missing = [(RANDOM, "CLIENT_TRAFFIC_SECRET_0"), (SECRET[:32][::-1], "CLIENT_RANDOM")]
-    assert [log.find(*each) for each in missing] == [None, None]
+    assert [log.find(*each) for each in missing] == [[], []]
 
 
 def test_a_connection_may_have_secrets_of_every_kind_and_size() -> None:
@@ -41,19 +41,28 @@ def test_a_connection_may_have_secrets_of_every_kind_and_size() -> None:
         log.add(f"{label} {RANDOM.hex()} {secret.hex()}\n".encode())
     kept = {label: log.find(RANDOM, label) for label in LABELS}
     assert kept == {
-        label: secret if len(secret) <= 64 else None for label, secret in secrets.items()
+        label: [secret] if 0 < len(secret) <= 64 else [] for label, secret in secrets.items()
     }
     assert [list(log.randoms(label)) for label in LABELS] == [
         [RANDOM] if secret else [] for secret in kept.values()
     ]
 
 
-def test_the_first_of_two_secrets_counts() -> None:
+def test_a_secret_that_comes_twice_is_kept_once_and_another_one_beside_it() -> None:
     """A capture whose packets were read before its secrets were looked for brings them twice."""
     log = KeyLog()
     log.add(LINE + LINE.replace(SECRET.hex().encode(), b"11" * 48) + LINE)
-    assert log.find(RANDOM, "CLIENT_RANDOM") == SECRET
-    assert "1 secrets" in repr(log)
+    assert log.find(RANDOM, "CLIENT_RANDOM") == [SECRET, b"\x11" * 48]
+    assert "2 secrets" in repr(log)
+
+
+def test_a_connection_has_few_secrets_of_a_kind_whatever_a_log_says() -> None:
+    """Each one that is kept may be tried on a record."""
+    log = KeyLog()
+    lines = (f"CLIENT_RANDOM {RANDOM.hex()} {number:096x}\n" for number in range(1, 20_000))
+    log.add("".join(lines).encode())
+    found = log.find(RANDOM, "CLIENT_RANDOM")
+    assert len(found) == 8 and found[0] == (1).to_bytes(48, "big")
 
 
 def test_secrets_that_protect_no_records_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +119,7 @@ def test_lines_that_are_too_short_are_not_looked_at() -> None:
     log, shortest = Seen(), b"CLIENT_RANDOM %s 01" % RANDOM.hex().encode()
     log.add(b"\n" * 1000 + b"a\n" * 1000 + shortest[:-1] + b"\n" + shortest + b"\n")
     assert looked_at == [shortest]
-    assert log.find(RANDOM, "CLIENT_RANDOM") == b"\1"
+    assert log.find(RANDOM, "CLIENT_RANDOM") == [b"\1"]
 
 
 @given(st.lists(st.integers(1, 40)))
@@ -120,7 +129,7 @@ def test_a_log_may_come_in_pieces(sizes: list[int]) -> None:
     for size in [*sizes, len(wire)]:
         log.add(wire[at : at + size])
         at += size
-    assert log.find(RANDOM, "CLIENT_RANDOM") == SECRET
+    assert log.find(RANDOM, "CLIENT_RANDOM") == [SECRET]
 
 
 def test_a_file_may_grow(tmp_path: Path) -> None:
@@ -128,14 +137,14 @@ def test_a_file_may_grow(tmp_path: Path) -> None:
     path.write_bytes(LINE[:50])
     assert open_key_logs([str(path)]) == (str(path),)
     logs = KeyLogs((str(path),))
-    assert logs.find(RANDOM, "CLIENT_RANDOM") is None
+    assert list(logs.find(RANDOM, "CLIENT_RANDOM")) == []
     with path.open("ab") as file:
         file.write(LINE[50:])
-    assert logs.find(RANDOM, "CLIENT_RANDOM") == SECRET
-    assert logs.find(RANDOM, "CLIENT_TRAFFIC_SECRET_0") is None
+    assert list(logs.find(RANDOM, "CLIENT_RANDOM")) == [SECRET]
+    assert list(logs.find(RANDOM, "CLIENT_TRAFFIC_SECRET_0")) == []
     with path.open("ab") as file:  # the secrets of one connection need not come at once
         file.write(LINE.replace(b"CLIENT_RANDOM", b"CLIENT_TRAFFIC_SECRET_0"))
-    assert logs.find(RANDOM, "CLIENT_TRAFFIC_SECRET_0") == SECRET
+    assert list(logs.find(RANDOM, "CLIENT_TRAFFIC_SECRET_0")) == [SECRET]
 
 
 def test_a_file_may_be_begun_again(tmp_path: Path) -> None:
@@ -145,8 +154,8 @@ def test_a_file_may_be_begun_again(tmp_path: Path) -> None:
     log = KeyLog(str(path))
     log.refresh()
     path.write_bytes(LINE)
-    assert log.find(RANDOM, "CLIENT_RANDOM") == SECRET
-    assert log.find(RANDOM, "CLIENT_TRAFFIC_SECRET_0") == SECRET
+    assert log.find(RANDOM, "CLIENT_RANDOM") == [SECRET]
+    assert log.find(RANDOM, "CLIENT_TRAFFIC_SECRET_0") == [SECRET]
 
 
 @pytest.mark.parametrize("more", [b"", LINE[:70], LINE * 3])
@@ -158,7 +167,7 @@ def test_a_file_may_be_rewritten_without_becoming_smaller(more: bytes, tmp_path:
     log = KeyLog(str(path))
     log.refresh()
     path.write_bytes(LINE + LINE[:50] + more)
-    assert log.find(RANDOM, "CLIENT_RANDOM") == SECRET
+    assert log.find(RANDOM, "CLIENT_RANDOM") == [SECRET]
 
 
 def test_a_secret_that_never_comes_costs_few_looks_at_the_file(
@@ -170,7 +179,7 @@ def test_a_secret_that_never_comes_costs_few_looks_at_the_file(
     monkeypatch.setattr(key_log, "monotonic", lambda: now[0])
     monkeypatch.setattr(log, "refresh", lambda: looks.__setitem__(0, looks[0] + 1))
     for _ in range(1_000):
-        assert log.find(RANDOM[::-1], "CLIENT_RANDOM") is None
+        assert log.find(RANDOM[::-1], "CLIENT_RANDOM") == []
     assert looks == [8]
     now[0] += 0.11
     for _ in range(1_000):
@@ -193,13 +202,15 @@ def test_a_pickle_has_the_names_of_files_and_no_secret(tmp_path: Path) -> None:
     logs = KeyLogs((str(path),))
     logs.embedded.add(LINE.replace(b"CLIENT_RANDOM", b"SERVER_TRAFFIC_SECRET_0"))
     assert (
-        logs.find(RANDOM, "CLIENT_RANDOM") == logs.find(RANDOM, "SERVER_TRAFFIC_SECRET_0") == SECRET
+        list(logs.find(RANDOM, "CLIENT_RANDOM"))
+        == list(logs.find(RANDOM, "SERVER_TRAFFIC_SECRET_0"))
+        == [SECRET]
     )
     pickled = pickle.dumps(logs)
     assert SECRET not in pickled and SECRET.hex().encode() not in pickled
     restored = pickle.loads(pickled)
-    assert restored.find(RANDOM, "CLIENT_RANDOM") == SECRET
-    assert restored.find(RANDOM, "SERVER_TRAFFIC_SECRET_0") is None
+    assert list(restored.find(RANDOM, "CLIENT_RANDOM")) == [SECRET]
+    assert list(restored.find(RANDOM, "SERVER_TRAFFIC_SECRET_0")) == []
 
 
 def test_too_many_secrets_in_captures_name_the_capture(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ server's random, so the ServerHello must have been captured (RFC 5246, 6.3).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -51,6 +51,29 @@ class _KeyCandidate(NamedTuple):
     suite_code: int
     of_client: bool
     epoch: str
+
+
+class _Openers:
+    """The openers of all secrets that key logs have for one connection. The first one that opens a record is
+    right: the record's tag proves it."""
+
+    def __init__(self, first: Opener, others: Iterator[Opener]) -> None:
+        self._opener, self._others = first, others
+        self._tried: list[Opener] = []
+        self._is_proven = False
+
+    def open(self, sequence: int, head: bytes, payload: bytes) -> Opened | None:
+        opened = self._opener.open(sequence, head, payload)
+        if opened is not None or self._is_proven:
+            self._is_proven = True
+            return opened
+        self._tried += self._others
+        for opener in self._tried:
+            opened = opener.open(sequence, head, payload)
+            if opened is not None:
+                self._opener, self._is_proven = opener, True
+                return opened
+        return None
 
 
 class DirectionKeys:
@@ -182,7 +205,7 @@ class DirectionKeys:
         for side in sides:
             found = self._key_logs.randoms(self._label("TRAFFIC", side))
             for random in [known.client_random] if known.client_random else found:
-                secret = self._key_logs.find(random, self._label("TRAFFIC", side)) or b""
+                secret = next(self._key_logs.find(random, self._label("TRAFFIC", side)), b"")
                 codes = _SUITES_13.get(len(secret), ())
                 for code in (known.suite_code,) if known.suite else codes:
                     if known.has_hello or known.is_proven:
@@ -193,12 +216,24 @@ class DirectionKeys:
         random, code, of_client, epoch = candidate
         known, suite = self.handshake, SUITES[code]
         if known.suite and not known.is_13:
-            master = self._key_logs.find(random, "CLIENT_RANDOM")
             both = random, known.server_random
             mac_first = not known.encrypts_then_macs
-            return opener_12(suite, master, both, of_client, mac_first) if master else None
-        secret = self._key_logs.find(random, self._label(epoch, of_client))
-        return opener_13(suite, secret) if secret else None
+            return self._opener_with(
+                random,
+                "CLIENT_RANDOM",
+                lambda master: opener_12(suite, master, both, of_client, mac_first),
+            )
+        return self._opener_with(
+            random, self._label(epoch, of_client), lambda secret: opener_13(suite, secret)
+        )
+
+    def _opener_with(
+        self, random: bytes, label: str, make: Callable[[bytes], Opener]
+    ) -> Opener | None:
+        """The opener that `make` makes of a secret; None if no key log has one."""
+        openers = map(make, self._key_logs.find(random, label))
+        first = next(openers, None)
+        return None if first is None else _Openers(first, openers)
 
     def _accept(self, candidate: _KeyCandidate, sequence: int) -> None:
         known = self.handshake
@@ -246,13 +281,17 @@ class DirectionKeys:
             return self._opener_of(candidate)
         generation = self.epoch, self._generation
         if generation not in self._openers:
+
+            def updated(secret: bytes, updates: int = self._generation) -> Opener:
+                for _ in range(updates):
+                    secret = next_secret(secret, suite)
+                return opener_13(suite, secret)
+
             label = self._label(self.epoch, self.of_client)
-            secret = self._key_logs.find(known.client_random, label)
-            if secret is None:
+            opener = self._opener_with(known.client_random, label, updated)
+            if opener is None:
                 return None
-            for _ in range(self._generation):
-                secret = next_secret(secret, suite)
-            self._openers[generation] = opener_13(suite, secret)
+            self._openers[generation] = opener
         return self._openers[generation]
 
     def _label(self, epoch: str, of_client: bool) -> str:

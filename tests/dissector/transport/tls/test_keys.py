@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import struct
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -176,6 +177,23 @@ def test_the_serverhello_is_missing(whole: Whole, tmp_path: Path) -> None:
     assert {row.text for row in anomalies if row.anomaly == Anomaly.TLS_ERROR.value} == {
         "the ServerHello is missing, and the key log has no secrets of TLS 1.3 for this client"
     }
+
+
+@pytest.mark.parametrize("is_apart", [False, True])
+def test_of_two_secrets_for_one_random_the_one_that_decrypts_is_used(
+    whole: Whole, is_apart: bool, tmp_path: Path
+) -> None:
+    """Wrong secrets come first, in the same key log or in another one."""
+    right = KEYS.read_text()
+    wrong = re.sub(r"(?m) [0-9a-f]{2}([0-9a-f]*)$", r" ff\1", right)
+    paths = [tmp_path / "first.keylog", tmp_path / "second.keylog"]
+    for path, text in zip(paths, (wrong, right) if is_apart else (wrong + right, "")):
+        path.write_text(text)
+    options = Options(keylog=paths)
+    rows = list(records([str(CAPTURES / NAME)], ["sessions", "anomalies"], options))
+    sessions = {row.originator: row for row in rows if isinstance(row, SessionRecord)}
+    assert sessions == whole[1]
+    assert [row for row in rows if isinstance(row, AnomalyRecord)] == whole[2]
 
 
 def test_a_key_log_without_these_connections_is_reported(tmp_path: Path) -> None:
