@@ -62,6 +62,7 @@ OF_LAYERS = frozenset(
     {
         Anomaly.MPTCP_ELSEWHERE,
         Anomaly.WEBSOCKET_REFUSED,
+        Anomaly.PROXY_REFUSED,
         Anomaly.TLS_ALERT,
         Anomaly.TLS_CERTIFICATE,
         Anomaly.TLS_OLD_VERSION,

@@ -66,6 +66,10 @@ class Anomaly(Enum):
     TLS. The text is its status and the beginning of its body. Connections without a session may have it,
     too."""
 
+    PROXY_REFUSED = "proxy_refused"
+    """A proxy that refuses to open a connection; the text is the target and the status. Connections without a
+    session may have it, too."""
+
     TLS_ALERT = "tls_alert"
     """A TLS alert that does not just end the connection; the text names it. Like the other anomalies of
     TLS, connections without a session may have it, too, unless the client offers only protocols (ALPN)

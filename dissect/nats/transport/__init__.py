@@ -1,7 +1,7 @@
 """The layers between TCP and NATS: reassembled bytes in, the plaintext of the NATS stream out.
 
 `decide` lists the known layers and decides which one begins, and each connection has a `stack` of those that
-were found. Plain TCP has an empty stack. PROXY headers are removed, WebSocket
+were found. Plain TCP has an empty stack. PROXY headers and the handshakes of proxies are removed, WebSocket
 frames and S2 are decoded, and TLS is decrypted if its secrets are known.
 
 To add a layer, write a file that defines a `layer.Layer`, and add it to `decide.LAYERS`:

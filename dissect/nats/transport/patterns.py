@@ -24,7 +24,8 @@ _CONNECT = re.compile(rb"CONNECT[ \t]*\{", re.IGNORECASE)
 # negotiateLeafCompression). Servers name themselves, but for commands of gateways, which compress nothing.
 _CHOICE = re.compile(rb'INFO[ \t]*\{"server_id":""[^\r\n]*"compression":', re.IGNORECASE)
 _HTTP = re.compile(
-    rb"(?:[A-Z]{3,7} [^ \r\n]{1,8000} HTTP/1\.[01]\r\n|HTTP/1\.[01] [1-5][0-9][0-9][ \r])"
+    rb"(?:(?!CONNECT )[A-Z]{3,7} [^ \r\n]{1,8000} HTTP/1\.[01]\r\n"
+    rb"|HTTP/1\.[01] (?!200 (?i:connection established)\r)[1-5][0-9][0-9][ \r])"
 )
 
 
@@ -56,5 +57,6 @@ def may_begin_nats(head: bytes) -> bool:
 
 
 def is_http(packet: bytes) -> bool:
-    """Whether a packet begins with the first line of an HTTP request or response, except for WebSocket."""
+    """Whether a packet begins with the first line of an HTTP request or response, except for WebSocket and
+    the tunnel of a proxy."""
     return _HTTP.match(packet) is not None and not UPGRADE.search(packet)

@@ -115,6 +115,7 @@ CASES: dict[str, tuple[Case, Case]] = {
         "leafnode-2.15.1",
         [row(kind="route", auth="user_password", transport="tls"), row(auth="user_password")],
     ),
+    "proxy-credentials-in-clear": ([row(proxy_auth="basic")], [row(proxy_auth="ntlm"), row()]),
     "credentials-from-public-address": (
         [session(connect=USER, client=PUBLIC)],
         [session(connect=USER), session(client=PUBLIC)],

@@ -47,7 +47,7 @@ def test_an_error_that_closes_the_connection_is_its_end() -> None:
 def test_columns_of_servers_are_absent_for_clients() -> None:
     row = row_of("core-2.15.1.pcap", kind="client")
     absent = {item.name for item in fields(row) if getattr(row, item.name) is None}
-    assert {"remote_name", "remote_cluster", "proxied_for", "lame_duck_ns"} <= absent
+    assert {"remote_name", "remote_cluster", "proxied_for", "proxied_to", "lame_duck_ns"} <= absent
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """Hostile bytes into the layers below NATS: `python -m tests.dissector.fuzzing.layers [SECONDS] [--seed S]`.
 
 A run takes what both sides of a real connection sent (TLS with its secrets and without, WebSocket, S2, a
-refused upgrade), or an element of it (a block, a ClientHello, a certificate), harms it, and feeds it in
-pieces, with gaps. The laws: nothing is raised but what a function says; each byte is counted once; offsets
-ascend; what comes out of few bytes is bounded.
+refused upgrade, the handshake of a proxy), or an element of it (a block, a ClientHello, a certificate), harms
+it, and feeds it in pieces, with gaps. The laws: nothing is raised but what a function says; each byte is
+counted once; offsets ascend; what comes out of few bytes is bounded.
 
 A failure is printed with the seed and the number of its run, which make it again (`--seed S --run R`).
 """
@@ -23,6 +23,7 @@ from unittest.mock import patch
 
 from dissect.nats.secrets.key_log import KeyLogs
 from dissect.nats.tcp.flow import undirected
+from dissect.nats.transport import http_connect
 from dissect.nats.transport.layer import Layer, LayerBytes, LayerOptions
 from dissect.nats.transport.s2 import codec as s2_codec
 from dissect.nats.transport.s2 import layer as s2
@@ -44,7 +45,7 @@ from dissect.nats.transport.websocket.http_upgrade import (
     request_facts,
     response_facts,
 )
-from dissect.nats.types import Chunk, Direction, Gap, Item, Segment
+from dissect.nats.types import Chunk, Direction, Gap, Item, Oddity, Segment
 
 from tests.support.paths import CAPTURES
 from tests.support.segments import segments
@@ -118,7 +119,7 @@ def converse(layer: Layer, connection: Sent, rng: random.Random, options: LayerO
         end, made, other = ends[way], items[way], items[way.other]
         feed, resume = transforms[way].feed, transforms[way.other].resume
         for at in range(0, len(data), size):
-            if transforms[way].opaque:
+            if transforms[way].opaque or transforms[way].done:
                 break
             packet += 1
             piece = data[at : at + size]
@@ -132,11 +133,17 @@ def converse(layer: Layer, connection: Sent, rng: random.Random, options: LayerO
         if rng.random() < 0.02:
             transforms = pickle.loads(pickle.dumps(transforms))
     for way, transform in transforms.items():
-        if not transform.opaque:
+        handed_on = 0
+        if transform.done:
+            plain = (each for each in items[way] if not isinstance(each, Oddity))
+            sizes = (len(each.data) if isinstance(each, Chunk) else each.length for each in plain)
+            handed_on = sum(sizes)
+        elif not transform.opaque:
             items[way] += transform.finish()
         # `isinstance` with a protocol took a fifth of the time.
         below: Mapping[str, LayerBytes] = getattr(transform, "below", {})
-        assert below or transform.counts.span == ends[way], (transform.counts, ends[way])
+        span = transform.counts.span + handed_on
+        assert below or span == ends[way], (transform.counts, ends[way])
         assert all(counts.span <= ends[way] for counts in below.values())
         assert min(transform.counts.carried, transform.counts.skipped) >= 0
         at = 0
@@ -181,6 +188,24 @@ def refused_upgrade(rng: random.Random) -> None:
     converse(http_refusal.LAYER, connection, rng, LayerOptions())
     for read in (request_facts, response_facts, refusal_text):
         read(harmed(rng.choice((head, answer)), rng))
+
+
+def proxy_tunnel(rng: random.Random) -> None:
+    request = (
+        b"CONNECT hub:7422 HTTP/1.1\r\nHost: hub:7422\r\nProxy-Authorization: Basic YTpi\r\n\r\n"
+    )
+    refusals = (
+        b"HTTP/1.1 407 No\r\nContent-Length: 4\r\n\r\nbody",
+        b"HTTP/1.1 502 No\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n",
+    )
+    connection = [(Direction.ORIGINATOR, request), (Direction.RESPONDER, rng.choice(refusals))]
+    connection *= rng.randrange(3)
+    connection += [
+        (Direction.ORIGINATOR, request),
+        (Direction.RESPONDER, b"HTTP/1.1 200 Connection established\r\n\r\nINFO {}\r\n"),
+        (Direction.ORIGINATOR, b"CONNECT {}\r\nPING\r\n"),
+    ]
+    converse(http_connect.LAYER, connection, rng, LayerOptions())
 
 
 @cache
@@ -264,6 +289,7 @@ TARGETS: dict[str, Callable[[random.Random], None]] = {
         s2_stream,
         s2_block,
         refused_upgrade,
+        proxy_tunnel,
         client_hello,
         certificate,
     )

@@ -38,6 +38,7 @@ DATA = b"\x17\x03\x03\x00\x10" + b"d" * 16
 
 IDENTIFIER = b"\xff\x06\x00\x00S2sTwO"
 SYNC = b"\x82\x7e\x01\x00" + INFO  # a frame of WebSocket
+TUNNEL = b"CONNECT example.org:443 HTTP/1.1\r\n"
 UPGRADE = b"GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n"
 SWITCHING = b"HTTP/1.1 101 x\r\n"
 PROXY = b"PROXY UNKNOWN\r\n"
@@ -86,7 +87,12 @@ def greeted(originator: bytes, responder: bytes, midstream: bool) -> str:
         (b'CONNECT {"cluster":"x"}\r\n', b"", NATS),
         (b"", b"INF", WAITS),
         (b"PUB a 1\r\nx\r\n", b"", WAITS),
-        (b"CONNECT example.org:443 HTTP/1.1\r\n", b"HTTP/1.1 200 OK\r\n", OTHER),
+        (TUNNEL, b"", "http_connect"),
+        (TUNNEL[:20], b"", WAITS),
+        (TUNNEL[:20], b"HTTP/1.1 200 OK\r\n", WAITS),
+        (b"", b"HTTP/1.1 200 Connection est", WAITS),
+        (b"", b"HTTP/1.1 200 Connection established\r\n\r\n", "http_connect"),
+        (b"CONNECT / HTTP/1.1\r\n", b"HTTP/1.1 200 OK\r\n", OTHER),
         (b"PING\r\n", b"+PONG\r\n", OTHER),
         (b"SSH-2.0-x\r\n", b"SSH-2.0-y\r\n", OTHER),
         (b"GET /varz HTTP/1.1\r\n\r\n", b"", WAITS),

@@ -39,7 +39,7 @@ def refusal_text(response: bytes) -> str:
     head, _, body = response.partition(HEAD_END)
     status = _RESPONSE.match(response)
     text = text_of(status[1]) if status else ""
-    location = _address(_header(head, b"Location")).partition("?")[0]
+    location = _address(header(head, b"Location")).partition("?")[0]
     if location:
         return f"{text}, to {location}"
     line = masked_text(text_of(body.strip().partition(b"\n")[0]))[:_MOST_BODY].strip()
@@ -52,22 +52,22 @@ def request_facts(head: bytes) -> dict[str, Value]:
     path, question, query = (_address(found[1]) if found else "").partition("?")
     return {
         "websocket_path": path + question + _masked(query, "&") or None,
-        "websocket_host": _address(_header(head, b"Host")) or None,
-        "websocket_origin": _address(_header(head, b"Origin")) or None,
-        "websocket_cookies": _masked(text_of(_header(head, b"Cookie")), ";") or None,
-        "proxied_for": _forwarded_for(_header(head, b"X-Forwarded-For")),
+        "websocket_host": _address(header(head, b"Host")) or None,
+        "websocket_origin": _address(header(head, b"Origin")) or None,
+        "websocket_cookies": _masked(text_of(header(head, b"Cookie")), ";") or None,
+        "proxied_for": _forwarded_for(header(head, b"X-Forwarded-For")),
     }
 
 
 def response_facts(head: bytes) -> dict[str, Value]:
     """The facts on which both sides agreed, by columns."""
     return {
-        "websocket_protocol": text_of(_header(head, b"Sec-WebSocket-Protocol")) or None,
-        "websocket_extensions": text_of(_header(head, b"Sec-WebSocket-Extensions")) or None,
+        "websocket_protocol": text_of(header(head, b"Sec-WebSocket-Protocol")) or None,
+        "websocket_extensions": text_of(header(head, b"Sec-WebSocket-Extensions")) or None,
     }
 
 
-def _header(head: bytes, name: bytes) -> bytes:
+def header(head: bytes, name: bytes) -> bytes:
     """The value of a header; empty if there is none."""
     found = re.search(rb"\r\n%s:[ \t]*([^\r\n]*)" % name, head, re.IGNORECASE)
     return found[1].rstrip() if found else b""
