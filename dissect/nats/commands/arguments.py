@@ -12,7 +12,8 @@ from click.shell_completion import CompletionItem
 
 from ..option_types import Form, Opt, OptionGroup, declared
 from ..options import Options
-from ..output.sink import Fault
+from ..output.sink import Fault, say
+from ..secrets.key_log import without_secrets
 from .command_options import CommandOptions, command_options, options_of
 
 UNMASKED_INPUT = tuple(name for name in declared(Options) if name not in ("payload", "redact"))
@@ -147,7 +148,10 @@ def takes(
         @wraps(command)
         def run(**values: object) -> None:
             own = {name: values.pop(name) for name in ("captures", *options)}
-            command(command_options(kind, own), **values)
+            given = command_options(kind, own)
+            for path in without_secrets(given.other_inputs):
+                say(f"{path}: the key log has no TLS secret{' yet' * given.live}")
+            command(given, **values)
 
         made: CommandFunction = run
         needed = not arguments.startswith("[")

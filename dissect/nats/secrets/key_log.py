@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from binascii import unhexlify
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from time import monotonic
@@ -195,6 +196,18 @@ def open_key_logs(paths: Iterable[str]) -> tuple[str, ...]:
         raise MissingLibrary("cryptography", "tls")
     for path in found:
         key_log(path).refresh()
+    return found
+
+
+def without_secrets(paths: Iterable[str]) -> list[str]:
+    """The key logs that can be read, and have no secret: an empty file, or one that is no key log."""
+    found = []
+    for path in paths:
+        log = key_log(os.path.abspath(path))
+        with suppress(CaptureError):  # `open_key_logs` tells it
+            log.refresh()
+            if not log:
+                found.append(path)
     return found
 
 

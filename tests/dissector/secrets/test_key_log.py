@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dissect.nats import Options
 from dissect.nats.errors import CaptureError, MissingLibrary
 from dissect.nats.secrets import key_log
-from dissect.nats.secrets.key_log import LABELS, KeyLog, KeyLogs, open_key_logs
+from dissect.nats.secrets.key_log import LABELS, KeyLog, KeyLogs, open_key_logs, without_secrets
 
 from tests.support.paths import CAPTURES
 
@@ -221,6 +221,16 @@ def test_too_many_secrets_in_captures_name_the_capture(monkeypatch: pytest.Monke
         embedded.add(LINE, "one.pcapng")
     with pytest.raises(CaptureError, match="^two.pcapng: the key log has more than 1 secrets"):
         embedded.add(LINE.replace(b"CLIENT_RANDOM", b"SERVER_TRAFFIC_SECRET_0"), "two.pcapng")
+
+
+def test_key_logs_without_a_secret_are_named_as_they_were_given(tmp_path: Path) -> None:
+    good, empty = tmp_path / "good", tmp_path / "empty"
+    good.write_bytes(LINE)
+    empty.write_bytes(b"")
+    paths = [str(good), str(empty), str(tmp_path / "missing"), str(CAPTURES / "ipv6.pcap")]
+    assert without_secrets(paths) == [str(empty)]
+    empty.write_bytes(LINE)
+    assert without_secrets(paths) == []
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
