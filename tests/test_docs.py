@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,26 @@ def test_the_readme_shows_what_the_program_prints(monkeypatch: pytest.MonkeyPatc
     printed = [line.rstrip() for line in done.output.splitlines()]
     assert [line for line in shown if line != "..." and line not in printed] == []
     assert len(shown) > 4
+
+
+def test_the_first_install_of_the_readme_lets_its_commands_run() -> None:
+    setup = ConfigParser()
+    setup.read(ROOT / "setup.cfg", encoding="utf-8")
+    extras = setup["options.extras_require"]
+    (first,) = re.findall(r"^\$ pip install '\.\[(\w+)\]'", README, re.MULTILINE)
+    installed, wanted = set[str](), [first]
+    while wanted:
+        name = wanted.pop()
+        installed.add(name)
+        for needed in extras[name].split():
+            wanted += re.findall(r"\w+", needed.partition("[")[2])
+            installed.add(needed.partition(">")[0])
+    needs = {
+        needed
+        for extra in ("dissect", "parquet", "sql", "audit", "report")
+        for needed in extras[extra].split()
+    }
+    assert {needed.partition(">")[0] for needed in needs if "[" not in needed} <= installed
 
 
 def test_the_questions_of_the_readme_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
