@@ -103,11 +103,12 @@ class SessionRecord(Record):
         str | None, "ip:port for which a proxy opened the connection, or the ip in X-Forwarded-For"
     ] = None
     proxied_to: Annotated[
-        str | None, "host:port to which a proxy was asked to connect (HTTP CONNECT)"
+        str | None, "host:port to which a proxy was asked to connect (HTTP CONNECT, SOCKS)"
     ] = None
     proxy_auth: Annotated[
         str | None,
-        "how the originator authenticated to that proxy: basic, bearer, digest, negotiate, ntlm or other",
+        "how the originator authenticated to that proxy: basic, bearer, digest, negotiate, ntlm, other, or "
+        "password (SOCKS)",
     ] = None
     client_name: Annotated[str | None, "name of the client, by its CONNECT"] = None
     client_lang: Annotated[str | None, "programming language of the client library"] = None

@@ -13,17 +13,18 @@ Nothing is known of the connection yet (`decide`):
 2. The first bytes of both directions begin a layer, in the order of `LAYERS`:
    a. a PROXY header, version 1 or 2;
    b. a CONNECT of HTTP to a proxy, or, if it was not captured, the answer of the proxy;
-   c. HTTP that refuses a WebSocket;
-   d. an upgrade to WebSocket;
-   e. TLS, unless the server's INFO may still come.
+   c. SOCKS, of which the methods or the request, and the first two bytes of the answer, are needed;
+   d. HTTP that refuses a WebSocket;
+   e. an upgrade to WebSocket;
+   f. TLS, unless the server's INFO may still come.
    The plaintext is judged again from 1, so layers may be stacked. There are at most `MOST_LAYERS`.
 3. The first bytes of both directions are those of NATS, or cannot be.
    a. INFO of the server or CONNECT of the other side: NATS. In a capture that begins later, this also tells
       which side opened the connection.
    b. The responder begins with anything else: no NATS. A server greets with INFO on every kind of
       connection; only a route's CONNECT may come earlier (server/route.go: createRoute). Bytes that an
-      originator sends before the greeting, like a browser on the wrong port, prove nothing. While 2b, 2c or
-      2d need more bytes, this waits.
+      originator sends before the greeting, like a browser on the wrong port, prove nothing. While 2b to 2e
+      need more bytes, this waits.
 4. Many bytes have shown no NATS: no NATS.
 
 Otherwise frames may still prove themselves anywhere in the bytes (`framing.resync`).
@@ -47,7 +48,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from ..types import Chunk, Direction, Gap, Item
-from . import http_connect, proxy
+from . import http_connect, proxy, socks
 from .layer import Begins, Heads, Layer
 from .patterns import is_http, is_info, is_opener
 from .s2 import layer as s2
@@ -60,6 +61,7 @@ from .websocket.http_upgrade import HEAD_BYTES
 LAYERS: list[Layer] = [
     proxy.LAYER,
     http_connect.LAYER,
+    socks.LAYER,
     http_refusal.LAYER,
     websocket.LAYER,
     s2.LAYER,

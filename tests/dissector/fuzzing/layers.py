@@ -23,7 +23,7 @@ from unittest.mock import patch
 
 from dissect.nats.secrets.key_log import KeyLogs
 from dissect.nats.tcp.flow import undirected
-from dissect.nats.transport import http_connect
+from dissect.nats.transport import http_connect, socks
 from dissect.nats.transport.layer import Layer, LayerBytes, LayerOptions
 from dissect.nats.transport.s2 import codec as s2_codec
 from dissect.nats.transport.s2 import layer as s2
@@ -208,6 +208,22 @@ def proxy_tunnel(rng: random.Random) -> None:
     converse(http_connect.LAYER, connection, rng, LayerOptions())
 
 
+def socks_tunnel(rng: random.Random) -> None:
+    five = [
+        (Direction.ORIGINATOR, b"\x05\x02\0\x02"),
+        (Direction.RESPONDER, b"\x05\x02"),
+        (Direction.ORIGINATOR, b"\x01\x01u\x02pw"),
+        (Direction.RESPONDER, b"\x01\0"),
+        (Direction.ORIGINATOR, b"\x05\x01\0\x03\x03hub\x10\x7eCONNECT {}\r\n"),
+        (Direction.RESPONDER, b"\x05\0\0\x01\x7f\0\0\x01\x10\x7eINFO {}\r\n"),
+    ]
+    four = [
+        (Direction.ORIGINATOR, b"\x04\x01\x10\x7e\0\0\0\x01user\0hub\0"),
+        (Direction.RESPONDER, b"\0\x5a\x10\x7e\x7f\0\0\x01INFO {}\r\n"),
+    ]
+    converse(socks.LAYER, rng.choice((five, four)), rng, LayerOptions())
+
+
 @cache
 def blocks() -> list[bytes]:
     """Compressed blocks of real servers."""
@@ -290,6 +306,7 @@ TARGETS: dict[str, Callable[[random.Random], None]] = {
         s2_block,
         refused_upgrade,
         proxy_tunnel,
+        socks_tunnel,
         client_hello,
         certificate,
     )

@@ -29,6 +29,7 @@ ACCEPTED = b"HTTP/1.1 200 Connection established\r\nProxy-Agent: x\r\n\r\n"
 OK = b"HTTP/1.0 200 OK\r\n\r\n"
 REFUSED = b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 7\r\n\r\nHTTP/1."
 IN_CHUNKS = b"HTTP/1.1 502 Bad Gateway\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n"
+SOCKS, GRANTED = b"\x04\x01\x1c\xfe\0\0\0\x01\0hub.example\0", b"\0\x5a" + bytes(6)
 OPTIONS = Options(keylog=[KEYS])
 SHOWN = ("kind", "transport", "compression", "client_name", "server_name")
 SHOWN_OF_FLOWS = ("protocol", "ja4", "tls_server_name", "tls_version", "websocket_path")
@@ -141,16 +142,19 @@ def capture(path: Path, sent: list[tuple[Direction, bytes]], size: int = 1460) -
     return str(path)
 
 
+@pytest.mark.parametrize("asked, answer", [(REQUEST, ACCEPTED), (SOCKS, GRANTED)])
 @pytest.mark.parametrize(
     "name",
     ["core-2.15.1", "leafnode-s2-2.15.1", "tls-keys-2.15.1", "websocket-2.15.1", "tls-2.15.1"],
 )
-def test_rows_of_real_connections_are_those_without_the_proxy(name: str, tmp_path: Path) -> None:
+def test_rows_of_real_connections_are_those_without_the_proxy(
+    name: str, asked: bytes, answer: bytes, tmp_path: Path
+) -> None:
     read = 0
     for number, sent in enumerate(connections(f"{name}.pcap")[:6]):
         if sent[0][0] is not ORIGINATOR or not sent[0][1].startswith((b"GET", b"\x16")):
             sent = [(way.other, data) for way, data in sent]
-        tunnel = [(ORIGINATOR, REQUEST), (RESPONDER, ACCEPTED), *sent]
+        tunnel = [(ORIGINATOR, asked), (RESPONDER, answer), *sent]
         found = []
         for part, size in ((sent, 1460), (tunnel, 1460), (tunnel, 50)):
             path = capture(tmp_path / f"{number}.pcap", part, size)
