@@ -60,7 +60,7 @@ class Tunnel:
     answers: int = 0
 
 
-class RequestTransform(HandshakeTransform):
+class ConnectRequests(HandshakeTransform):
     """Reads the requests of the originator."""
 
     def __init__(self, tunnel: Tunnel) -> None:
@@ -88,7 +88,7 @@ class RequestTransform(HandshakeTransform):
         return len(head)
 
 
-class AnswerTransform(HandshakeTransform):
+class ConnectAnswers(HandshakeTransform):
     """Reads the answers of the proxy."""
 
     def __init__(self, tunnel: Tunnel) -> None:
@@ -153,8 +153,8 @@ def _begins(heads: Heads) -> Begins:
 def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:
     tunnel = Tunnel()
     return {
-        Direction.ORIGINATOR: RequestTransform(tunnel),
-        Direction.RESPONDER: AnswerTransform(tunnel),
+        Direction.ORIGINATOR: ConnectRequests(tunnel),
+        Direction.RESPONDER: ConnectAnswers(tunnel),
     }
 
 

@@ -47,7 +47,7 @@ class SocksTunnel:
     method: int | None = None
 
 
-class RequestTransform(HandshakeTransform):
+class SocksRequests(HandshakeTransform):
     """Reads what the originator sends: its methods, a login, and the request."""
 
     def __init__(self, tunnel: SocksTunnel) -> None:
@@ -86,7 +86,7 @@ class RequestTransform(HandshakeTransform):
         return size
 
 
-class AnswerTransform(HandshakeTransform):
+class SocksAnswers(HandshakeTransform):
     """Reads the answers of the proxy: the chosen method, the answer to a login, and that to the request."""
 
     def __init__(self, tunnel: SocksTunnel) -> None:
@@ -202,8 +202,8 @@ def _begins(heads: Heads) -> Begins:
 def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:
     tunnel = SocksTunnel()
     return {
-        Direction.ORIGINATOR: RequestTransform(tunnel),
-        Direction.RESPONDER: AnswerTransform(tunnel),
+        Direction.ORIGINATOR: SocksRequests(tunnel),
+        Direction.RESPONDER: SocksAnswers(tunnel),
     }
 
 
