@@ -70,6 +70,29 @@ def test_bare_acks_are_nothing() -> None:
 # Repetition
 
 
+def test_a_probe_before_the_first_byte_repeats_nothing() -> None:
+    """Keep-alives have the number before the next byte, and may have a byte of garbage."""
+    stream = opened()
+    assert stream.push(segment(BASE - 1, b"\0")) == []
+    assert (stream.retransmitted_bytes, stream.duplicate_bytes) == (0, 0)
+    assert data_of(stream.push(segment(BASE, b"PING"))) == b"PING"
+
+
+def test_bytes_before_the_first_one_are_left_out() -> None:
+    stream = opened()
+    assert data_of(stream.push(segment(BASE - 1, b"\0PI"))) == b"PI"
+    assert data_of(stream.push(segment(BASE + 2, b"NG"))) == b"NG"
+    assert stream.retransmitted_bytes == 0
+
+
+def test_a_segment_that_waited_may_have_no_captured_byte() -> None:
+    stream = opened()
+    assert stream.push(segment(BASE + 4, b"", length=3)) == []
+    items = stream.push(segment(BASE, b"PING"))
+    assert data_of(items) == b"PING"
+    assert gaps(items) == [(4, 3, True)]
+
+
 def test_a_retransmission_is_only_counted() -> None:
     stream, items = run(
         [segment(BASE, b"abcd"), segment(BASE, b"abcd"), segment(BASE + 2, b"cdef")]
