@@ -149,7 +149,7 @@ def takes(
         def run(**values: object) -> None:
             own = {name: values.pop(name) for name in ("captures", *options)}
             given = command_options(kind, own)
-            for path in without_secrets(given.other_inputs):
+            for path in without_secrets(given.key_logs):
                 say(f"{path}: the key log has no TLS secret{' yet' * given.live}")
             command(given, **values)
 

@@ -100,11 +100,16 @@ class CommandOptions:
             raise Fault(str(error)) from None
 
     @property
-    def other_inputs(self) -> tuple[str, ...]:
-        """The files and folders that the command reads beside captures."""
+    def key_logs(self) -> tuple[str, ...]:
+        """The files with TLS secrets."""
         keylog = self.dissecting.get("keylog", ())
         assert isinstance(keylog, tuple)
         return keylog
+
+    @property
+    def other_inputs(self) -> tuple[str, ...]:
+        """The files and folders that the command reads beside captures."""
+        return self.key_logs
 
     @property
     def given(self) -> list[str]:

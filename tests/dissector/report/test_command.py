@@ -137,7 +137,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     capture.write_bytes(CORE.read_bytes())
     refused(run(capture, "-o", capture), "is one of the captures")
     keys = tmp_path / "keys.txt"
-    keys.touch()
+    keys.write_text(f"CLIENT_RANDOM {'00' * 32} 00\n")
     refused(run(CORE, "--keylog", keys, "-o", keys), "is an input, and stays as it is")
     table = tmp_path / "sessions.parquet"
     refused(run("--tables", tmp_path, "-o", table), "sessions.parquet: would be read as an input")
