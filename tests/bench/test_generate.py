@@ -118,7 +118,7 @@ def test_order_and_repetition_change_no_frame(tmp_path: Path) -> None:
     path = tmp_path / "t.pcap"
     written = write_file(path, Plan(PACKETS, reordered=0.02, duplicated=0.02))
     assert counted(sessions([str(path)])) == written.frames
-    assert sum(row.retransmitted_bytes for row in sessions([str(path)])) > 0
+    assert sum(row.retransmitted_bytes + row.duplicate_bytes for row in sessions([str(path)])) > 0
 
 
 def test_losses_are_missing(tmp_path: Path) -> None:

@@ -294,7 +294,8 @@ def test_a_server_that_does_not_answer_delays_the_end_a_little(
         import atexit, sys
         atexit.register(lambda: nc.publish("seen", b"late"))
         import natsync
-        nc = natsync.connect(sys.argv[1])
+        def gone(error): print("disconnected", file=sys.stderr, flush=True)
+        nc = natsync.connect(sys.argv[1], on_disconnect=gone)
         print("connected", file=sys.stderr, flush=True)
         sys.stdin.readline()
         nc.publish("seen", b"published")
@@ -305,6 +306,7 @@ def test_a_server_that_does_not_answer_delays_the_end_a_little(
             assert program.stderr.readline() == "connected\n"
             if gone:
                 server.stop()
+                assert program.stderr.readline() == "disconnected\n"
             else:
                 server.pause()
             began = monotonic()

@@ -37,7 +37,7 @@ from ...partition.flow_shares import sampled
 from ...partition.partitions import Partition
 from ...partition.survey import Survey
 from ...tcp.flow import undirected
-from ...types import CLOCK_AHEAD_NS, EARLIEST_NS, Segment, Tick
+from ...types import CLOCK_AHEAD_NS, EARLIEST_NS, NEVER_NS, Segment, Tick
 from .inputs import (
     ChunkContext,
     Inputs,
@@ -155,7 +155,9 @@ class _Observed:
 
     def __iter__(self) -> Iterator[Segment | Tick]:
         add = self.keys.add
-        before_ns = EARLIEST_NS
+        before_ns = (
+            NEVER_NS  # the first time counts: the flow table before this partition knew others
+        )
         ahead_ns: int | None = None
         for segment in self._source:
             ts_ns = segment.ts_ns
@@ -338,9 +340,9 @@ def _arrivals(
     ):
         dissection.load(state.state for state in group)
         between = contexts[origin + 1 : number]
-        yield from dissection.pass_time(
-            max((context.latest_ns for context in between), default=EARLIEST_NS)
-        )
+        passed_ns = max((context.latest_ns for context in between), default=EARLIEST_NS)
+        if passed_ns != EARLIEST_NS:
+            yield from dissection.pass_time(passed_ns)
 
 
 def _segments(
