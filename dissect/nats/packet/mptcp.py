@@ -57,9 +57,8 @@ class Subflows:
     met: bool = False
     sides: dict[bytes, _SubflowSide] = field(default_factory=dict)
     _tokens: dict[bytes, tuple[_SubflowWay, _SubflowWay]] = field(default_factory=dict)
-    _loose: dict[bytes, int] = field(
-        default_factory=dict
-    )  # of unknown connections: data minus sequence
+    # Of subflows of unknown connections: data minus sequence.
+    _loose: dict[bytes, int] = field(default_factory=dict)
 
     def save(self) -> bytes:
         """The state, for `load`; empty if there is none."""

@@ -90,9 +90,8 @@ class FlowTable:
         self._flows = Deadlines()  # all flows
         self.next_expiry_ns = self._flows.next_ns
         self._clock_ns = NEVER_NS  # the time of the packet before
-        self._ahead_ns: int | None = (
-            None  # the time of the packet before, if it is far ahead of the clock
-        )
+        # The time of the packet before, if it is far ahead of the clock.
+        self._ahead_ns: int | None = None
         self._waiting: dict[Side, tuple[Flow, int]] = {}  # number of waiting bytes, by side
         self._waiting_bytes = 0
 

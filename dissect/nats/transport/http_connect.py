@@ -95,9 +95,8 @@ class ConnectAnswers(HandshakeTransform):
         super().__init__()
         self._tunnel = tunnel
         self._is_open = False  # whether the latest request was accepted
-        self._body: int | None = (
-            0  # bytes that are left of the body of a refusal; None: it is in chunks
-        )
+        # Bytes that are left of the body of a refusal; None: it is in chunks.
+        self._body: int | None = 0
 
     def message(self, data: bytes) -> int | None:
         """Reads an answer, or a part of its body."""

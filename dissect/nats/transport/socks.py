@@ -13,11 +13,8 @@ from ..types import Direction
 from .handshake import HandshakeTransform
 from .layer import Begins, Heads, Layer, LayerColumn, LayerOptions, Transform
 
-_V4, _V5, _LOGIN = (
-    4,
-    5,
-    1,
-)  # the first byte of a message; that of a login is the version of RFC 1929
+# The first byte of a message; that of a login is the version of RFC 1929.
+_V4, _V5, _LOGIN = 4, 5, 1
 _CONNECT = 1
 _NO_METHOD = 0xFF
 _PASSWORD = 2
