@@ -14,6 +14,7 @@ Exit status: 2 if the output or an input is unusable, 130 if interrupted; a clos
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -102,72 +103,50 @@ class StandardOutput:
         """Does nothing: what was printed cannot be taken back."""
 
 
-class TextFile:
-    """A file of lines, which can be read while it grows. It keeps its old content until `writer`."""
+class OutputFile:
+    """A file, which gets its name in `publish`; until then, an old file of that name stays, also if the
+    process is killed. Lines can be read in the temporary file while it grows; bytes go to `buffer`.
 
-    def __init__(self, path: str, captures: Sequence[str]) -> None:
-        self.name = path
-        self._captures = captures
-        self._output: TextIO
-        self._is_new = False
-
-    def begin(self) -> TextIO:
-        """The file, not truncated yet."""
-        if os.path.exists(self.name):
-            _refuse_input(self.name, self.name, self._captures)
-        self._is_new = not os.path.exists(self.name)
-        self._output = open(self.name, "a", encoding="utf-8", errors="backslashreplace", newline="")
-        return self._output
-
-    def writer(self, make: Callable[[TextIO], _W]) -> _W:
-        """A writer on the emptied file."""
-        if os.path.isfile(self.name):
-            self._output.truncate(0)
-        return make(self._output)
-
-    def publish(self) -> None:
-        """Closes the file."""
-        self._output.close()
-
-    def discard(self) -> None:
-        """Closes the file with its content; removes a new file that is empty."""
-        self._output.close()
-        if self._is_new and os.path.getsize(self.name) == 0:
-            os.unlink(self.name)
-
-
-class WholeFile:
-    """A file that is useless unless it is complete. It gets its name in `publish`; until then, an old file of
-    that name stays. Special files, such as /dev/stdout, are written directly. Bytes go to `buffer`.
+    An output is written directly if it is no regular file, such as a pipe; if it names an open descriptor,
+    such as /dev/stdout; or if it exists in a folder where no file can be made.
     """
 
     def __init__(self, path: str, captures: Sequence[str]) -> None:
         self.name = path
         self._captures = captures
-        self._direct = os.path.exists(path) and not os.path.isfile(path)
-        self._path = path if self._direct else os.path.realpath(path)
-        self._part = f"{self._path}.{os.getpid()}.part"
+        is_regular = os.path.isfile(path)
+        self._is_special = os.path.exists(path) and not is_regular or _is_descriptor(path)
+        self._path = path if self._is_special else os.path.realpath(path)
+        self._is_old = is_regular and not self._is_special
+        closed = self._is_old and not os.access(os.path.dirname(self._path), os.W_OK)
+        self._direct = self._is_special or closed
+        self._part = self._path if self._direct else f"{self._path}.{os.getpid()}.part"
         self._output: TextIO
 
     def begin(self) -> TextIO:
-        """Opens a temporary file in the same folder."""
-        if self._direct:
-            self._output = open(self._path, "w", encoding="utf-8")
-            return self._output
-        if os.path.exists(self._path):
-            _refuse_input(self.name, self._path, self._captures)
-        self._output = open(self._part, "x", encoding="utf-8")
+        """Opens a temporary file in the same folder, or the output itself, not truncated yet."""
+        if os.path.exists(self.name):
+            _refuse_input(self.name, self.name, self._captures)
+        mode = "a" if self._direct else "x"
+        self._output = open(
+            self._part, mode, encoding="utf-8", errors="backslashreplace", newline=""
+        )
         return self._output
 
     def writer(self, make: Callable[[TextIO], _W]) -> _W:
-        """A writer on the temporary file."""
+        """A writer on the empty file."""
+        if self._direct and not self._is_special:
+            self._output.truncate(0)
         return make(self._output)
 
     def publish(self) -> None:
-        """Gives the file its name."""
+        """Gives the file its name, and the mode of the old one."""
         try:
             self._output.close()
             if not self._direct:
+                if self._is_old:
+                    with suppress(OSError):
+                        shutil.copymode(self._path, self._part)
                 os.replace(self._part, self._path)
         except BaseException:
             self.discard()
@@ -195,7 +174,7 @@ def sink_of(
     for other in others:
         if path.endswith(_READ_IN_FOLDERS) and os.path.isdir(other) and _is_below(other, path):
             raise Fault(f"{path}: would be read as an input: name an output outside {other}")
-    return WholeFile(path, captures) if binary else TextFile(path, captures)
+    return OutputFile(path, captures)
 
 
 @contextmanager
@@ -249,6 +228,13 @@ def _contains(input_path: str, output: str) -> bool:
 
 def _is_below(folder: str, output: str) -> bool:
     return Path(os.path.realpath(output)).is_relative_to(os.path.realpath(folder))
+
+
+def _is_descriptor(path: str) -> bool:
+    """Whether a path names an open descriptor: /dev/stdout, /dev/fd/3, /proc/self/fd/3. It may be a regular
+    file, but which one is decided by whoever opened it."""
+    folder = os.path.realpath(os.path.dirname(path))
+    return folder == "/dev" or folder.startswith(("/dev/", "/proc/")) and folder.endswith("/fd")
 
 
 def _descriptor(output: TextIO) -> int | None:

@@ -70,8 +70,7 @@ class QueryFormat(NamedTuple):
 class Format(Protocol):
     """A value of `--format`; `formats.FORMATS` lists all of them.
 
-    The help shows `meaning`. A `binary` format is never written to a terminal, and its files appear only when
-    they are complete.
+    The help shows `meaning`. A `binary` format is never written to a terminal.
     """
 
     meaning: str

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from dissect.nats.errors import CaptureError
-from dissect.nats.output.sink import Fault, TextFile, WholeFile, say, sink_of, writing
+from dissect.nats.output.sink import Fault, OutputFile, say, sink_of, writing
+
+from tests.support.paths import CAPTURES, ROOT
 
 
 def put(path: Path, text: str, binary: bool = False) -> None:
@@ -21,7 +25,7 @@ def put(path: Path, text: str, binary: bool = False) -> None:
 def test_a_file_keeps_what_it_has_until_inputs_are_readable(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_text("dear diary")
-    with pytest.raises(Fault, match="a.pcap: no such file"), writing(TextFile(str(path), ())):
+    with pytest.raises(Fault, match="a.pcap: no such file"), writing(OutputFile(str(path), ())):
         raise CaptureError("a.pcap", "no such file")
     assert path.read_text() == "dear diary"
     put(path, "a\n")
@@ -103,9 +107,9 @@ def test_an_interruption_has_its_status() -> None:
     assert raised.value.code == 130
 
 
-def test_a_binary_file_has_its_name_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_has_its_name_when_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "f"
-    sink = WholeFile(str(path), ())
+    sink = OutputFile(str(path), ())
     with writing(sink) as output:
         assert sink.writer(lambda made: made) is output
         output.write("new")
@@ -113,24 +117,90 @@ def test_a_binary_file_has_its_name_when_it_is_whole(tmp_path: Path) -> None:
     assert path.read_bytes() == b"new" and os.listdir(tmp_path) == ["f"]
 
 
-def test_a_binary_file_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
+def test_work_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"old")
-    with pytest.raises(SystemExit), writing(WholeFile(str(path), ())) as output:
+    with pytest.raises(SystemExit), writing(OutputFile(str(path), ())) as output:
         output.write("half")
         raise KeyboardInterrupt
     assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["f"]
 
 
+@pytest.mark.parametrize("form", ["text", "jsonl", "csv"])
+def test_a_run_that_is_killed_leaves_the_old_file(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_text("dear diary")
+    program = [
+        sys.executable,
+        "-m",
+        "dissect.nats",
+        "frames",
+        "--format",
+        form,
+        "-o",
+        str(path),
+        "-",
+    ]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(program, cwd=ROOT, stdin=pipe, stderr=pipe) as running:
+        assert running.stdin
+        running.stdin.write((CAPTURES / "core-2.15.1.pcap").read_bytes())
+        running.stdin.flush()
+        part = tmp_path / f"out.{running.pid}.part"
+        deadline = time.monotonic() + 60
+        while not part.exists() or not part.stat().st_size:  # rows are written as packets arrive
+            assert running.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+        running.kill()
+    assert path.read_text() == "dear diary"
+
+
 def test_a_link_leads_to_the_file(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "f")
-    put(tmp_path / "link", "new", binary=True)
+    put(tmp_path / "link", "new")
     assert (tmp_path / "link").is_symlink() and (tmp_path / "f").read_bytes() == b"new"
 
 
-def test_a_device_is_written_directly() -> None:
-    put(Path("/dev/null"), "new", binary=True)
+def test_a_new_file_has_the_mode_of_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.touch(0o600)
+    put(path, "new")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_special_files_are_written_directly(tmp_path: Path) -> None:
+    put(Path("/dev/null"), "new")
     assert not os.path.isfile("/dev/null")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    put(pipe, "new")
+    assert os.read(reader, 9) == b"new" and os.listdir(tmp_path) == ["pipe"]
+    os.close(reader)
+
+
+def test_an_open_descriptor_is_written_directly_also_if_it_is_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("head\n")
+    with path.open("a") as opened:
+        before = path.stat().st_ino
+        put(Path(f"/dev/fd/{opened.fileno()}"), "new\n")
+    assert path.read_text() == "head\nnew\n" and path.stat().st_ino == before
+
+
+def test_a_file_in_a_folder_without_room_for_another_is_written_directly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "f"
+    path.write_text("old")
+    monkeypatch.setattr(
+        os, "access", lambda name, mode: name != str(tmp_path)
+    )  # tests may run as root
+    with pytest.raises(Fault), writing(sink_of(str(path), ())):
+        raise CaptureError("a.pcap", "no such file")
+    assert path.read_text() == "old"
+    put(path, "a\n")
+    assert path.read_text() == "a\n"
 
 
 def test_a_message_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
