@@ -9,6 +9,9 @@ from ..schema.records import Value
 from ..types import Chunk, Gap, Item, Oddity
 from .layer import LayerBytes, rest_of
 
+# The largest message. Each turn copies no more than that, whatever is held.
+MESSAGE_BYTES = 16 << 10
+
 
 class HandshakeTransform(ABC):
     """Removes the messages of a handshake from one direction. The bytes after it keep their offsets, so the
@@ -28,7 +31,7 @@ class HandshakeTransform(ABC):
     @abstractmethod
     def message(self, data: bytes) -> int | None:
         """Reads the message with which `data` begins, and returns its size; 0 if more bytes are needed, None
-        if the handshake is over."""
+        if the handshake is over. `data` has MESSAGE_BYTES at most."""
 
     def refuse(self, text: str) -> None:
         """Reports that the message which is read refuses the connection."""
@@ -43,20 +46,21 @@ class HandshakeTransform(ABC):
         self._chunks.append(item)
         self._held += item.data
         found: list[Item] = []
-        while self._held and (size := self.message(self._held)) != 0:
-            if size is None:
-                self.done = True
-                return [*found, *self._chunks]
-            at = self._chunks[0].offset
+        taken, begin = 0, self._chunks[0].offset
+        while taken < len(self._held):
+            data = self._held[taken : taken + MESSAGE_BYTES]
+            size = self.message(data)
+            if not size:
+                self.done = size is None or len(data) == MESSAGE_BYTES
+                break
             if self._refusal:
-                odd = Anomaly.PROXY_REFUSED
-                found.append(
-                    Oddity(item.ts_ns, item.number, item.capture, at, size, odd, self._refusal)
-                )
+                place = item.ts_ns, item.number, item.capture, begin + taken, size
+                found.append(Oddity(*place, Anomaly.PROXY_REFUSED, self._refusal))
                 self._refusal = ""
-            self._drop(size)
-            self.counts.overhead += size
-        return found
+            taken += size
+        self._drop(taken)
+        self.counts.overhead += taken
+        return [*found, *self._chunks] if self.done else found
 
     def resume(self) -> list[Item]:
         """Returns nothing: neither direction waits for the other."""

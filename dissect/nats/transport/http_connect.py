@@ -16,7 +16,7 @@ from ..secrets.redact import masked_text
 from ..types import Direction
 from .handshake import HandshakeTransform
 from .layer import Begins, Heads, Layer, LayerColumn, LayerOptions, Transform
-from .websocket.http_upgrade import HEAD_BYTES, HEAD_END, header
+from .websocket.http_upgrade import HEAD_END, header
 
 _CONNECT = b"CONNECT "
 _RESPONSE_BEGINS = b"HTTP/1."
@@ -74,7 +74,7 @@ class ConnectRequests(HandshakeTransform):
             return 0 if begins is Begins.MAYBE else None
         end = data.find(HEAD_END)
         if end < 0:
-            return 0 if len(data) < HEAD_BYTES else None
+            return 0
         head = data[: end + len(HEAD_END)]
         found = _REQUEST.match(head)
         assert found
@@ -112,7 +112,7 @@ class ConnectAnswers(HandshakeTransform):
             return None
         end = data.find(HEAD_END)
         if end < 0:
-            return 0 if len(data) < HEAD_BYTES else None
+            return 0
         head = data[: end + len(HEAD_END)]
         return len(head) if self._take_head(head) else None
 

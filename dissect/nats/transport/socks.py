@@ -51,6 +51,7 @@ class SocksRequests(HandshakeTransform):
         super().__init__()
         self._tunnel = tunnel
         self._is_first = True
+        self._has_login = False
         self._is_over = False  # whether the request was read
 
     def message(self, data: bytes) -> int | None:
@@ -61,7 +62,7 @@ class SocksRequests(HandshakeTransform):
             size = _methods_size(data) if data[0] == _V5 else self._ask(_request_v4(data))
             self._is_first = not size
             return size
-        if data[0] == _LOGIN and self._tunnel.method in (None, _PASSWORD):
+        if data[0] == _LOGIN and self._tunnel.method in (None, _PASSWORD) and not self._has_login:
             return self._login(data)
         return self._ask(_addressed(data)) if data[0] == _V5 else None
 
@@ -70,6 +71,7 @@ class SocksRequests(HandshakeTransform):
         size = 3 + name + data[2 + name] if len(data) > 2 + name else 0
         if not size or len(data) < size:
             return 0
+        self._has_login = True
         self.facts["proxy_auth"] = "password"
         return size
 
@@ -89,6 +91,7 @@ class SocksAnswers(HandshakeTransform):
     def __init__(self, tunnel: SocksTunnel) -> None:
         super().__init__()
         self._tunnel = tunnel
+        self._has_login = False  # whether a login was answered
         self._is_over = False
 
     def message(self, data: bytes) -> int | None:
@@ -106,8 +109,9 @@ class SocksAnswers(HandshakeTransform):
                 self.refuse("SOCKS: no acceptable method")
             return 2
         if data[0] == _LOGIN:
-            if tunnel.method != _PASSWORD:
+            if tunnel.method != _PASSWORD or self._has_login:
                 return None
+            self._has_login = True
             if data[1]:
                 self.refuse("SOCKS: login refused")
             return 2

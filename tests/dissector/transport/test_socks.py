@@ -102,6 +102,16 @@ def test_what_is_no_handshake_shows_no_nats(messages: list[bytes]) -> None:
     assert conversation.framing.stack.facts == {} and conversation.events == []
 
 
+def test_a_login_is_read_once() -> None:
+    logins, answers = b"\x01\0\0" * 30_000, b"\x01\0" * 30_000
+    conversation = FramedConversation()
+    for is_client, data in sent([*LOGIN[:2], logins + TO_NAME, answers + GRANTED + INFO]):
+        conversation.say(ORIGINATOR if is_client else RESPONDER, *pieces(data, 60_000))
+    conversation.over()
+    assert conversation.framing.stack.facts.get("proxied_to") is None
+    assert conversation.events == []
+
+
 @pytest.mark.parametrize("size", [300, 5_000])
 def test_the_stages_of_spark_give_the_same_rows(tmp_path: Path, size: int) -> None:
     said = [(ORIGINATOR if client else RESPONDER, data) for client, data in sent(GOOD[3][0])]
