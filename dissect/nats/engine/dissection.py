@@ -23,7 +23,7 @@ from ..options import Options
 from ..packet import PacketParser
 from ..secrets.key_log import KeyLogs
 from ..tables import needs_payloads
-from ..types import Packets, Segment, Tick
+from ..types import EARLIEST_NS, Packets, Segment, Tick
 from .connections import ConnectionTable, PacketEvents
 from .session_tables import ReleasedRows, TableBuilder
 
@@ -120,7 +120,10 @@ class Dissection:
         return self._table_builder.feed(self._connections.feed(source), together)
 
     def pass_time(self, ts_ns: int) -> Iterator[ReleasedRows]:
-        """The records of flows that end because a packet of another flow has this time."""
+        """The records of flows that end because a packet of another flow has this time. At EARLIEST_NS there
+        was no packet."""
+        if ts_ns == EARLIEST_NS:
+            return iter(())
         return self.feed([Tick(ts_ns), Tick(ts_ns)])  # the second one agrees, if this is far ahead
 
     def finish(self, together: bool = True) -> Iterator[ReleasedRows]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 
 import pytest
 
@@ -14,6 +15,7 @@ from dissect.nats.engine.dissection import Dissection
 from dissect.nats.engine.session_tables import ReleasedRows
 from dissect.nats.schema.records import FrameRecord, Record
 from dissect.nats.tables import FROM_ENGINE
+from dissect.nats.types import EARLIEST_NS, TICK_NS, Tick
 
 from tests.support.paths import CAPTURES, ROOT
 from tests.support.segments import segments
@@ -51,6 +53,16 @@ def test_time_range_progress_and_protocols() -> None:
     assert first_ns and rows
     assert all(isinstance(row, FrameRecord) and row.ts_ns >= first_ns + 10**9 for row in rows)
     assert 0 < seen[-1] < report.files[0].packets and protocols["nats"]
+
+
+def test_the_earliest_time_is_none_that_passed() -> None:
+    options = Options(idle_seconds=60)
+    dissection = Dissection(["flows"], options)
+    first = list(islice(segments([str(CAPTURES / NAMES[0])]), 5))
+    assert not records(dissection.feed(first))
+    assert not records(dissection.pass_time(EARLIEST_NS))
+    idle = Tick(first[-1].ts_ns + options.flow_limits.idle_ns + 2 * TICK_NS)
+    assert records(dissection.feed([idle]))  # not far ahead of the packets before
 
 
 def test_nobody_else_wires_the_stages() -> None:

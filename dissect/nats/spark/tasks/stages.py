@@ -155,9 +155,8 @@ class _Observed:
 
     def __iter__(self) -> Iterator[Segment | Tick]:
         add = self.keys.add
-        before_ns = (
-            NEVER_NS  # the first time counts: the flow table before this partition knew others
-        )
+        # The first time counts: the flow table before this partition knew others.
+        before_ns = NEVER_NS
         ahead_ns: int | None = None
         for segment in self._source:
             ts_ns = segment.ts_ns
@@ -341,8 +340,7 @@ def _arrivals(
         dissection.load(state.state for state in group)
         between = contexts[origin + 1 : number]
         passed_ns = max((context.latest_ns for context in between), default=EARLIEST_NS)
-        if passed_ns != EARLIEST_NS:
-            yield from dissection.pass_time(passed_ns)
+        yield from dissection.pass_time(passed_ns)
 
 
 def _segments(
