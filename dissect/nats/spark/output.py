@@ -13,29 +13,24 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
-from datetime import date
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 from uuid import uuid4
 
 from ..capture.files import elsewhere, is_uri
 from ..errors import SparkError, reason_of
 from ..output.arrow.records import schema
-from ..output.arrow.types import pyarrow
+from ..output.day_files import DAY_NS, DayFiles, WrittenFile, day_folder
 from ..output.parquet import ParquetFile
 from ..tables import TABLES
-from .sink import NewWriter, WrittenFile
+from .sink import NewWriter
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyarrow import fs
 
 _MARK = "_nats-dissect.json"
 _RUNS = "_nats-dissect.runs"
-_NO_DAY = "__HIVE_DEFAULT_PARTITION__"
-_DAY_NS = 86_400 * 10**9
-_DAYS = 32  # most files that a task keeps open
 
 
 class Folder:
@@ -101,12 +96,12 @@ class Folder:
         """Moves the files of a table into one folder, which can then be moved at once. A table without rows
         becomes one empty file with its columns."""
         ready = f"{self._root}/{run}/ready/{table}"
-        for name in {one.name.rpartition("/")[0] for one in written} or {f"date={_day(0)}"}:
+        for name in {one.name.rpartition("/")[0] for one in written} or {day_folder(0)}:
             self._fs.create_dir(f"{ready}/{name}", recursive=True)
         for one in written:
             self._fs.move(one.path, f"{ready}/{one.name}")
         if not written:
-            with self._fs.open_output_stream(f"{ready}/date={_day(0)}/part-00000.parquet") as out:
+            with self._fs.open_output_stream(f"{ready}/{day_folder(0)}/part-00000.parquet") as out:
                 ParquetFile(out, schema(table)).close()
 
     def _exists(self, path: str) -> bool:
@@ -123,73 +118,21 @@ class Folder:
         return SparkError(f"{self.out}: {what}: {reason_of(error)}", "name another folder")
 
 
-class PartitionWriter:
-    """Writes the rows of one partition, in a task: a file per table and day, with the rows in the order in
-    which they are added. After `close`, `written` lists the files."""
+class PartitionWriter(DayFiles):
+    """Writes the rows of one partition, in a task."""
 
     def __init__(self, out: str, run: str, number: int, tables: Iterable[str]) -> None:
-        self.written: list[WrittenFile] = []
+        super().__init__(DAY_NS, self._new_file)
         self._fs, root = _filesystem(out)
         self._folder = f"{root}/{run}"
         self._number = number
-        self._open: dict[tuple[str, str], _OpenFile] = {}
         self._serial = 0
 
-    def add(self, table: str, rows: pa.RecordBatch) -> None:
-        """Writes rows to the files of their days."""
-        for day, of_day in _by_day(rows, TABLES[table].time):
-            one = self._open.get((table, day))
-            if one is None:
-                if len(self._open) >= _DAYS:  # only captures with wrong clocks have this many days
-                    self.close()
-                one = self._open[table, day] = self._new(table, day)
-            one.add(of_day)
-
-    def close(self) -> None:
-        """Completes the files."""
-        self.written += [one.close() for one in self._open.values()]
-        self._open.clear()
-
-    def _new(self, table: str, day: str) -> _OpenFile:
-        name = f"date={day}/part-{self._number:05}-{self._serial:03}.parquet"
+    def _new_file(self, table: str, first_ns: int | None) -> tuple[WrittenFile, BinaryIO]:
+        name = f"{day_folder(first_ns)}/part-{self._number:05}-{self._serial:03}.parquet"
         self._serial += 1
         path = f"{self._folder}/{uuid4().hex}.parquet"
-        return _OpenFile(WrittenFile(table, name, path, 0), self._fs.open_output_stream(path))
-
-
-class _OpenFile:
-    """A file of one table that is being written."""
-
-    def __init__(self, where: WrittenFile, stream: fs.NativeFile) -> None:
-        self._where = where
-        self._stream = stream
-        self._file = ParquetFile(stream, schema(where.table))
-        self._count = 0
-
-    def add(self, rows: pa.RecordBatch) -> None:
-        """Adds rows."""
-        self._file.add(rows)
-        self._count += len(rows)
-
-    def close(self) -> WrittenFile:
-        """Completes the file."""
-        self._file.close()
-        self._stream.close()
-        return self._where._replace(rows=self._count)
-
-
-def _by_day(rows: pa.RecordBatch, time: str) -> Iterable[tuple[str, pa.RecordBatch]]:
-    """The rows of each day, in their order; `time` is the column with the times in nanoseconds."""
-    times = rows.column(time)
-    if not times.null_count:
-        range_ns = import_module("pyarrow.compute").min_max(times)
-        first, last = (_number_of(range_ns[key].as_py()) for key in ("min", "max"))
-        if first == last:
-            return [(_day(first), rows)]
-    places: dict[int | None, list[int]] = {}
-    for place, ts_ns in enumerate(times.to_pylist()):
-        places.setdefault(_number_of(ts_ns), []).append(place)
-    return [(_day(number), rows.take(pyarrow().array(some))) for number, some in places.items()]
+        return WrittenFile(table, name, path, 0), self._fs.open_output_stream(path)
 
 
 def _filesystem(out: str) -> tuple[fs.FileSystem, str]:
@@ -198,15 +141,3 @@ def _filesystem(out: str) -> tuple[fs.FileSystem, str]:
         filesystem, path = elsewhere(out)
         return filesystem, path.rstrip("/")
     return import_module("pyarrow.fs").LocalFileSystem(), os.path.abspath(out)
-
-
-def _number_of(ts_ns: int | None) -> int | None:
-    """The number of the day since 1970 in UTC; None without a time."""
-    return None if ts_ns is None else ts_ns // _DAY_NS
-
-
-def _day(number: int | None) -> str:
-    """The date of a day."""
-    if number is None:
-        return _NO_DAY
-    return date.fromordinal(date(1970, 1, 1).toordinal() + number).isoformat()

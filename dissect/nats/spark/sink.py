@@ -16,19 +16,12 @@ Delta would be another class, whose `publish` commits the files that the tasks w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from ..output.day_files import WrittenFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-class WrittenFile(NamedTuple):
-    """A file that a task wrote: `name` is its path in the table, `path` its present path."""
-
-    table: str
-    name: str
-    path: str
-    rows: int
 
 
 class TableWriter(Protocol):

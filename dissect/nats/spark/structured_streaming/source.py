@@ -29,10 +29,10 @@ from ...capture import CaptureReport
 from ...capture.files import size_and_mtime
 from ...errors import SparkError
 from ...option_types import changed
+from ...output.arrow.released import batches
 from ...partition.byte_ranges import captures
 from ...pipeline import released, timelines
 from ...tables import TABLES
-from ..arrow import batches
 from ..options.settings import Settings, settings_of
 from ..types import spark_schema
 from .stream import FolderReader

@@ -33,11 +33,11 @@ from ...capture.sources import is_packed, read_file, too_many
 from ...engine.session_tables import ReleasedRows
 from ...errors import CaptureError, SparkError
 from ...option_types import changed
+from ...output.arrow.released import batches
 from ...packet import PacketParser
 from ...partition.checkpoint import Checkpoints
 from ...secrets.key_log import KeyLogs
 from ...types import Packets
-from ..arrow import batches
 from ..options.settings import Settings
 from .file_log import FileLog, LogEntry, LoggedFile
 from .state_store import StateStore

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 
 from ...engine.connections import ReleaseKey
 from ...engine.session_tables import ReleasedRows
+from ...output.arrow.released import batches as batches_of
 from ...output.arrow.types import pyarrow
 from ...schema.declaration import ApplicationLayer, LayerFrame
 from ...schema.records import Record
 from ...tables import TABLES, layers_of
-from ..arrow import batches as batches_of
 from ..sink import NewWriter
 from .arrow_tasks import (
     Batches,

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ...engine.session_tables import ReleasedRows
 from ...errors import DissectError
+from ...output.arrow.released import add_batches
+from ...output.arrow.released import batches as batches_of
 from ...output.arrow.types import pyarrow
 from ...parallel.worker import tune_garbage_collector
 from ...partition.partitions import Partition
-from ..arrow import add_batches
-from ..arrow import batches as batches_of
 from ..sink import NewWriter, TableWriter, WrittenFile
 from .inputs import ChunkContext, Inputs, JobSpec
 from .stages import (

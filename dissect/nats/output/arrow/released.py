@@ -1,4 +1,4 @@
-"""Rows of the engine -> Arrow batches of their tables.
+"""Rows of the engine -> Arrow batches of their tables, one table or several in one pass.
 
 Frames come as runs and become columns without a record per row, as for the Parquet files of the command line.
 """
@@ -8,20 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..engine.frame_runs import FrameRun
-from ..engine.session_tables import ReleasedRows
-from ..engine.time_order import TimeOrder, payload_bytes, placed
-from ..output.arrow.records import BATCH_ROWS, batch
-from ..output.arrow.records import batches as batches_of_lists
-from ..output.arrow.records import frame_batches
-from ..schema.records import Record
-from ..tables import TABLES
+from ...engine.frame_runs import FrameRun
+from ...engine.session_tables import ReleasedRows
+from ...engine.time_order import TimeOrder, payload_bytes, placed
+from ...schema.records import Record
+from ...tables import TABLES
+from .records import BATCH_BYTES, BATCH_ROWS, batch
+from .records import batches as batches_of_lists
+from .records import frame_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _FRAMES = "frames"
-_BATCH_BYTES = 8 << 20
 
 AddBatch = Callable[[str, "pa.RecordBatch"], None]
 """Takes the name of a table and some of its rows."""
@@ -93,7 +92,7 @@ class _Waiting:
         due = self._line.put(placed(records), payload_bytes(records))
         self._due += due
         self._bytes += payload_bytes(due)
-        if len(self._due) >= BATCH_ROWS or self._bytes >= _BATCH_BYTES:
+        if len(self._due) >= BATCH_ROWS or self._bytes >= BATCH_BYTES:
             self._pass()
 
     def flush(self) -> None:

@@ -11,11 +11,11 @@ from dissect.nats import Options, Payload
 from dissect.nats.engine.session_tables import ReleasedRows
 from dissect.nats.errors import MissingLibrary
 from dissect.nats.output.arrow import records as output
+from dissect.nats.output.arrow import released as released_module
 from dissect.nats.output.arrow.records import batch
+from dissect.nats.output.arrow.released import add_batches, batches
 from dissect.nats.output.arrow.types import pyarrow
 from dissect.nats.pipeline import records, released
-from dissect.nats.spark import arrow
-from dissect.nats.spark.arrow import add_batches, batches
 
 from tests.support.paths import CAPTURES
 from tests.support.requirements import missing
@@ -57,7 +57,7 @@ def test_without_rows_there_is_no_batch() -> None:
 def test_the_rows_of_several_tables_are_those_of_each(
     batch_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrow, "BATCH_ROWS", batch_rows)
+    monkeypatch.setattr(released_module, "BATCH_ROWS", batch_rows)
     found: dict[str, list[Row]] = {}
 
     def add(table: str, rows: pa.RecordBatch) -> None:
