@@ -14,43 +14,31 @@ States are pickles: nobody else may write into their folder.
 
 from __future__ import annotations
 
-import pickle
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from ...capture import CaptureReport, FileReport
-from ...capture.files import capture_name, opened, size_and_mtime
-from ...capture.merge import merge
-from ...capture.pcapng.section import SECRETS_NAME
-from ...capture.reader import NOWHERE
-from ...capture.sources import is_packed, read_file, too_many
+from ...capture import CaptureReport
 from ...engine.session_tables import ReleasedRows
-from ...errors import CaptureError, SparkError
+from ...errors import SparkError
 from ...option_types import changed
 from ...output.arrow.released import batches
-from ...packet import PacketParser
-from ...partition.checkpoint import Checkpoints
-from ...secrets.key_log import KeyLogs
-from ...types import Packets
+from ...partition.complete_files import NewFiles
+from ...partition.continued import ContinuedDissection
 from ..options.settings import Settings
-from .file_log import FileLog, LogEntry, LoggedFile
+from .file_log import FileLog
 from .state_store import StateStore
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     import pyarrow as pa
 
 Offset = dict[str, int]
 _TABLE = "frames"
 _STATE = "state-{:09}.pickle"
-_FORMAT = 4  # the format of the folder of states
+_FORMAT = 5  # the format of the folder of states
 # Spark may ask for the last batch again, so the states at its beginning are kept.
 _KEPT = 2
 
@@ -141,111 +129,23 @@ class FolderReader(DataSourceStreamReader):
         """Does nothing: nothing is open."""
 
     def _rows(
-        self, begin: int, end: int, entries: Sequence[LogEntry], report: CaptureReport
+        self, begin: int, end: int, entries: Sequence[NewFiles], report: CaptureReport
     ) -> Iterator[ReleasedRows]:
-        options = self._wanted.options
-        secrets = _TlsSecrets(KeyLogs(options.keylog), options.max_expanded)
-        parser = PacketParser()
-        dissection = self._dissector(secrets)
+        dissection = ContinuedDissection([_TABLE], self._wanted.options, _complain_of)
         if begin:
-            self._load(begin, dissection, parser, secrets)
+            content = self._store.read(_STATE.format(begin))
+            if content is None:
+                raise SparkError(
+                    f"{self._state}: the folder of states lacks the state of offset {begin}",
+                    "put it back, or start again with another checkpoint and another folder of states",
+                )
+            dissection.load(content)
         for entry in entries:
-            following = [one for one in entry.files if not one.late]
-            yield from dissection.feed(parser.feed(_merged(following, report, secrets)))
-            for one in entry.files:
-                if one.late:
-                    yield from self._alone(one, report, secrets)
-        states = list(dissection.save().values())
-        state = states, parser.save(), secrets.files
-        self._store.write(_STATE.format(end), pickle.dumps(state))
-
-    def _dissector(self, secrets: _TlsSecrets) -> Checkpoints:
-        options = self._wanted.options
-        return Checkpoints([_TABLE], options, key_logs=secrets.key_logs, runs=True)
-
-    def _load(
-        self, offset: int, dissection: Checkpoints, parser: PacketParser, secrets: _TlsSecrets
-    ) -> None:
-        content = self._store.read(_STATE.format(offset))
-        if content is None:
-            raise SparkError(
-                f"{self._state}: the folder of states lacks the state of offset {offset}",
-                "put it back, or start again with another checkpoint and another folder of states",
-            )
-        states, fragments, files = pickle.loads(content)
-        secrets.read_again(files)
-        dissection.load(states)
-        parser.load(fragments)
-
-    def _alone(
-        self, one: LoggedFile, report: CaptureReport, secrets: _TlsSecrets
-    ) -> Iterator[ReleasedRows]:
-        dissection = self._dissector(secrets)
-        yield from dissection.feed(PacketParser().segments(_packets(one, report, secrets)))
-        yield from dissection.finish()
+            yield from dissection.files(entry, report)
+        self._store.write(_STATE.format(end), dissection.save())
 
 
-class _TlsSecrets:
-    """The TLS secrets of a stream, and the `files` that contain some, each up to its last ones.
-    `max_expanded` limits the bytes of decompressed files."""
-
-    def __init__(self, key_logs: KeyLogs, max_expanded: int | None) -> None:
-        self.key_logs = key_logs
-        self.max_expanded = max_expanded
-        self.files: list[LoggedFile] = []
-
-    def read_again(self, files: Sequence[LoggedFile]) -> None:
-        """Reads the secrets in files of earlier batches."""
-        self.files = list(files)
-        for one in files:
-            try:
-                again = _TlsSecrets(self.key_logs, self.max_expanded)
-                for _ in _packets(one, CaptureReport(), again):
-                    pass
-            except CaptureError as error:
-                _complain([f"{error}; its TLS secrets can no longer be read"])
-
-    def note(self, one: LoggedFile, file: FileReport, count: int) -> int:
-        """Notes a file whose report counts more than `count` blocks of secrets; returns their number."""
-        found = file.blocks[SECRETS_NAME]
-        if found > count:
-            self.files = [each for each in self.files if each.path != one.path]
-            self.files.append(replace(one, size=min(file.position, one.size)))
-        return found
-
-
-def _merged(
-    files: Sequence[LoggedFile], report: CaptureReport, secrets: _TlsSecrets
-) -> Iterable[Packets]:
-    if not files:
-        return ()
-    return merge(
-        [(one.first_ns, partial(_packets, one, report, secrets)) for one in files],
-        too_many(files[0].path),
-    )
-
-
-def _packets(
-    one: LoggedFile, report: CaptureReport, secrets: _TlsSecrets
-) -> Generator[Packets, None, None]:
-    """The packets of a file up to its logged size."""
-    file = FileReport(one.path, capture_name(one.path), size=one.size)
-    report.files.append(file)
-    size, _ = size_and_mtime(one.path)
-    if size < one.size:
-        raise CaptureError(one.path, "the file is shorter than it was when the stream took it")
-    with opened(one.path) as content:
-        packed = is_packed(content.read1(8))
-    stop, count = NOWHERE if packed else one.size, 0
-    embedded = secrets.key_logs.embedded
-    for run in read_file(one.path, file, stop, secrets.max_expanded, embedded):
-        count = secrets.note(one, file, count)
-        yield run
-    secrets.note(one, file, count)
-    file.finished = True
-
-
-def _offset(entries: Sequence[LogEntry]) -> Offset:
+def _offset(entries: Sequence[NewFiles]) -> Offset:
     files = [one for entry in entries for one in entry.files]
     return {
         "entries": len(entries),
@@ -255,7 +155,7 @@ def _offset(entries: Sequence[LogEntry]) -> Offset:
     }
 
 
-def _oddities(entry: LogEntry) -> Iterator[str]:
+def _oddities(entry: NewFiles) -> Iterator[str]:
     for one in entry.files:
         if one.late:
             yield f"{one.path} came late, and is read by itself: flows do not go on into it"
@@ -265,4 +165,8 @@ def _oddities(entry: LogEntry) -> Iterator[str]:
 
 def _complain(texts: Iterable[str]) -> None:
     for text in texts:
-        print(f"nats-dissect: {text}", file=sys.stderr)
+        _complain_of(text)
+
+
+def _complain_of(text: str) -> None:
+    print(f"nats-dissect: {text}", file=sys.stderr)
