@@ -286,7 +286,8 @@ class ConnectionFraming:
         match found:
             case Greeting():
                 before = self._kind.changes
-                if self._kind.learn(stream, found.frame):
+                path = self.stack.facts.get("websocket_path") if self.stack.has_layers else None
+                if self._kind.learn(stream, found.frame, str(path or "").partition("?")[0]):
                     self._swap_roles("the INFO of a server comes from the originator")
                 self._handshake = self._handshake or self._kind.saw_connect
                 self._expect(before)

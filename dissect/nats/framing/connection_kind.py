@@ -31,6 +31,8 @@ from .resync.chain import Chain
 from .state import KIND, KindEvent, KindState, next_state
 from .trace import Trace
 
+# Where a server expects leafnodes on the port of its WebSockets (server/websocket.go: wsUpgrade).
+_LEAFNODE_PATH = "/leafnode"
 _BY_SENDER = {role: tuple(item for item in ALL if item.sender is role) for role in Role}
 
 
@@ -53,7 +55,7 @@ class ConnectionKind:
         self._state = KindState.UNKNOWN
         self.is_confirmed = False  # by INFO, CONNECT or the user; read for every packet
         self._midstream = midstream
-        self._hinted = hint is not None
+        self._hinted = self._is_certain = hint is not None
         self._lnocu: dict[Direction, bool] = {}  # `lnocu` in the INFO of each server of a route
         self._streams = streams
         self._evidence = {stream: Evidence() for stream in streams}
@@ -98,16 +100,18 @@ class ConnectionKind:
                 return swapped
         return False
 
-    def learn(self, stream: FrameStream, frame: Info | Connect) -> bool:
-        """Learns from a handshake how to parse the rest."""
+    def learn(self, stream: FrameStream, frame: Info | Connect, path: str = "") -> bool:
+        """Learns from a handshake how to parse the rest. `path` is that of the WebSocket, if there is one."""
+        leads_to_leafnodes = path.endswith(_LEAFNODE_PATH)
         try:
             if isinstance(frame, Info):
                 self.saw_info = self.saw_info or stream.from_start
-                return self._learn_info(stream, ServerInfo.parse(frame.json))
+                info = ServerInfo.parse(frame.json)
+                return self._learn_info(stream, info, leads_to_leafnodes)
             first, self.saw_connect = not self.saw_connect, True
-            if first and not self._hinted:
+            if first and not self._is_certain:
                 options = ConnectOptions.parse(frame.json)
-                kind = kind_of_connect(options)
+                kind = kind_of_connect(options) or (Kind.LEAFNODE if leads_to_leafnodes else None)
                 # CONNECT counts more than the INFO before it, which may look like the INFO of a route.
                 if kind is not self.kind or not self.is_confirmed:
                     self._confirm(kind, options.ln, "CONNECT")
@@ -122,7 +126,7 @@ class ConnectionKind:
             self._state is KindState.CONFIRMED and self.kind is not Kind.ROUTE
         )
 
-    def _learn_info(self, stream: FrameStream, info: ServerInfo) -> bool:
+    def _learn_info(self, stream: FrameStream, info: ServerInfo, leads_to_leafnodes: bool) -> bool:
         """Learns from an INFO. The first INFO of a sender describes the sender if nothing came before it;
         later ones are updates."""
         if not stream.from_start or stream.direction in self._lnocu:
@@ -131,7 +135,12 @@ class ConnectionKind:
             return False
         self._lnocu[stream.direction] = info.lnocu
         if not self.is_confirmed:
-            self._confirm(kind_of_info(info), info.lnocu, "the first INFO")
+            kind, why = kind_of_info(info), "the first INFO"
+            if leads_to_leafnodes:
+                # If both say so, the server treats it as a leafnode, whatever the CONNECT says.
+                self._is_certain = kind is Kind.LEAFNODE
+                kind, why = Kind.LEAFNODE, f"the path {_LEAFNODE_PATH} of its WebSocket"
+            self._confirm(kind, info.lnocu, why)
         if self.kind is Kind.CLIENT:
             return self._midstream and stream.context.sender is Role.CLIENT
         if self.kind is Kind.ROUTE and self.is_confirmed:

@@ -12,6 +12,7 @@ from dissect.nats.framing import FrameStream, Quota, Verdict
 from dissect.nats.framing.connection import UnreadItems
 from dissect.nats.types import Chunk, Direction
 from natsync.protocol import Kind, LUnsub, RMsg
+from natsync.protocol.websocket import Opcode, build_frame
 
 from tests.support.conversations import CONNECT, INFO, ORIGINATOR, RESPONDER, FramedConversation
 
@@ -217,6 +218,20 @@ def test_s2_joined_midstream_proves_nats() -> None:
     conversation.over()
     assert conversation.framing.facts.compression == "s2"
     assert conversation.framing.verdict is Verdict.NATS
+
+
+def test_a_leafnode_over_websocket_whose_connect_looks_like_a_client() -> None:
+    """Some programs that speak the protocol of leafnodes name their language there, as clients do."""
+    get = b"GET /shop/leafnode?x=1 HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n"
+    switch = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
+    info = b'INFO {"server_id":"NS","client_id":7,"leafnode_urls":["a:7422"]} \r\n'
+    conversation = FramedConversation().say(ORIGINATOR, get)
+    conversation.say(RESPONDER, switch + build_frame(Opcode.BINARY, info))
+    conversation.say(ORIGINATOR, build_frame(Opcode.BINARY, CONNECT + b"LS+ a\r\n", b"mask"))
+    conversation.say(RESPONDER, build_frame(Opcode.BINARY, b"LMSG a 1\r\nx\r\n")).over()
+    assert conversation.framing.kind is Kind.LEAFNODE
+    assert conversation.ops(ORIGINATOR) == ["CONNECT", "LS+"]
+    assert conversation.ops(RESPONDER) == ["INFO", "LMSG"]
 
 
 PIECES = st.sampled_from(

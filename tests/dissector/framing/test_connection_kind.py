@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dissect.nats.framing.connection_kind import ConnectionKind
 from dissect.nats.framing.events import Event
 from dissect.nats.framing.frame_stream import FrameStream, Proven
@@ -12,6 +14,7 @@ from natsync.protocol import Connect, Context, Info, Kind, Role
 
 ORIGINATOR, RESPONDER = Direction
 CLIENT_INFO = Info(b'{"server_id":"NS","client_id":5}')
+LEAFNODE_INFO = Info(b'{"server_id":"NS","client_id":5,"info_on_connect":true}')
 ROUTE_INFO = Info(b'{"server_id":"NS","nonce":"x","lnoc":true,"lnocu":true}')
 
 
@@ -52,6 +55,28 @@ def test_connect_counts_more_than_info() -> None:
     assert kind.kind is Kind.ROUTE
     kind.learn(stream, Connect(b'{"lang":"go","version":"1"}'))
     assert kind.kind is Kind.CLIENT and kind.saw_connect
+
+
+@pytest.mark.parametrize("path, kind", [("/leafnode", Kind.LEAFNODE), ("/a", Kind.CLIENT)])
+def test_the_path_of_a_websocket_tells_a_leafnode(path: str, kind: Kind) -> None:
+    """Old servers without advertised URLs describe leafnodes as they describe clients."""
+    for frame in (CLIENT_INFO, Connect(b'{"verbose":false}')):
+        known, stream = made()
+        known.learn(stream, frame, path)
+        assert known.kind is (kind if frame is CLIENT_INFO or path == "/leafnode" else None)
+
+
+def test_a_leafnode_by_path_and_info_is_one_whatever_its_connect_says() -> None:
+    connect = Connect(b'{"lang":"go","version":"1"}')
+    for info, path, expected in (
+        (LEAFNODE_INFO, "/shop/leafnode", Kind.LEAFNODE),
+        (LEAFNODE_INFO, "", Kind.CLIENT),  # a client at the port of leafnodes
+        (CLIENT_INFO, "/leafnode", Kind.CLIENT),  # the path leads to a server by way of a proxy
+    ):
+        kind, stream = made()
+        kind.learn(stream, info, path)
+        kind.learn(stream, connect, path)
+        assert kind.kind is expected
 
 
 def test_an_info_from_the_originator_of_a_client_connection_swaps_roles() -> None:
