@@ -17,7 +17,7 @@ from ..outcomes import api_error
 from ..schema.anomalies import Anomaly
 from ..schema.declaration import LayerFrame, Type, declared
 from ..schema.records import Record, printable_json
-from ..secrets.redact import MASK, masked_text, masked_values
+from ..secrets.redact import MASK, Secrets, masked_values
 
 Object = dict[str, object]
 
@@ -53,31 +53,32 @@ def why_unread(frame: LayerFrame) -> str:
     return Anomaly.TRUNCATED.value if cut else Anomaly.BAD_JSON.value
 
 
-def masked_json(value: Mapping[str, object]) -> str:
-    """The object on one line, without secrets and stored contents. Long members of a long one are cut."""
+def masked_json(value: Mapping[str, object], secrets: Secrets) -> str:
+    """The object on one line, without its secrets, those of the session, and stored contents. Long members of
+    a long one are cut."""
     value = dict(value)
     message = value.get("message")
     if isinstance(message, dict):
         hidden = {name: MASK for name in _CONTENTS if name in message}
         value["message"] = {**message, **hidden}
     if str(value.get("type", "")).endswith(".api_audit"):
-        value |= _audited(value)
+        value |= _audited(value, secrets)
     try:
-        masked = masked_values(value)
+        masked = masked_values(value, secrets)
         text = _line(masked)
         return text if len(text) <= _SHOWN else _line(_shortened(masked))
     except (ValueError, RecursionError):
         return MASK
 
 
-def _audited(value: Object) -> Object:
+def _audited(value: Object, secrets: Secrets) -> Object:
     """The request and response in an audit advisory, which contains them as strings, parsed and masked."""
     found: Object = {}
     for name in ("request", "response"):
         body = value.get(name)
         if isinstance(body, str) and body:
             inner = read_object(body.encode("utf-8", "replace"))
-            found[name] = MASK if inner is None else masked_json(inner)
+            found[name] = MASK if inner is None else masked_json(inner, secrets)
     return found
 
 
@@ -124,10 +125,10 @@ def member(value: Object, name: str) -> Object:
     return cast(Object, found) if isinstance(found, dict) else {}
 
 
-def error_of(value: Object) -> tuple[int | None, int | None, str | None]:
+def error_of(value: Object, secrets: Secrets) -> tuple[int | None, int | None, str | None]:
     """`code`, `err_code` and the description of an error response (see `outcomes`), without secrets."""
     error = api_error(value)
-    described = error.description and masked_text(error.description)
+    described = error.description and secrets.masked(error.description)
     return error.code, error.err_code, described or None
 
 
@@ -176,6 +177,11 @@ def fill(row: Record, value: Object) -> None:
         if isinstance(holder, dict):
             for column, name, read in columns:
                 setattr(row, column, read(holder, name))
+
+
+def status_text(frame: LayerFrame) -> str | None:
+    """The text of an inline status, without secrets."""
+    return frame.status_text and frame.secrets.masked(frame.status_text)
 
 
 def header(frame: LayerFrame, name: str) -> str | None:

@@ -23,7 +23,6 @@ from ..outcomes import service_error
 from ..schema.anomalies import Anomaly
 from ..schema.declaration import ApplicationLayer, LayerFrame, Table, TextColumn, text_columns
 from ..schema.records import Record
-from ..secrets.redact import masked_text
 from .exchanges import Exchanges
 from .json_bodies import Object, read_object, text
 from .messages import LINKS, MESSAGES_AND_INTEREST
@@ -159,7 +158,8 @@ class _Calls:
         error = service_error((name, values[0]) for name, values in headers.items() if values)
         if error:
             row.errors += 1
-            row.last_error, row.last_error_code = masked_text(error.text or "") or None, error.code
+            row.last_error = frame.secrets.masked(error.text or "") or None
+            row.last_error_code = error.code
         return False
 
     def close(self, anomaly: str | None) -> Iterable[Record]:

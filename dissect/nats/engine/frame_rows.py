@@ -18,6 +18,7 @@ from ..options import Options, Payload
 from ..schema.anomalies import Anomaly
 from ..schema.declaration import LayerFrame
 from ..schema.records import FrameRecord, Headers, Value, text_of
+from ..secrets.redact import NO_SECRETS
 from ..types import Direction
 from .connections import Connection
 from .frame_runs import FrameFacts, FrameRun, RunMaker, marked
@@ -86,6 +87,7 @@ class FrameRows:
         anomalies that only the session finds."""
         number, facts = self._maker.numbered(batch)
         session, ts_ns, payload, packet = self._session, batch.ts_ns, self._payload, batch.first
+        secrets = self._maker.secrets
         sender = "originator" if batch.direction is _ORIGINATOR else "responder"
         made = []
         for number, frame in enumerate(batch.frames, number):
@@ -102,6 +104,7 @@ class FrameRows:
                     kind,
                     account,
                     payload,
+                    secrets,
                 )
                 if not whole and isinstance(frame, Message):
                     _fill(row, frame, Payload.NONE)
@@ -158,6 +161,7 @@ def _fill_headers(row: FrameRecord, block: bytes) -> None:
 
 
 _CONTEXT = ("session", "number", "ts_ns", "packet", "capture", "sender", "kind", "account", "shown")
+_KNOWN = {*_CONTEXT, "secrets"}
 _TEXTS = {"subject", "reply", "sid", "queue", "account", "origin"}
 _DECODED = "decode('utf-8', 'backslashreplace')"
 _KNOWN_TEXTS = 4096
@@ -176,7 +180,8 @@ class _KnownTexts(dict[bytes, str]):
         return text
 
 
-_USED = {"new": object.__new__, "texts": _KnownTexts()}
+# What rows may use. Only the rows of layers get secrets, after the context.
+_USED = {"secrets": NO_SECRETS, "new": object.__new__, "texts": _KnownTexts()}
 # Computed columns: the field that the frame needs for it, and the expression for its value.
 _VALUES = {
     "queues": ("queues", f"[queue.{_DECODED} for queue in frame.queues] or None"),
@@ -199,7 +204,7 @@ def _value(column: str, names: set[str]) -> str:
         return f"texts[frame.{column}] if frame.{column} else {absent or None}"
     if column == "account":  # a frame without an account, such as PING, belongs to none
         return "None"
-    return _own_value(column, names) or (column if column in _CONTEXT else "None")
+    return _own_value(column, names) or (column if column in _KNOWN else "None")
 
 
 def _own_value(column: str, names: set[str]) -> str:

@@ -15,7 +15,7 @@ from ..framing.events import Batch, Note
 from ..options import Payload
 from ..schema.anomalies import Anomaly
 from ..schema.records import Record, printable_json, text_of
-from ..secrets.redact import MASK, Secrets, masked_json
+from ..secrets.redact import MASK, NO_SECRETS, Secrets, masked_json
 from ..types import Direction
 
 _ORIGINATOR = Direction.ORIGINATOR
@@ -88,9 +88,14 @@ class RunMaker:
         self._session = session
         self._payload = payload
         self._redact = redact
-        self._secrets = Secrets()
+        self._secrets = NO_SECRETS
         self._number = 0
         self._labels: _LabelsOf = ({}, {})
+
+    @property
+    def secrets(self) -> Secrets:
+        """The secrets to mask in texts that depend on earlier frames."""
+        return self._secrets if self._redact else NO_SECRETS
 
     def __getstate__(self) -> dict[str, object]:
         """Leaves out the labels, which are made again."""
@@ -132,7 +137,7 @@ class RunMaker:
         self.count(len(batch.frames))
         for frame in batch.frames:
             if isinstance(frame, Connect):
-                self._secrets.learn(frame.json)
+                self._secrets = self._secrets.learned(frame.json)
 
     def count(self, frames: int) -> None:
         """Numbers frames without making runs; there is no CONNECT among them."""
@@ -162,7 +167,7 @@ class RunMaker:
             return FrameFacts(error=self._secrets.masked(text) if self._redact else text)
         assert isinstance(frame, (Info, Connect))
         if isinstance(frame, Connect):
-            self._secrets.learn(frame.json)
+            self._secrets = self._secrets.learned(frame.json)
         masked = masked_json(frame.json, self._secrets)
         anomalies = (Anomaly.BAD_JSON.value,) if masked == MASK else ()
         shown = masked if self._redact else text_of(frame.json)

@@ -256,7 +256,9 @@ class SessionTables:
                 elif isinstance(event, Note):
                     session.note(event)
                     if self._wants_anomalies:
-                        records.append(_anomaly_row(self._connection, event))
+                        row = _anomaly_row(self._connection, event)
+                        row.text = row.text and session.masked(row.text)
+                        records.append(row)
             if self._frames:
                 make = self._frames.runs if self._runs else self._frames.rows
                 records += make(events, kind, account, session.notes)

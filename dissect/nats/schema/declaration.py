@@ -13,6 +13,7 @@ from functools import cache
 from operator import attrgetter
 from typing import NamedTuple, Protocol, get_args, get_type_hints
 
+from ..secrets.redact import NO_SECRETS, Secrets
 from .payload import Payload
 from .records import Counts, FrameRecord, Headers, Record
 
@@ -138,11 +139,13 @@ class LayerFrame(FrameRecord):
     """A frame as an application layer gets it: its row, headers included, and its payload in `content`.
 
     `content` is not a column. It goes from the framing to the layer and no further; what a layer shows of it
-    in its own rows is the layer's decision. `shown` is how the user wants payloads to be shown.
+    in its own rows is the layer's decision. `shown` is how the user wants payloads to be shown. `secrets` are
+    those that the session has shown until then: texts that may repeat them are masked.
     """
 
     content: bytes = b""
     shown: Payload = Payload.NONE
+    secrets: Secrets = NO_SECRETS
 
     @property
     def is_whole(self) -> bool:

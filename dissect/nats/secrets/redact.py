@@ -2,10 +2,12 @@
 
 This module masks the values of CONNECT's secret keys, in any case and of any type; the secret part of
 `user:secret@host` and `token@host`, with or without a scheme; nkey seeds (`S`, the letter of a role, base32);
-and the secrets of a session where its INFO, CONNECT or -ERR repeats them. Subjects are not masked: they cross
-connections that do not know the secret, and rows of several connections are joined by subject. User names,
-public nkeys and nonces are shown, because they prove nothing, except a user name without a password in the
-CONNECT of a leafnode, which is a token. JSON that cannot be read is masked whole.
+and the secrets of a connection where its INFO, CONNECT or -ERR, or an error or configuration in an answer,
+repeats them; so it is with the secrets of an HTTP request. Headers and payloads are shown as they are.
+Subjects are not masked: they cross connections that do not know the secret, and rows of several connections
+are joined by subject. User names, public nkeys and nonces are shown, because they prove nothing, except a
+user name without a password in the CONNECT of a leafnode, which is a token. JSON that cannot be read is
+masked whole.
 """
 
 from __future__ import annotations
@@ -39,17 +41,25 @@ _NONE: frozenset[str] = frozenset()
 
 
 class Secrets:
-    """The secrets that the CONNECTs of one session have shown so far."""
+    """The secrets that one connection has shown so far. A value does not change: `learned` and `with_texts`
+    return another one, with more secrets."""
 
     __slots__ = ("_known",)
 
-    def __init__(self) -> None:
-        self._known = _NONE
+    def __init__(self, known: frozenset[str] = _NONE) -> None:
+        self._known = known
 
-    def learn(self, connect: bytes) -> None:
-        """Adds the secrets in the JSON of a CONNECT."""
-        if len(self._known) <= _SECRETS:
-            self._known |= secrets_of(connect)
+    def learned(self, connect: bytes) -> Secrets:
+        """These secrets, and those in the JSON of a CONNECT."""
+        return self._with(secrets_of(connect)) if len(self._known) <= _SECRETS else self
+
+    def with_texts(self, texts: Iterable[str]) -> Secrets:
+        """These secrets, and texts that are secret."""
+        return self._with(text for text in texts if len(text) >= _SEARCHABLE)
+
+    def _with(self, more: Iterable[str]) -> Secrets:
+        known = self._known.union(more)
+        return self if known == self._known else Secrets(known)
 
     def masked(self, text: str) -> str:
         """`text` without these secrets, without seeds and without passwords in addresses."""
@@ -62,18 +72,21 @@ class Secrets:
         return _masked_address(self.masked(url))
 
 
-def masked_json(text: bytes, secrets: Secrets | None = None) -> str:
+NO_SECRETS = Secrets()
+
+
+def masked_json(text: bytes, secrets: Secrets = NO_SECRETS) -> str:
     """The JSON object in `text`, on one line, without its secrets and those that the session has shown."""
     try:
-        value = _masked(_loaded(text), secrets or Secrets())
+        value = _masked(_loaded(text), secrets)
         return _TEXT.encode(value)
     except (ValueError, RecursionError):
         return MASK
 
 
-def masked_values(values: dict[str, object]) -> dict[str, object]:
-    """The members of a parsed JSON object, without secrets."""
-    masked = _masked(values, Secrets())
+def masked_values(values: dict[str, object], secrets: Secrets) -> dict[str, object]:
+    """The members of a parsed JSON object, without their secrets and these."""
+    masked = _masked(values, secrets)
     assert isinstance(masked, dict)
     return masked
 

@@ -46,7 +46,7 @@ from natsync.protocol import (
 from ..framing.events import Batch, FramePosition, Note, place_of
 from ..schema.anomalies import Anomaly
 from ..schema.records import Record, text_of
-from ..secrets.redact import Secrets
+from ..secrets.redact import NO_SECRETS
 from ..types import Direction
 from .advisories import ADVISORY, trouble
 from .delta import SessionDelta, is_publishable
@@ -101,7 +101,7 @@ class Session:
         self._oks = Acknowledgements()
         self._last: dict[type[Frame], FramePosition] = {}  # +OK and PONG
         self._max_payload = _NO_LIMIT
-        self.secrets = Secrets()
+        self.secrets = NO_SECRETS
         self._errors: list[str] = []
         self.anomalies: Counter[str] = Counter()
         self._has_gaps = False
@@ -180,9 +180,10 @@ class Session:
     @property
     def errors(self) -> list[str]:
         """The texts of -ERR, without secrets."""
-        return [self._masked(text) for text in self._errors]
+        return [self.masked(text) for text in self._errors]
 
-    def _masked(self, text: str) -> str:
+    def masked(self, text: str) -> str:
+        """A text of the wire without the secrets that the session has shown."""
         return self.secrets.masked(text) if self.redact else text
 
     def _emit(self, row: Record) -> None:
@@ -233,7 +234,7 @@ class Session:
             self._max_payload = info.max_payload or _NO_LIMIT
 
     def _on_connect(self, sender: Endpoint, frame: Connect, ts_ns: int) -> None:
-        self.secrets.learn(frame.json)
+        self.secrets = self.secrets.learned(frame.json)
         try:
             options = ConnectOptions.parse(frame.json)
         except ProtocolError as error:

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..schema.records import text_of
-from ..secrets.redact import masked_text
+from ..secrets.redact import NO_SECRETS, Secrets
 from ..types import Direction
 from .handshake import HandshakeTransform
 from .layer import Begins, Heads, Layer, LayerColumn, LayerOptions, Transform
-from .websocket.http_upgrade import HEAD_END, header
+from .websocket.http_upgrade import HEAD_END, header, request_secrets
 
 _CONNECT = b"CONNECT "
 _RESPONSE_BEGINS = b"HTTP/1."
@@ -53,9 +53,11 @@ def begins_answer(data: bytes) -> Begins:
 
 @dataclass(slots=True)
 class Tunnel:
-    """What both directions know: the latest target, and the number of messages of each side."""
+    """What both directions know: the latest target, the secrets in the latest request, and the number of
+    messages of each side."""
 
     target: str = ""
+    secrets: Secrets = NO_SECRETS
     requests: int = 0
     answers: int = 0
 
@@ -80,6 +82,7 @@ class ConnectRequests(HandshakeTransform):
         assert found
         tunnel = self._tunnel
         tunnel.target, tunnel.requests = text_of(found[1]), tunnel.requests + 1
+        tunnel.secrets = request_secrets(head)
         self.facts["proxied_to"] = tunnel.target
         credentials = text_of(header(head, b"Proxy-Authorization"))
         if credentials:
@@ -127,7 +130,7 @@ class ConnectAnswers(HandshakeTransform):
         self._tunnel.answers += 1
         self._is_open = kind == b"2"
         if not self._is_open:
-            status = masked_text(text_of(found[1] + found[2]))
+            status = self._tunnel.secrets.masked(text_of(found[1] + found[2]))
             self.refuse(f"CONNECT {self._tunnel.target}: {status}".rstrip())
             length = header(head, b"Content-Length")
             is_chunked = b"chunked" in header(head, b"Transfer-Encoding").lower()

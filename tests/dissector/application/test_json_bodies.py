@@ -27,6 +27,7 @@ from dissect.nats.application.json_bodies import (
     time_ns,
 )
 from dissect.nats.schema.records import Record
+from dissect.nats.secrets.redact import NO_SECRETS
 
 
 @pytest.mark.parametrize(
@@ -52,12 +53,12 @@ def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     for data in (content, b"{" + content, b'{"a":' + content + b"}"):
         found = read_object(data)
         if found is not None:
-            json.loads(masked_json(found))
+            json.loads(masked_json(found, NO_SECRETS))
 
 
 def test_numbers_beyond_a_float_do_not_become_what_json_lacks() -> None:
     found = read_object(b'{"rate": 1e999}')
-    assert found is not None and masked_json(found) == "***"
+    assert found is not None and masked_json(found, NO_SECRETS) == "***"
 
 
 def test_secrets_and_stored_contents_are_masked() -> None:
@@ -66,7 +67,8 @@ def test_secrets_and_stored_contents_are_masked() -> None:
             "message": {"seq": 1, "data": "c2VjcmV0", "hdrs": "TkFUUw=="},
             "password": "hunter2",
             "external": "nats://u:hunter2@host:4222",
-        }
+        },
+        NO_SECRETS,
     )
     assert "c2VjcmV0" not in text and "TkFUUw" not in text and "hunter2" not in text
     assert json.loads(text)["message"] == {"seq": 1, "data": "***", "hdrs": "***"}
@@ -79,13 +81,15 @@ def test_an_audit_repeats_no_contents() -> None:
         "response": inner,
         "request": "x",
     }
-    body = json.loads(masked_json(audit))
+    body = json.loads(masked_json(audit, NO_SECRETS))
     assert json.loads(body["response"]) == {"message": {"data": "***"}}
     assert body["request"] == "***"
 
 
 def test_long_bodies_are_shortened() -> None:
-    body = json.loads(masked_json({"total": 3, "streams": ["x" * 200] * 100, "text": "y" * 9000}))
+    body = json.loads(
+        masked_json({"total": 3, "streams": ["x" * 200] * 100, "text": "y" * 9000}, NO_SECRETS)
+    )
     assert body["total"] == 3 and body["streams"] == "100 items"
     assert body["text"].endswith("...") and len(body["text"]) < 600
 
@@ -99,9 +103,9 @@ def test_members_of_the_wrong_type_are_absent() -> None:
 
 def test_errors() -> None:
     error = {"code": 404, "err_code": 10059, "description": "stream not found"}
-    assert error_of({"error": error}) == (404, 10059, "stream not found")
-    assert error_of({"error": "plain"}) == (None, None, "plain")
-    assert error_of({}) == error_of({"error": 7}) == (None, None, None)
+    assert error_of({"error": error}, NO_SECRETS) == (404, 10059, "stream not found")
+    assert error_of({"error": "plain"}, NO_SECRETS) == (None, None, "plain")
+    assert error_of({}, NO_SECRETS) == error_of({"error": 7}, NO_SECRETS) == (None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +126,7 @@ def test_numbers_in_headers(value: str | None, expected: int | None) -> None:
 
 def test_control_characters_that_json_allows_are_escaped() -> None:
     value = {"name": "a\x7fb\x9bc\u202ed\udc80"}
-    text = masked_json(value)
+    text = masked_json(value, NO_SECRETS)
     assert text == '{"name":"a\\u007fb\\u009bc\\u202ed\\udc80"}' and json.loads(text) == value
 
 

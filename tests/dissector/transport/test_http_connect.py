@@ -184,6 +184,15 @@ def test_a_refusal_is_an_anomaly_without_a_session(tmp_path: Path) -> None:
     assert row.text == "CONNECT hub.example:7422: 407 Proxy Authentication Required"
 
 
+@pytest.mark.parametrize("repeated", [SECRET, b"s3cretpw"])
+def test_a_refusal_repeats_no_credentials(repeated: bytes, tmp_path: Path) -> None:
+    refused = b"HTTP/1.1 407 not with " + repeated + b"\r\n\r\n"
+    path = capture(tmp_path / "a.pcap", [(ORIGINATOR, REQUEST), (RESPONDER, refused)])
+    (row,) = records([path], ("anomalies",))
+    assert isinstance(row, AnomalyRecord)
+    assert row.text == "CONNECT hub.example:7422: 407 not with ***"
+
+
 @pytest.mark.parametrize("size", [300, 5_000])
 def test_the_stages_of_spark_give_the_same_rows(tmp_path: Path, size: int) -> None:
     sent = [(ORIGINATOR, REQUEST), (RESPONDER, REFUSED), (ORIGINATOR, REQUEST)]

@@ -15,7 +15,7 @@ from ...outcomes import END_OF_BATCH_STATUS, NO_RESPONDERS_TEXT, is_error_status
 from ...schema.anomalies import Anomaly
 from ...schema.declaration import LayerFrame, TextColumn
 from ...schema.records import Record
-from ...secrets.redact import masked_text
+from ...secrets.redact import NO_SECRETS, Secrets
 from ...sessions.advisories import trouble
 from ..exchanges import Question
 from ..json_bodies import (
@@ -28,6 +28,7 @@ from ..json_bodies import (
     header,
     masked_json,
     read_object,
+    status_text,
     text,
     why_unread,
 )
@@ -110,7 +111,7 @@ class Call:
                 mark(self.row, why_unread(frame))
             else:
                 self.request = read
-                self.row.request = masked_json(read)
+                self.row.request = masked_json(read, frame.secrets)
         self._certain = asked.certain
         self._many = asked.api == _DIRECT and bool({"batch", "multi_last"} & self.request.keys())
 
@@ -123,6 +124,11 @@ class Call:
         value = self.value
         is_message = value is not None and header(value, "Nats-Sequence") is not None
         return is_message or text(self.response, "type").startswith(_TYPE)
+
+    @property
+    def secrets(self) -> Secrets:
+        """The secrets that the session had shown when the first answer came."""
+        return self.value.secrets if self.value else NO_SECRETS
 
     def answer(self, frame: LayerFrame, nobody: bool, latency_ns: int | None) -> bool:
         """Takes an answer; returns whether more may come. Only the first one fills the row."""
@@ -151,20 +157,20 @@ class Call:
     def _read(self, frame: LayerFrame) -> None:
         row = self.row
         if is_error_status(frame.status):
-            row.code, row.error = frame.status, frame.status_text
+            row.code, row.error = frame.status, status_text(frame)
             return
         if row.api == _DIRECT:
-            row.response = masked_json(_message_facts(frame))
+            row.response = masked_json(_message_facts(frame), frame.secrets)
             return
         read = read_object(frame.content)
         if read is None:
             mark(self.row, why_unread(frame))
             return
         self.response = read
-        row.response = masked_json(read)
+        row.response = masked_json(read, frame.secrets)
         fill(row, read)
         row.clock_ns = clock_ns(text(read, "ts"), frame.ts_ns)
-        row.code, row.err_code, row.error = error_of(read)
+        row.code, row.err_code, row.error = error_of(read, frame.secrets)
         if row.stream is None:
             row.stream = text(read, "stream_name") or None
 
@@ -205,12 +211,12 @@ def advisory(frame: LayerFrame) -> tuple[ApiRecord, Object]:
         row.anomalies = [why_unread(frame)]
         read = {}
     else:
-        row.response = masked_json(read)
+        row.response = masked_json(read, frame.secrets)
         fill(row, read)
         row.clock_ns = clock_ns(text(read, "timestamp"), frame.ts_ns)
         row.domain = text(read, "domain") or None
         row.account = row.account or text(read, "account") or None
-        row.error = masked_text(text(read, "reason")) or None
+        row.error = frame.secrets.masked(text(read, "reason")) or None
     named = names if api.startswith((*_OF_CONSUMER, _OF_STREAM)) else []
     row.stream = text(read, "stream") or (named[0] if named else None)
     row.consumer = text(read, "consumer") or (

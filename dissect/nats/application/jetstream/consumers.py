@@ -9,6 +9,7 @@ from typing import Annotated
 from ...durations import Durations
 from ...schema.declaration import TextColumn
 from ...schema.records import Record
+from ...secrets.redact import Secrets
 from ..json_bodies import Member, Object, fill, flag, masked_json, member, text, texts
 from ..rows import CONSUMER, DOMAIN, ODD, STREAM, UsedRow, counted, head, lasting
 from .api import Call
@@ -242,7 +243,7 @@ class Consumers(Used[_OpenConsumer]):
         found = self.use(asked, ts_ns, asked.stream, name)
         row = found.row
         if "config" in response:
-            self._describe(found, response)
+            self._describe(found, response, call.secrets)
         if asked.api in ("CONSUMER.CREATE", "CONSUMER.DURABLE.CREATE"):
             row.created += bool(response)
         elif asked.api == "CONSUMER.DELETE":
@@ -317,7 +318,7 @@ class Consumers(Used[_OpenConsumer]):
             name = text(item, "name") if isinstance(item, dict) else ""
             stream = call.row.stream
             if stream and name:
-                self._describe(self.use(call.row, ts_ns, stream, name), item)
+                self._describe(self.use(call.row, ts_ns, stream, name), item, call.secrets)
 
     def _forget(self, entry: _OpenConsumer) -> None:
         self._deliver_to(entry.row, "")
@@ -332,12 +333,12 @@ class Consumers(Used[_OpenConsumer]):
         if subject:
             self._by_subject[row.account, subject] = key
 
-    def _describe(self, found: _OpenConsumer, info: Object) -> None:
+    def _describe(self, found: _OpenConsumer, info: Object, secrets: Secrets) -> None:
         """Takes configuration and state from an answer of the API."""
         row, config = found.row, member(info, "config")
         self._deliver_to(row, text(config, "deliver_subject"))
         fill(row, info)
-        row.config = masked_json(config)
+        row.config = masked_json(config, secrets)
         backoff = config.get("backoff")
         waits = backoff if isinstance(backoff, list) and backoff else [row.ack_wait_ns]
         acked = row.ack_policy != "none"

@@ -25,7 +25,6 @@ from ...options import Payload
 from ...schema.anomalies import Anomaly
 from ...schema.declaration import LayerFrame, TextColumn
 from ...schema.records import Record, text_of
-from ...secrets.redact import masked_text
 from ..recent import HeldPayloads
 from ..rows import CONSUMER, ODD, PAYLOAD, STREAM, SessionRow, head, lasting, mark
 from .subjects import AckSubject, ack_subject
@@ -288,7 +287,7 @@ def _read_ack(row: DeliveryRecord, frame: LayerFrame, ack: str) -> None:
         row.nak_delay_ns = _delay(text_of(frame.content[4:]).strip())
     elif ack == "term":
         # Masked before it is cut, because the cut may lose the @ of bob:secret@.
-        reason = masked_text(text_of(frame.content[5:_READ]))
+        reason = frame.secrets.masked(text_of(frame.content[5:_READ]))
         row.term_reason = reason.strip()[:_REASON] or None
 
 

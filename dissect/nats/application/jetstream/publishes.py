@@ -19,6 +19,7 @@ from ...number_formats import size_text
 from ...outcomes import NO_RESPONDERS_TEXT
 from ...schema.declaration import LayerFrame, TextColumn
 from ...schema.records import Headers, Record
+from ...secrets.redact import Secrets
 from ..json_bodies import (
     Member,
     Object,
@@ -28,6 +29,7 @@ from ..json_bodies import (
     flag,
     number,
     read_object,
+    status_text,
     text,
     why_unread,
 )
@@ -171,10 +173,10 @@ class Publication:
         """Takes the answer: an ack, an error status, or something else."""
         row, content = self.row, frame.content
         if nobody:
-            row.code, row.error = frame.status, frame.status_text or NO_RESPONDERS_TEXT
+            row.code, row.error = frame.status, status_text(frame) or NO_RESPONDERS_TEXT
         elif ack := read_ack(content):
             self.is_expected = True
-            self._take(ack)
+            self._take(ack, frame.secrets)
         elif self.is_expected and content:
             read = read_object(content)
             if read is None or {"stream", "seq"} <= read.keys():
@@ -210,10 +212,10 @@ class Publication:
         row.batch_commit = True if header("Nats-Batch-Commit") is not None else None
         row.ttl = header("Nats-TTL")
 
-    def _take(self, read: Object) -> None:
+    def _take(self, read: Object, secrets: Secrets) -> None:
         row = self.row
         fill(row, read)
-        row.code, row.err_code, row.error = error_of(read)
+        row.code, row.err_code, row.error = error_of(read, secrets)
         if row.error is None and row.code is None:
             row.seq = number(read, "seq")
             row.duplicate = flag(read, "duplicate") or None

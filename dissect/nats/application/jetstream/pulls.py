@@ -31,7 +31,16 @@ from ...outcomes import (
 from ...schema.anomalies import Anomaly
 from ...schema.declaration import LayerFrame, TextColumn
 from ...schema.records import Record
-from ..json_bodies import Member, decimal, fill, header, number, read_object, why_unread
+from ..json_bodies import (
+    Member,
+    decimal,
+    fill,
+    header,
+    number,
+    read_object,
+    status_text,
+    why_unread,
+)
 from ..rows import CONSUMER, ODD, STREAM, TIME, SessionRow, counted, head, lasting, mark
 from .subjects import AckSubject, ApiSubject, ConsumerKey
 
@@ -213,7 +222,7 @@ class Pulls:
             row.heartbeats += 1
             return
         row.end, row.end_ns = str(frame.status), frame.ts_ns
-        row.end_text = frame.status_text
+        row.end_text = status_text(frame)
         row.pending_messages = decimal(header(frame, "Nats-Pending-Messages"))
         row.pending_bytes = decimal(header(frame, "Nats-Pending-Bytes"))
         yield self._close(row)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from ...schema.declaration import TextColumn
 from ...schema.records import Record
+from ...secrets.redact import Secrets
 from ..json_bodies import Member, Object, fill, masked_json, member, number, text
 from ..rows import DOMAIN, ODD, STREAM, UsedRow, counted, head
 from .api import Call
@@ -128,11 +129,11 @@ class _OpenStream:
         """The complete row."""
         return self.row
 
-    def describe(self, info: Object) -> None:
+    def describe(self, info: Object, secrets: Secrets) -> None:
         """Takes configuration and state from an answer of the API."""
         fill(self.row, info)
         config = member(info, "config")
-        self.row.config = masked_json(config) if config else self.row.config
+        self.row.config = masked_json(config, secrets) if config else self.row.config
         _raise_last(self.row, number(member(info, "state"), "last_seq"))
 
 
@@ -154,7 +155,7 @@ class Streams(Used[_OpenStream]):
         found = self.use(asked, ts_ns, asked.stream)
         row = found.row
         if "config" in response and asked.api.startswith("STREAM."):
-            found.describe(response)
+            found.describe(response, call.secrets)
         if asked.api == "STREAM.CREATE":
             row.created += bool(response)
         elif asked.api == "STREAM.DELETE":
@@ -213,4 +214,4 @@ class Streams(Used[_OpenStream]):
             config = item.get("config") if isinstance(item, dict) else None
             name = text(config, "name") if isinstance(config, dict) else ""
             if name:
-                self.use(call.row, ts_ns, name).describe(item)
+                self.use(call.row, ts_ns, name).describe(item, call.secrets)

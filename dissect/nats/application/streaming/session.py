@@ -192,7 +192,7 @@ class Streaming:
             if row.evidence != "shape":
                 mark(row, Anomaly.BAD_PROTOBUF.value)
             return
-        row.error = printable(response.error) or None
+        row.error = _error(response.error, frame)
         if response.pub_prefix and response.sub_requests:
             row.evidence = "discovered"
             self._subjects.learn(row.cluster_id or "", response)
@@ -222,7 +222,7 @@ class Streaming:
             mark(row, Anomaly.BAD_PROTOBUF.value)
             yield row
             return
-        row.guid, row.error = printable(ack.guid), printable(ack.error) or None
+        row.guid, row.error = printable(ack.guid), _error(ack.error, frame)
         published = self._publications.take(row.guid)
         if published:
             row.cluster_id, row.client_id = published.cluster_id, published.client_id
@@ -247,7 +247,7 @@ class Streaming:
         if response is None:
             mark(row, Anomaly.BAD_PROTOBUF.value)
             return
-        row.error = printable(response.error) or None
+        row.error = _error(response.error, frame)
         if response.ack_inbox:
             self._acks.put(response.ack_inbox, row)
 
@@ -363,6 +363,11 @@ _REQUESTS: dict[str, Callable[[Streaming, StreamingRecord, LayerFrame, Purpose],
 }
 
 
+def _error(text: str, frame: LayerFrame) -> str | None:
+    """The text of an error in a frame, without secrets."""
+    return frame.secrets.masked(printable(text)) or None
+
+
 def _ended(row: StreamingRecord, frame: LayerFrame) -> None:
     """Reads the answer to a request, if that answer has nothing but an error."""
     response: SubscriptionResponse | CloseResponse | PingResponse | None
@@ -375,7 +380,7 @@ def _ended(row: StreamingRecord, frame: LayerFrame) -> None:
     if response is None:
         mark(row, Anomaly.BAD_PROTOBUF.value)
     else:
-        row.error = printable(response.error) or None
+        row.error = _error(response.error, frame)
 
 
 STREAMING = Table(

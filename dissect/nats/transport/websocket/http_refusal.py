@@ -7,9 +7,11 @@ opaque.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ...schema.anomalies import Anomaly
 from ...schema.records import Value
+from ...secrets.redact import NO_SECRETS, Secrets
 from ...types import Direction, Gap, Item, Oddity
 from ..layer import Begins, Heads, Layer, LayerColumn, LayerOptions, Transform
 from ..plaintext import Plaintext
@@ -21,7 +23,15 @@ from .http_upgrade import (
     is_refusal,
     refusal_text,
     request_facts,
+    request_secrets,
 )
+
+
+@dataclass(slots=True)
+class _Request:
+    """What both directions know of the request: the secrets that its answer may repeat."""
+
+    secrets: Secrets = NO_SECRETS
 
 
 class RefusalTransform:
@@ -29,7 +39,8 @@ class RefusalTransform:
 
     done = False
 
-    def __init__(self, direction: Direction) -> None:
+    def __init__(self, direction: Direction, request: _Request) -> None:
+        self._request = request
         self.opaque = False
         self.facts: Mapping[str, Value] = {}
         self._direction = direction
@@ -52,8 +63,10 @@ class RefusalTransform:
             self.opaque = True
             if self._direction is Direction.ORIGINATOR:
                 self.facts = request_facts(self._held)
+                self._request.secrets = request_secrets(self._held)
             else:
-                self._plain.note(Anomaly.WEBSOCKET_REFUSED, refusal_text(self._held))
+                text = refusal_text(self._held, self._request.secrets)
+                self._plain.note(Anomaly.WEBSOCKET_REFUSED, text)
             self._held = b""
         return self._plain.hand_on()
 
@@ -77,7 +90,8 @@ def _begins(heads: Heads) -> Begins:
 
 
 def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:
-    return {direction: RefusalTransform(direction) for direction in Direction}
+    request = _Request()
+    return {direction: RefusalTransform(direction, request) for direction in Direction}
 
 
 LAYER = Layer("http", LayerColumn.NONE, _begins, transforms=_transforms)

@@ -7,10 +7,14 @@ only their names are kept; addresses are shown without passwords and fragments.
 from __future__ import annotations
 
 import re
+from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import suppress
 from ipaddress import ip_address
+from urllib.parse import unquote_plus
 
 from ...schema.records import Value, text_of
-from ...secrets.redact import MASK, masked_text
+from ...secrets.redact import MASK, NO_SECRETS, Secrets, masked_text
 
 HEAD_BYTES = 16 << 10  # the largest head of a request or a response
 HEAD_END = b"\r\n\r\n"
@@ -21,6 +25,7 @@ _REQUEST = re.compile(rb"[A-Z]{3,7} ([^ \r\n]{1,8000}) HTTP/1\.[01]\r\n")
 _RESPONSE = re.compile(rb"HTTP/1\.[01] ([1-5][0-9][0-9][^\r\n]{0,200})\r\n")
 _WANTS_WEBSOCKET = re.compile(rb"\r\nSec-WebSocket-Version:", re.IGNORECASE)
 _WANTS_TLS = b"Client sent an HTTP request to an HTTPS server"  # net/http of Go
+_CREDENTIALS = b"Authorization", b"Proxy-Authorization"
 _FRAGMENT = re.compile(r"#.*", re.DOTALL)
 _MOST_BODY = 120  # characters of a refusal's body that are shown
 
@@ -34,15 +39,40 @@ def is_refusal(request: bytes, response: bytes) -> bool:
     return bool(_WANTS_WEBSOCKET.search(response[: response.find(HEAD_END) + 2]))
 
 
-def refusal_text(response: bytes) -> str:
+def request_secrets(head: bytes) -> Secrets:
+    """The secrets in a request, which its answer may repeat."""
+    return NO_SECRETS.with_texts(_secrets_of(head))
+
+
+def _secrets_of(head: bytes) -> Iterator[str]:
+    """The values in the query, the user information and the fragment of the URL, the values of cookies, and
+    credentials; as they are, and decoded."""
+    found = _REQUEST.match(head)
+    url, _, fragment = (text_of(found[1]) if found else "").partition("#")
+    yield fragment
+    yield from url.partition("://")[2].rpartition("@")[0].split(":", 1)[-1:]
+    pairs = [*url.partition("?")[2].split("&"), *text_of(header(head, b"Cookie")).split(";")]
+    for pair in pairs:
+        name, equals, value = pair.strip().partition("=")
+        secret = value if equals else name
+        yield from (secret, unquote_plus(secret), secret.strip('"'))
+    for name in _CREDENTIALS:
+        credentials = text_of(header(head, name))
+        coded = credentials.partition(" ")[2]
+        yield from (credentials, coded)
+        with suppress(ValueError):
+            yield text_of(b64decode(coded)).partition(":")[2]
+
+
+def refusal_text(response: bytes, secrets: Secrets = NO_SECRETS) -> str:
     """The status of a refusal, and the target of its redirect or else the beginning of its body."""
     head, _, body = response.partition(HEAD_END)
     status = _RESPONSE.match(response)
-    text = text_of(status[1]) if status else ""
-    location = _address(header(head, b"Location")).partition("?")[0]
+    text = secrets.masked(text_of(status[1])) if status else ""
+    location = secrets.masked(_address(header(head, b"Location")).partition("?")[0])
     if location:
         return f"{text}, to {location}"
-    line = masked_text(text_of(body.strip().partition(b"\n")[0]))[:_MOST_BODY].strip()
+    line = secrets.masked(text_of(body.strip().partition(b"\n")[0]))[:_MOST_BODY].strip()
     return f"{text}: {line}" if line else text
 
 

@@ -35,6 +35,7 @@ from .http_upgrade import (
     SWITCHING,
     UPGRADE,
     request_facts,
+    request_secrets,
     response_facts,
 )
 
@@ -283,7 +284,8 @@ class WebSocketTransform:
         status = int.from_bytes(payload[:2], "big") if len(payload) > 1 else _NO_STATUS
         if opcode is Opcode.CLOSE and status not in _NORMAL_CLOSE:
             reason = payload[2:].decode("utf-8", "replace")
-            self._plain.note(Anomaly.WEBSOCKET_CLOSE, f"{status} {reason}".strip())
+            text = request_secrets(self.upgrade.request).masked(f"{status} {reason}".strip())
+            self._plain.note(Anomaly.WEBSOCKET_CLOSE, text)
 
     def _end_message(self, message: bytes) -> None:
         """Inflates a whole message."""

@@ -51,6 +51,36 @@ def test_other_http_is_no_anomaly(tmp_path: Path) -> None:
     assert (flow.protocol, flow.websocket_path, anomalies) == ("other", None, [])
 
 
+@pytest.mark.parametrize(
+    "request_, repeated",
+    [
+        (GET.replace(b"/nats", b"/nats?token=t0k%2Fen-of-bob"), "t0k%2Fen-of-bob"),
+        (GET.replace(b"/nats", b"/nats?token=t0k%2Fen-of-bob"), "t0k/en-of-bob"),
+        (GET.replace(b"/nats", b"/nats?t0ken-of-bob"), "t0ken-of-bob"),
+        (GET.replace(b"/nats", b"/nats#t0ken-of-bob"), "t0ken-of-bob"),
+        (GET.replace(b"/nats", b"http://bob:t0ken-of-bob@a/nats"), "t0ken-of-bob"),
+        (GET[:-2] + b"Cookie: theme=dark; jwt=t0ken-of-bob\r\n\r\n", "t0ken-of-bob"),
+        (GET[:-2] + b"Authorization: Bearer t0ken-of-bob\r\n\r\n", "t0ken-of-bob"),
+    ],
+)
+@pytest.mark.parametrize(
+    "refusal, text",
+    [
+        ("HTTP/1.1 403 no %s\r\n\r\n", "403 no ***"),
+        ("HTTP/1.1 403 Forbidden\r\n\r\nno such token: %s\n", "403 Forbidden: no such token: ***"),
+        (
+            "HTTP/1.1 302 Found\r\nLocation: https://b/login/%s\r\n\r\n",
+            "302 Found, to https://b/login/***",
+        ),
+    ],
+)
+def test_a_refusal_repeats_no_secret_of_its_request(
+    request_: bytes, repeated: str, refusal: str, text: str, tmp_path: Path
+) -> None:
+    _, (refused,) = rows(capture(tmp_path, request_, (refusal % repeated).encode()))
+    assert refused.text == text
+
+
 @pytest.mark.parametrize("size", [300, 5_000])
 def test_the_stages_of_spark_give_the_same_rows(tmp_path: Path, size: int) -> None:
     path = capture(tmp_path, GET, REDIRECT)

@@ -230,6 +230,13 @@ def test_why_it_was_closed(status: int, noted_texts: list[str]) -> None:
     assert noted(transform().feed(chunk(100, build_frame(Opcode.CLOSE, b"")))) == []
 
 
+def test_the_reason_of_a_close_repeats_no_secret_of_the_request() -> None:
+    made = transform()
+    made.upgrade.request = GET.replace(b"GET / ", b"GET /?token=t0ken-of-bob ")
+    close = build_frame(Opcode.CLOSE, (1008).to_bytes(2, "big") + b"no t0ken-of-bob")
+    assert [text for _, _, text in noted(made.feed(chunk(100, close)))] == ["1008 no ***"]
+
+
 def test_bytes_that_are_no_frame_are_reported_and_skipped() -> None:
     made = transform()
     found = made.feed(chunk(100, b"\x83\x00abc"))
