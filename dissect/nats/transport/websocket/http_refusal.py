@@ -28,7 +28,7 @@ from .http_upgrade import (
 
 
 @dataclass(slots=True)
-class _Request:
+class _RefusedRequest:
     """What both directions know of the request: the secrets that its answer may repeat."""
 
     secrets: Secrets = NO_SECRETS
@@ -39,7 +39,7 @@ class RefusalTransform:
 
     done = False
 
-    def __init__(self, direction: Direction, request: _Request) -> None:
+    def __init__(self, direction: Direction, request: _RefusedRequest) -> None:
         self._request = request
         self.opaque = False
         self.facts: Mapping[str, Value] = {}
@@ -90,7 +90,7 @@ def _begins(heads: Heads) -> Begins:
 
 
 def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:
-    request = _Request()
+    request = _RefusedRequest()
     return {direction: RefusalTransform(direction, request) for direction in Direction}
 
 
