@@ -15,6 +15,8 @@ from dataclasses import replace
 
 import click
 
+from .archive.arguments import REFUSED as NOT_ARCHIVED
+from .archive.arguments import ArchiveOptions
 from .audit.arguments import AuditOptions
 from .audit.libraries import check_libraries
 from .commands.arguments import (
@@ -289,6 +291,25 @@ def _spark(options: JobArguments) -> None:
     from .spark.command import run_job
 
     run_job(options)
+
+
+@cli.command("archive")
+@takes(
+    ArchiveOptions,
+    *(*own(ArchiveOptions), "payload", *INPUT),
+    arguments="FOLDER...",
+    refused=NOT_ARCHIVED,
+)
+def _archive(options: ArchiveOptions) -> None:
+    """Fill an archive: add what a sensor captures to tables on disk, without Spark.
+
+    A FOLDER gets new captures all the time, as from tcpdump -G or a ring of dumpcap. It can be a pattern, or
+    - for standard input. However the process ends, even by kill -9, the next run goes on, and no row is lost
+    or there twice.
+    """
+    from .archive.command import archive
+
+    archive(options)
 
 
 def _terminated(number: int, frame: object) -> None:

@@ -26,7 +26,7 @@ from .schema.records import (
 
 # Commands that are not tables.
 _COMMANDS = frozenset(
-    {"audit", "follow", "info", "report", "slice", "spark", "split", "sql", "top"}
+    {"archive", "audit", "follow", "info", "report", "slice", "spark", "split", "sql", "top"}
 )
 _NAME_SHOWN = 24
 _ANSWERS = {

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from dissect.nats.archive.arguments import ArchiveOptions
 from dissect.nats.audit.arguments import AuditOptions
 from dissect.nats.cli import cli
 from dissect.nats.commands.arguments import INPUT, ROWS
@@ -35,6 +36,7 @@ LISTED: dict[str, tuple[type, tuple[str, ...]]] = {
     "rows": (CommandOptions, (*ROWS, "payload", *INPUT)),
     "top": (TopOptions, own(TopOptions)),
     "spark": (JobArguments, (*own(JobArguments), "progress")),
+    "archive": (ArchiveOptions, own(ArchiveOptions)),
     "audit": (AuditOptions, (*own(AuditOptions), "format")),
     "source": (Settings, tuple(declared(Settings))),
 }

@@ -46,6 +46,7 @@ SHOWN = {
     "report": "answers -> one HTML page",
     "commands": "what each command prints",
     "spark": "many tasks",
+    "archive": "tables that grow",
     "plots": "figures for notebooks",
     "cli": "nats-dissect",
     "api": "Python functions",

@@ -24,7 +24,7 @@ from ..engine.session_tables import ReleasedRows
 from ..errors import CaptureError
 from ..options import Options
 from ..packet import PacketParser
-from ..secrets.key_log import KeyLogs
+from ..secrets.key_log import KeyLog, KeyLogs
 from ..types import Packets
 from .checkpoint import Checkpoints
 from .complete_files import NewFiles, TakenFile
@@ -57,6 +57,11 @@ class ContinuedDissection:
         self._dissection = self._new()
         # Files with TLS secrets, each up to its last ones.
         self._with_secrets: list[TakenFile] = []
+
+    @property
+    def embedded(self) -> KeyLog:
+        """The TLS secrets in the captures themselves."""
+        return self._key_logs.embedded
 
     def files(self, new: NewFiles, report: CaptureReport) -> Iterator[ReleasedRows]:
         """The rows that these files complete. Late ones are read by themselves, at the end."""
