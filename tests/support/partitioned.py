@@ -12,6 +12,7 @@ from dissect.nats.capture import CaptureReport
 from dissect.nats.engine.frame_rows import rows_of
 from dissect.nats.engine.frame_runs import FrameRun
 from dissect.nats.engine.time_order import place_of
+from dissect.nats.packet import ParserState
 from dissect.nats.partition.flow_shares import divided
 from dissect.nats.partition.partitions import (
     Partition,
@@ -60,17 +61,15 @@ def surveyed(
     found: Sequence[Partition], spec: JobSpec = WORK
 ) -> tuple[list[SurveyResult], list[list[FlowSurvey]]]:
     """What the partitions have, and the flows in each; as often as fragments ask for it."""
-    fragments: dict[int, bytes] = {}
-    while True:
-        both = [
-            survey(spec, partition, place_among(at, len(found)), fragments.get(at, b""))
-            for at, partition in enumerate(found)
-        ]
-        surveys, flows = [one for one, _ in both], [list(met) for _, met in both]
-        again = needs_resurvey(surveys)
-        if not again:
-            return surveys, flows
-        fragments.update(again)
+    again = dict.fromkeys(range(len(found)), ParserState())
+    surveys: dict[int, SurveyResult] = {}
+    flows: dict[int, list[FlowSurvey]] = {}
+    while again:
+        for at, state in again.items():
+            surveys[at], met = survey(spec, found[at], place_among(at, len(found)), state)
+            flows[at] = list(met)
+        again = needs_resurvey([*surveys.values()])
+    return [*surveys.values()], [*flows.values()]
 
 
 def chunks_of(flows: Sequence[Sequence[FlowSurvey]]) -> list[FlowChunk]:

@@ -1,5 +1,5 @@
 """Link, IP and TCP headers, fragments and tunnels: packets -> segments."""
 
-from .tcp import JOINED, PacketParser, flow_hash
+from .tcp import JOINED, PacketParser, ParserState, flow_hash
 
-__all__ = ["JOINED", "PacketParser", "flow_hash"]
+__all__ = ["JOINED", "PacketParser", "ParserState", "flow_hash"]

@@ -6,18 +6,18 @@ because they are wrong in packets that were captured before the network card fil
 
 from __future__ import annotations
 
-import pickle
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from typing import NamedTuple
 from zlib import crc32
 
 from ..types import CLOCK_AHEAD_NS, NO_SCALE, TICK_NS, FlowPath, Packet, Packets, Segment, Tick
 from .fragments import Fragments
 from .ip import CUT_OFF, EXTENSIONS, TCP, UDP, Datagram, find_datagram, past_extensions, proto_name
 from .link import ETHERNET, Networks, find_ip
-from .mptcp import Subflows
+from .mptcp import Notes, Subflows
 from .tunnels import CARRIERS, look_inside
 
 # One `unpack` call parses the common packet. Fields: the link header's mark of IPv4; first byte, length,
@@ -73,6 +73,13 @@ def flow_hash(key: bytes) -> int:
     size = (len(key) - 4) // 2
     source, target = key[:size] + key[-4:-2], key[size:-4] + key[-2:]
     return crc32(source + target if source < target else target + source)
+
+
+class ParserState(NamedTuple):
+    """The fragments that wait for others, and the subflows of Multipath TCP; empty if there are none."""
+
+    fragments: bytes = b""
+    subflows: bytes = b""
 
 
 class PacketParser:
@@ -190,19 +197,21 @@ class PacketParser:
     def met_fragments(self) -> bool:
         """Whether there were fragments. Their datagrams may have begun before the packets that were
         parsed."""
-        return self._fragments.met or self._subflows.met
+        return self._fragments.met
 
-    def save(self) -> bytes:
-        """The fragments that wait for others, for `load`; empty if none do."""
-        fragments, subflows = self._fragments.save(), self._subflows.save()
-        return pickle.dumps((fragments, subflows)) if fragments or subflows else b""
+    def note_subflows(self) -> Notes:
+        """The notes about the subflows in the packets that follow."""
+        self._subflows.notes = Notes()
+        return self._subflows.notes
 
-    def load(self, fragments: bytes) -> None:
-        """Restores fragments that `save` returned."""
-        if fragments:
-            waiting, subflows = pickle.loads(fragments)
-            self._fragments.load(waiting)
-            self._subflows.load(subflows)
+    def save(self) -> ParserState:
+        """The state, for `load`."""
+        return ParserState(self._fragments.save(), self._subflows.save())
+
+    def load(self, state: ParserState) -> None:
+        """Restores the state that `save` returned."""
+        self._fragments.load(state.fragments)
+        self._subflows.load(state.subflows)
 
     def _is_wanted(self, key: bytes) -> bool:
         """Whether the segments of a flow are wanted."""

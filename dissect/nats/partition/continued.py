@@ -90,7 +90,7 @@ class ContinuedDissection:
 
     def load(self, state: bytes) -> None:
         """Goes on from a state; nothing may have been read here already."""
-        states, fragments, files = pickle.loads(state)
+        states, parser_state, files = pickle.loads(state)
         self._with_secrets = list(files)
         for one in files:
             try:
@@ -100,7 +100,7 @@ class ContinuedDissection:
                 self._complain(f"{error}; its TLS secrets can no longer be read")
                 self._with_secrets.remove(one)
         self._dissection.load(states)
-        self._parser.load(fragments)
+        self._parser.load(parser_state)
 
     def _new(self) -> Checkpoints:
         return Checkpoints(self._tables, self._options, key_logs=self._key_logs, runs=True)

@@ -41,7 +41,8 @@ class Anomaly(Enum):
     the dissector."""
     MPTCP_ELSEWHERE = "mptcp_elsewhere"
     """This is a subflow of a Multipath TCP connection, and other bytes of the connection travel on subflows
-    to which it could not be joined: frames may be incomplete although no byte of this flow is missing."""
+    to which it could not be joined: frames may be incomplete although no byte of this flow is missing. Of too
+    many subflows whose beginning was not captured (32,768 directions), it is not known whether they do."""
     CLOCK_BACK = "clock_back"
     """The times of packets go back here: the clock of the capture was set. Latencies that span this place are
     absent. Each direction has this anomaly."""

@@ -48,7 +48,7 @@ class Summary:
 
     `wrong_starts` is the number of byte ranges whose beginning was guessed wrong. `shares` is the number of
     tasks that dissected whole flows; 0 means that tasks dissected chunks. Then `surveyed_again` is the number
-    of partitions that were surveyed twice, because fragments of IP packets are incomplete where they begin.
+    of partitions that were surveyed again, because IP fragments or subflows of Multipath TCP reach them.
     `continued` counts how often a flow continued in a later partition, `read_again` how often its
     packets were read again then, because its summary could not be proven. `moved_bytes` is the size of
     the data that moved between tasks. `damaged` and `unreadable` name files with the reason, `passed_over`

@@ -167,10 +167,8 @@ class Job:
             function = tasks.surveying(self.spec, self.partitions, {})
             result = self.runner.keep(self.runner.each(count, size, function, _SURVEYED))
             facts = self._facts(result)
-            fragments: dict[int, bytes] = {}
             while again := needs_resurvey([facts[number] for number in range(count)]):
                 self.surveyed_again += len(again)
-                fragments.update(again)
                 function = tasks.surveying(self.spec, self.partitions, again)
                 numbers = self.runner.numbers(list(again), size, function, _SURVEYED)
                 again_surveyed = self.runner.keep(numbers)

@@ -40,7 +40,6 @@ from dissect.nats.types import Direction
 from tests.dissector.fuzzing.harms import HARMS, NAMES, SPOILS, sample
 from tests.support import damage
 from tests.support.damage import Pcap, pcap_bytes
-from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import Interface
 from tests.support.pcapwriter import Record as Written
 from tests.support.pcapwriter import pcapng_file
@@ -163,15 +162,19 @@ def reported(rows: Sequence[Record]) -> set[Frame]:
 def good_frames(name: str, count: int) -> set[Frame]:
     """Frames that the first packets of a sample complete, whatever follows: of sessions that they prove."""
     pcap = sample(name)
-    if not count:
-        return set()
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(pcap_bytes(pcap.with_records(pcap.records[:count])))
-        file.flush()
-        first = reported(list(records([file.name], ["frames"])))
+    first, whole = (
+        _frames_of(pcap_bytes(pcap.with_records(some)))
+        for some in (pcap.records[:count], pcap.records)
+    )
     proved = {session for session, op, *_ in first if op == "INFO"}
-    both = first & reported(list(records([str(CAPTURES / name)], ["frames"])))
-    return {frame for frame in both if frame[0] in proved}
+    return {frame for frame in first & whole if frame[0] in proved}
+
+
+def _frames_of(data: bytes) -> set[Frame]:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        return reported(list(records([file.name], ["frames"])))
 
 
 def case_of(seed: int, run: int) -> Case:

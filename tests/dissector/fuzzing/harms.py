@@ -10,11 +10,12 @@ from functools import cache
 
 from tests.protocol.fuzz import MUTATIONS
 from tests.support import damage
-from tests.support.damage import Pcap, read_pcap
+from tests.support.crafted import CRAFTED, crafted
+from tests.support.damage import Pcap, pcap_bytes, read_pcap
 from tests.support.packets import place_of, with_tcp
 from tests.support.paths import CAPTURES
 
-NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap"))
+NAMES = [*sorted(path.name for path in CAPTURES.glob("*.pcap")), *CRAFTED]
 HOUR_NS = 3600 * 10**9
 SIZES = (0, 1, 20, 60, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF)
 
@@ -23,7 +24,7 @@ Records = list[damage.Record]
 
 @cache
 def sample(name: str) -> Pcap:
-    return read_pcap((CAPTURES / name).read_bytes())
+    return crafted(name) if name in CRAFTED else read_pcap((CAPTURES / name).read_bytes())
 
 
 def _at(packets: Records, intact: int, rng: random.Random) -> int:
@@ -34,7 +35,7 @@ def flip_bits(packets: Records, intact: int, linktype: int, rng: random.Random) 
     at = _at(packets, intact, rng)
     data = bytearray(packets[at].data)
     for _ in range(rng.choice((1, 1, 4))):
-        where = rng.randrange(min(len(data), rng.choice((14, 34, 54, 66, 9999))) or 1)
+        where = rng.randrange(min(len(data), rng.choice((14, 34, 54, 66, 94, 9999))) or 1)
         data[where : where + 1] = bytes([rng.randrange(256)])
     return [*packets[:at], replace(packets[at], data=bytes(data)), *packets[at + 1 :]]
 
@@ -177,7 +178,7 @@ def remove(data: bytes, at: int, rng: random.Random) -> bytes:
 
 def splice(data: bytes, at: int, rng: random.Random) -> bytes:
     """The rest of another file."""
-    other = (CAPTURES / rng.choice(NAMES)).read_bytes()
+    other = pcap_bytes(sample(rng.choice(NAMES)))
     return data[:at] + other[rng.randrange(len(other)) :]
 
 

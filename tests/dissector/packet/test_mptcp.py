@@ -4,96 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from dissect.nats.packet import PacketParser, mptcp
-from dissect.nats.packet.mptcp import Subflows
+from dissect.nats.packet import PacketParser, ParserState, mptcp
+from dissect.nats.packet.mptcp import Subflows, replayed
 from dissect.nats.pipeline import records, released
 from dissect.nats.schema.records import AnomalyRecord, FrameRecord, SessionRecord
-from dissect.nats.types import Segment
+from dissect.nats.types import ELSEWHERE, Packet, Segment
 
+from tests.support.crafted import crafted
+from tests.support.damage import Record as Damaged
+from tests.support.multipath import KEYS, Multipath, option
 from tests.support.partitioned import in_one, in_partitions, in_shares
-from tests.support.pcapwriter import RAW, START_NS, Record, ip, pcap_file, tcp
-from tests.support.tcp_conversation import ACK, FIN, PSH, SYN
-
-KEYS = b"\2\3\4\5\6\7\x08\x09", b"ABCDEFGH"
-IDSN = 7_000, 0xFFFFFF00  # the second one wraps
-
-
-def option(subtype: int, body: bytes) -> bytes:
-    made = bytes((30, 3 + len(body), subtype << 4)) + body
-    return made + b"\1" * (-len(made) % 4)
-
-
-class Multipath:
-    """A connection with two subflows, on which the bytes of both sides take turns."""
-
-    def __init__(self, clients: tuple[str, str] = ("10.0.0.1", "10.0.0.1"), eight: bool = False):
-        self.clients, self.eight = clients, eight
-        self.now_ns = START_NS
-        self.seq = [[1_000, 5_000], [70_000, 80_000]]
-        self.isn = [list(pair) for pair in self.seq]
-        self.data = list(IDSN)
-        self.records: list[Record] = []
-
-    def emit(self, flow: int, way: int, flags: int, payload: bytes, options: bytes) -> None:
-        ends = [(self.clients[flow], 50_000 + flow), ("10.0.0.2", 4222)][:: -1 if way else 1]
-        ack = self.seq[flow][not way] if flags & ACK else 0
-        ports = ends[0][1], ends[1][1]
-        packet = tcp(ports, self.seq[flow][way], ack, flags, payload, options)
-        self.records.append(Record(self.now_ns, ip(ends[0][0], ends[1][0], packet)))
-        self.now_ns += 1_000_000
-        self.seq[flow][way] += len(payload) + bool(flags & (SYN | FIN))
-
-    def open(self) -> Multipath:
-        self.emit(0, 0, SYN, b"", option(0, b"\x81"))
-        self.emit(0, 1, SYN | ACK, b"", option(0, b"\x81" + KEYS[1]))
-        self.emit(0, 0, ACK, b"", option(0, b"\x81" + KEYS[0] + KEYS[1]))
-        return self
-
-    def join(self) -> Multipath:
-        token = hashlib.sha256(KEYS[1]).digest()[:4]
-        self.emit(1, 0, SYN, b"", option(1, b"\1" + token + b"rand"))
-        self.emit(1, 1, SYN | ACK, b"", option(1, b"\1" + bytes(12)))
-        self.emit(1, 0, ACK, b"", option(1, b"\0" + bytes(20)))
-        return self
-
-    def say(self, flow: int, way: int, payload: bytes) -> None:
-        relative = self.seq[flow][way] - self.isn[flow][way]
-        size, form = (8, "!QQIHH") if self.eight else (4, "!IIIHH")
-        ack, data = (value & (1 << 8 * size) - 1 for value in (self.data[not way], self.data[way]))
-        body = struct.pack(form, ack, data, relative, len(payload), 0)
-        flags = b"\x0f" if self.eight else b"\5"
-        self.emit(flow, way, PSH | ACK, payload, option(2, flags + body))
-        self.data[way] += len(payload)
-        self.emit(
-            flow,
-            not way,
-            ACK,
-            b"",
-            option(2, b"\1" + struct.pack("!I", self.data[way] & 0xFFFFFFFF)),
-        )
-
-    def talk(self, count: int = 6) -> Multipath:
-        self.say(0, 1, b'INFO {"server_id":"NA","version":"2.15.3","headers":true}\r\n')
-        self.say(0, 0, b'CONNECT {"verbose":false,"lang":"go"}\r\nPING\r\n')
-        self.say(0, 1, b"PONG\r\n")
-        self.say(0, 0, b"SUB a 1\r\n")
-        self.join()
-        for number in range(count):
-            for way, head in enumerate((b"PUB a", b"MSG a 1")):
-                frame = head + b" 20\r\n%020d\r\n" % number
-                self.say(number % 2, way, frame[:13])
-                self.say(1 - number % 2, way, frame[13:])
-        return self
-
-    def close(self) -> Multipath:
-        for flow in (1, 0):
-            self.emit(flow, 0, FIN | ACK, b"", b"")
-            self.emit(flow, 1, FIN | ACK, b"", b"")
-        return self
+from tests.support.pcapwriter import RAW, Record, pcap_file
+from tests.support.tcp_conversation import ACK, SYN
 
 
 def written(packets: list[Record], tmp_path: Path) -> str:
@@ -159,6 +86,62 @@ def test_of_too_many_subflows_the_oldest_are_forgotten(monkeypatch: pytest.Monke
         assert len(subflows.sides) <= 10 and key in subflows.sides
 
 
+def parsed(parser: PacketParser, packets: Iterable[Record | Damaged]) -> list[Segment]:
+    found = (
+        parser.segment_of(Packet(each.ts_ns, number, "t.pcap", RAW, each.data, each.length))
+        for number, each in enumerate(packets, 1)
+    )
+    return [segment for segment in found if segment]
+
+
+def data(port: int, seq: int, number: int) -> tuple[Segment, bytes]:
+    key = bytes(8) + struct.pack("!HH", port, 4222)
+    dss = option(2, b"\4" + struct.pack("!IIHH", number, seq, 1, 0))
+    return Segment(1, 1, "", key, seq, 0, ACK, b"x", 1), dss
+
+
+def test_subflows_that_are_too_many_to_be_watched_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mptcp, "_MOST", 4)
+    subflows, flags = Subflows(), []
+    for port in [*range(10), *range(10)]:
+        segment, dss = data(port, 1, 1)
+        subflows.translate(segment, dss)
+        flags.append(bool(segment.flags & ELSEWHERE))
+    assert flags == ([False] * 8 + [True] * 2) * 2
+
+
+def test_of_too_many_keys_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mptcp, "_MOST", 4)
+    parser = PacketParser()
+    for number in range(20):
+        keys = b"client%02d" % number, b"server%02d" % number
+        clients = "10.0.0.1", "10.1.1.1"
+        talk = Multipath(clients, port=1000 + 2 * number, keys=keys).open().talk(2)
+        assert not any(each.flags & ELSEWHERE for each in parsed(parser, talk.records))
+
+
+def test_a_server_with_plain_tcp_ends_the_search_for_subflows() -> None:
+    subflows = Subflows()
+    key, back = bytes(4) + b"abcd\0\1\0\2", b"abcd" + bytes(4) + b"\0\2\0\1"
+    subflows.translate(Segment(1, 1, "", key, 1, 0, SYN, b"", 0), option(0, b"\x81"))
+    assert key in subflows.sides
+    subflows.translate(Segment(1, 1, "", back, 7, 2, SYN | ACK, b"", 0), b"")
+    assert not subflows.sides and not subflows.save()
+
+
+@pytest.mark.parametrize("at", range(0, 160, 9))
+def test_a_state_follows_from_the_state_before_and_notes(at: int) -> None:
+    packets = crafted("crafted-mptcp").records
+    before, after = PacketParser(), PacketParser()
+    parsed(before, packets[:at])
+    notes = after.note_subflows()
+    parsed(after, packets[at : at + 39])
+    whole = PacketParser()
+    parsed(whole, packets[: at + 39])
+    expected = whole.save().subflows
+    assert expected and replayed(before.save().subflows, notes) == expected
+
+
 def test_options_that_are_cut_or_wrong_do_no_harm() -> None:
     subflows = Subflows()
     parser = PacketParser()
@@ -169,4 +152,4 @@ def test_options_that_are_cut_or_wrong_do_no_harm() -> None:
                 segment = Segment(1, 1, "", bytes(12), 1, 1, flags, b"x", 1)
                 subflows.translate(segment, options)
                 assert segment.length == 1
-    assert parser.save() == b""
+    assert parser.save() == ParserState()

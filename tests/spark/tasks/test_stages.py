@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from dissect.nats.partition import survey
 from dissect.nats.partition.flow_shares import FlowShares
 from dissect.nats.schema.records import FlowRecord
 from dissect.nats.schema.records import Record as Row
+from dissect.nats.spark.tasks import stages
 from dissect.nats.spark.tasks.inputs import SharedFlows
 from dissect.nats.spark.tasks.stages import (
     chunk_contexts,
@@ -23,6 +25,7 @@ from dissect.nats.spark.tasks.stages import (
 from dissect.nats.types import EARLIEST_NS
 
 from tests.support.conversations import CONNECT, INFO
+from tests.support.crafted import crafted
 from tests.support.damage import Pcap, harm, pcap_bytes, read_pcap, snap, start_at
 from tests.support.partitioned import (
     WORK,
@@ -236,8 +239,27 @@ def test_a_time_far_ahead_ends_only_the_flows_before_it(tmp_path: Path) -> None:
 def test_fragments_on_both_sides_of_a_cut(tmp_path: Path) -> None:
     path = fragmented(tmp_path)
     surveys, _ = surveyed(planned([path], 4096))
-    assert any(one.initial for one in surveys)
+    assert any(one.initial.fragments for one in surveys)
     is_the_same([path])
+
+
+def test_partitions_with_subflows_are_surveyed_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mptcp.pcap"
+    path.write_bytes(pcap_bytes(crafted("crafted-mptcp", 150)))
+    found = planned([str(path)], 5_000)
+    times = Counter[object]()
+
+    def counted(spec: Any, partition: Any, *rest: Any) -> Any:
+        times[partition] += 1
+        return stages.survey(spec, partition, *rest)
+
+    monkeypatch.setattr("tests.support.partitioned.survey", counted)
+    surveys, _ = surveyed(found)
+    assert len(found) > 20 and surveys[-1].initial.subflows
+    assert max(times.values()) == 2  # before, a partition was surveyed once for each one before it
+    is_the_same([str(path)])
 
 
 def test_overlapping_captures(tmp_path: Path) -> None:

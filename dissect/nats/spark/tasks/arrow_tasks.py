@@ -22,6 +22,7 @@ from ...errors import DissectError
 from ...output.arrow.released import add_batches
 from ...output.arrow.released import batches as batches_of
 from ...output.arrow.types import pyarrow
+from ...packet import ParserState
 from ...parallel.worker import tune_garbage_collector
 from ...partition.partitions import Partition
 from ..sink import NewWriter, TableWriter, WrittenFile
@@ -86,7 +87,7 @@ def calling(function: Callable[[_In], _Out], values: Sequence[_In]) -> Function:
 
 
 def surveying(
-    spec: JobSpec, partitions: Sequence[Partition], fragments: Mapping[int, bytes]
+    spec: JobSpec, partitions: Sequence[Partition], states: Mapping[int, ParserState]
 ) -> Function:
     """Takes rows `id`; returns rows `partition, flow, state, summary`: one per flow of the partition, and one
     without a flow that has the SurveyResult as its state."""
@@ -95,17 +96,17 @@ def surveying(
         reduce_garbage_collection()
         for rows in batches:
             for number in rows.column(0).to_pylist():
-                yield from _survey(spec, partitions, number, fragments.get(number, b""))
+                yield from _survey(spec, partitions, number, states.get(number, ParserState()))
 
     return run
 
 
 def _survey(
-    spec: JobSpec, partitions: Sequence[Partition], number: int, fragments: bytes
+    spec: JobSpec, partitions: Sequence[Partition], number: int, initial: ParserState
 ) -> Batches:
     names = ["partition", "flow", "state", "summary"]
     place = place_of(number, len(partitions))
-    result = _result_or_error(lambda: survey(spec, partitions[number], place, fragments))
+    result = _result_or_error(lambda: survey(spec, partitions[number], place, initial))
     if isinstance(result, DissectError):
         yield _batch([(number, b"", pickle.dumps(result), b"")], names)
         return

@@ -10,6 +10,7 @@ from itertools import chain
 from ...capture import CaptureReport
 from ...capture.time_range import TimeRange
 from ...options import Options
+from ...packet import ParserState
 from ...partition.byte_ranges import ByteRange, read_byte_range
 from ...partition.flow_shares import FlowShares
 from ...partition.partitions import Partition, read_partition
@@ -69,12 +70,12 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class ChunkContext:
-    """A partition and the results of all surveys that its decode needs. `fragments` are the IP fragments that
-    are incomplete when it begins. `latest_ns` is the latest time of a TCP packet in it, `later_ns` the latest
+    """A partition and the results of all surveys that its decode needs. `state` is that of the parser when it
+    begins. `latest_ns` is the latest time of a TCP packet in it, `later_ns` the latest
     time in all partitions after it, and `last` is whether it is the last partition."""
 
     partition: Partition
-    fragments: bytes = b""
+    state: ParserState = ParserState()
     latest_ns: int = EARLIEST_NS
     later_ns: int = EARLIEST_NS
     last: bool = True

@@ -31,7 +31,8 @@ from zlib import crc32
 from ...durations import CLOCK_STEP_NS
 from ...engine.dissection import Dissection
 from ...engine.session_tables import ReleasedRows
-from ...packet import PacketParser
+from ...packet import PacketParser, ParserState
+from ...packet.mptcp import Noted, replayed
 from ...partition.checkpoint import Checkpoints
 from ...partition.flow_shares import sampled
 from ...partition.partitions import Partition
@@ -60,14 +61,15 @@ class FlowSurvey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SurveyResult:
-    """The survey of a partition. `fragments` are incomplete at its end if `initial` were when it began.
+    """The survey of a partition. `state` is that of the parser at its end if it began with `initial`.
     `latest_ns` is the latest time of a TCP packet. `met` is whether the partition has any fragment; if not,
-    earlier fragments do not change it."""
+    earlier fragments do not change it. `notes` are about its subflows of Multipath TCP."""
 
     latest_ns: int
-    initial: bytes
-    fragments: bytes
+    initial: ParserState
+    state: ParserState
     met: bool
+    notes: tuple[Noted, ...] = ()
 
 
 class FlowChunk(NamedTuple):
@@ -115,11 +117,12 @@ def place_of(number: int, count: int) -> PartitionPosition:
 
 
 def survey(
-    spec: JobSpec, partition: Partition, place: PartitionPosition, fragments: bytes
+    spec: JobSpec, partition: Partition, place: PartitionPosition, initial: ParserState
 ) -> tuple[SurveyResult, Iterator[FlowSurvey]]:
-    """Surveys a partition. `fragments` are incomplete when it begins."""
+    """Surveys a partition. `initial` is the state of the parser when it begins."""
     parser = PacketParser()
-    parser.load(fragments)
+    parser.load(initial)
+    notes = parser.note_subflows()
     observed = _Observed(parser.feed(spec.packets(partition)))
     states: dict[bytes, bytes] = {}
     summaries: dict[bytes, bytes] = {}
@@ -134,7 +137,9 @@ def survey(
         found = Survey(spec.tables, spec.options, spec.key_logs())
         found.run(observed)
         states, summaries, stateless = found.states(), found.summaries(), found.summarized()
-    result = SurveyResult(observed.latest_ns, fragments, parser.save(), parser.met_fragments)
+    result = SurveyResult(
+        observed.latest_ns, initial, parser.save(), parser.met_fragments, tuple(notes)
+    )
     flows = set(map(undirected, observed.keys))
     return result, (
         FlowSurvey(
@@ -177,12 +182,10 @@ def chunk_contexts(
     partitions: Sequence[Partition], surveyed: Sequence[SurveyResult]
 ) -> list[ChunkContext]:
     """The context of each partition, from the surveys of all partitions."""
-    found: list[ChunkContext] = []
-    fragments = b""
-    for partition, result in zip(partitions, surveyed):
-        last = partition is partitions[-1]
-        found.append(ChunkContext(partition, fragments, result.latest_ns, EARLIEST_NS, last))
-        fragments = result.fragments if result.met else fragments
+    found = [
+        ChunkContext(partition, state, result.latest_ns, EARLIEST_NS, partition is partitions[-1])
+        for partition, state, result in zip(partitions, _initial_states(surveyed), surveyed)
+    ]
     later_ns = EARLIEST_NS
     for at in reversed(range(len(found))):
         found[at] = replace(found[at], later_ns=later_ns)
@@ -190,16 +193,29 @@ def chunk_contexts(
     return found
 
 
-def needs_resurvey(surveyed: Sequence[SurveyResult]) -> dict[int, bytes]:
-    """The partitions that must be surveyed again, with the fragments that are incomplete when they begin."""
-    again: dict[int, bytes] = {}
-    fragments = b""
-    for number, result in enumerate(surveyed):
-        if result.met:
-            if result.initial != fragments:
-                again[number] = fragments
-            fragments = result.fragments
+def needs_resurvey(surveyed: Sequence[SurveyResult]) -> dict[int, ParserState]:
+    """The partitions that must be surveyed again, with the state of the parser when they begin."""
+    again: dict[int, ParserState] = {}
+    for number, (state, result) in enumerate(zip(_initial_states(surveyed), surveyed)):
+        initial = result.initial
+        if state.subflows != initial.subflows or result.met and state != initial:
+            again[number] = state
     return again
+
+
+def _initial_states(surveyed: Sequence[SurveyResult]) -> Iterator[ParserState]:
+    """The states in which the parser reaches each partition. If a survey did not begin with the right
+    subflows, the ones after it follow from its notes: otherwise each survey had to wait for the one before.
+    """
+    state = ParserState()
+    for result in surveyed:
+        yield state
+        fragments = result.state.fragments if result.met else state.fragments
+        if result.initial.subflows == state.subflows:
+            subflows = result.state.subflows
+        else:
+            subflows = replayed(state.subflows, result.notes)
+        state = ParserState(fragments, subflows)
 
 
 def flow_chunks(surveys: Iterable[tuple[int, FlowSurvey]]) -> Iterator[FlowChunk]:
@@ -293,7 +309,7 @@ def decode(
     contexts = inputs
     context = contexts[number]
     parser = PacketParser()
-    parser.load(context.fragments)
+    parser.load(context.state)
     dissection = Checkpoints(spec.tables, spec.options, key_logs=spec.key_logs(), runs=True)
     yield from _arrivals(dissection, contexts, states)
     yield from dissection.feed(parser.feed(spec.packets(context.partition)))
@@ -349,7 +365,7 @@ def _segments(
     """The segments of some flows in a partition, and ticks of the others."""
     hashes = {crc32(flow) for flow in flows}
     parser = PacketParser(lambda value: value in hashes)
-    parser.load(context.fragments)
+    parser.load(context.state)
     return parser.feed(spec.packets(context.partition))
 
 
