@@ -118,3 +118,7 @@ class SparkError(DissectError):
 
     def __str__(self) -> str:
         return " ".join(f"{self.reason}{f'; {self.remedy}' if self.remedy else ''}".split())
+
+
+class OutputError(SparkError):
+    """A file that a task of Spark cannot write. Spark runs the task again."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from dissect.nats.errors import SparkError
 from dissect.nats.schema.records import Record
 from dissect.nats.spark.api import dissect
 from dissect.nats.spark.options.job_options import JobOptions
@@ -62,8 +63,15 @@ class CountingSink:
     def writer(self, run: str) -> NewWriter:
         return partial(CountingWriter, str(self.folder))
 
+    def discard(self, run: str) -> None:
+        self.steps.append("discard")
+
     def publish(
-        self, run: str, tables: Iterable[str], written: Iterable[WrittenFile], mark: object
+        self,
+        run: str,
+        tables: Iterable[str],
+        written: Iterable[WrittenFile],
+        mark: Mapping[str, object],
     ) -> None:
         self.steps.append("publish")
         for one in written:
@@ -77,3 +85,14 @@ def test_a_job_writes_to_any_sink(spark: SparkSession, tmp_path: Path) -> None:
     assert sink.steps == ["check", "begin", "publish"]
     assert sink.rows == summary.rows
     assert sink.rows["frames"] == len(in_one([SAMPLE], ["frames"]))
+
+
+def test_a_run_that_fails_is_discarded(spark: SparkSession, tmp_path: Path) -> None:
+    class FullSink(CountingSink):
+        def publish(self, *_: object) -> None:  # type: ignore[override]  # raises at once
+            raise SparkError("it is full")
+
+    sink = FullSink(tmp_path)
+    with pytest.raises(SparkError, match="it is full"):
+        dissect(spark, [SAMPLE], ["sessions"], JobOptions(), sink)
+    assert sink.steps == ["check", "begin", "discard"]

@@ -25,7 +25,7 @@ PACKAGE = ROOT / "dissect" / "nats"
 # What every part may use: values and declarations, drawn by nobody who wants to see the way of the bytes.
 GROUND = {
     *("errors", "number_formats", "option_types", "options", "schema", "secrets", "tables"),
-    *("durations", "outcomes", "subjects", "temporary", "types", "version"),
+    *("durations", "outcomes", "storage", "subjects", "temporary", "types", "version"),
     *("__init__", "__main__"),
 }
 SHOWN = {

@@ -19,9 +19,9 @@ import shutil
 from collections.abc import Iterable, Mapping
 from typing import BinaryIO
 
-from ..capture.files import is_uri
 from ..output.day_files import DAY_NS, HOUR_NS, DayFiles, WrittenFile, day_folder
 from ..output.sink import Fault
+from ..storage import is_uri
 from .record import ArchiveRecord, record_of
 
 OWN = "_nats-dissect.archive"

@@ -6,7 +6,6 @@ used; 3 done without such a finding, but a capture was cut short or damaged; 130
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +29,7 @@ from .engines.duckdb import over_folder, over_records
 from .engines.spark import on_spark
 from .findings.store import SORTABLE, Store, store
 from .findings.suppressions import Suppressions, load_suppressions, names_of
+from .folders import is_folder
 from .loading import loaded_records
 from .output.formats import OUTPUTS, column_names
 from .output.report import Report
@@ -160,7 +160,7 @@ def _engine(options: AuditOptions, reading: Command, queries: Sequence[Query]) -
             yield spark
         return
     if options.tables is not None:
-        if not os.path.isdir(options.tables):
+        if not is_folder(options.tables):
             raise Fault(f"{options.tables}: no folder with tables")
         with over_folder(tables, options.tables) as engine:
             yield engine

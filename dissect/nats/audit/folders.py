@@ -7,6 +7,9 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from ..output.table_folder import RemoteTables, local_rule
+from ..storage import is_uri
+
 
 def files_in(folder: str | Path, suffixes: tuple[str, ...]) -> list[Path]:
     """The files in a folder, at any depth, whose names end with one of the suffixes, in order. Raises OSError
@@ -17,6 +20,18 @@ def files_in(folder: str | Path, suffixes: tuple[str, ...]) -> list[Path]:
         for name in names
         if name.endswith(suffixes)
     )
+
+
+def is_folder(root: str) -> bool:
+    """Whether there is a folder at a path or URI. Raises CaptureError if a URI cannot be reached."""
+    return RemoteTables(root).exists if is_uri(root) else os.path.isdir(root)
+
+
+def has_table(root: str, table: str) -> bool:
+    """Whether a folder, local or of a URI, has a table. Raises OSError, or CaptureError for a URI."""
+    if is_uri(root):
+        return RemoteTables(root).files(table) is not None
+    return bool(table_paths(root, [table]))
 
 
 def table_paths(root: str, tables: Iterable[str]) -> dict[str, str]:
@@ -39,8 +54,12 @@ def _table_path(root: str, table: str) -> str | None:
 
 def table_files(path: str) -> list[str]:
     """The Parquet files of a table at a path of `table_paths`. Other files in its folder are not its data,
-    such as a page that is being written there. Raises OSError."""
-    return [*map(str, files_in(path, (".parquet",)))] if os.path.isdir(path) else [path]
+    such as a page that is being written there, or files of a job that is not complete. Raises OSError.
+    """
+    if not os.path.isdir(path):
+        return [path]
+    is_data = local_rule(os.path.dirname(path))
+    return [str(file) for file in files_in(path, (".parquet",)) if is_data(file.name)]
 
 
 def _refuse(error: OSError) -> None:

@@ -1,7 +1,4 @@
-"""Access to capture files: local files, and files that a URI names (object storage, HDFS).
-
-pyarrow (extra `spark`) provides the file systems of URIs. It is imported when the first URI is used.
-"""
+"""Access to capture files: local files, and files that a URI names (see `storage`)."""
 
 from __future__ import annotations
 
@@ -9,19 +6,14 @@ import errno
 import glob
 import os
 import posixpath
-import re
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from fnmatch import fnmatchcase
-from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from ..errors import CaptureError, MissingLibrary, reason_of
+from ..errors import CaptureError, reason_of
+from ..storage import elsewhere, is_uri
 from .reader import Pieces
-
-if TYPE_CHECKING:
-    from pyarrow import fs
 
 Path = str | bytes | os.PathLike[str]
 Paths = Path | Iterable[Path]
@@ -29,16 +21,8 @@ Paths = Path | Iterable[Path]
 
 OVERLAP = "put some of them together with mergecap first"
 
-_URI = re.compile(r"([a-z][a-z0-9+.-]+:/|file:)/", re.IGNORECASE)  # Hadoop writes file:/x
-# Hadoop's name of a URI scheme -> pyarrow's name.
-_SCHEMES = {"s3a": "s3", "s3n": "s3", "wasb": "abfs", "wasbs": "abfss"}
 # A request to an object storage takes as long as reading this many bytes.
 _READ_AHEAD = 1 << 22
-
-
-def is_uri(path: str) -> bool:
-    """Whether a path is a URI (`s3a://bucket/file`), and not a local path."""
-    return _URI.match(path) is not None
 
 
 def capture_names(paths: Paths) -> list[str]:
@@ -125,22 +109,6 @@ def matches(pattern: str) -> list[str] | None:
     folder, name = posixpath.split(pattern)
     found = _contents_elsewhere(folder) or []
     return [path for path in found if fnmatchcase(posixpath.basename(path), name)]
-
-
-@lru_cache(maxsize=64)  # a file is opened many times, and connecting is slow
-def elsewhere(path: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a URI, and the path of the file in it."""
-    try:
-        from pyarrow import fs
-    except ImportError as error:
-        raise MissingLibrary("pyarrow", "spark") from error
-    scheme, _, rest = path.partition(":")
-    scheme = scheme.lower()
-    try:
-        system, name = fs.FileSystem.from_uri(f"{_SCHEMES.get(scheme, scheme)}:{rest}")
-    except (OSError, ValueError) as error:
-        raise CaptureError(path, f"cannot be reached ({reason_of(error)})") from error
-    return system, str(name)
 
 
 def _stat_elsewhere(path: str) -> tuple[int, int]:

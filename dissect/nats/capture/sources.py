@@ -18,6 +18,7 @@ from typing import cast
 
 from ..errors import CaptureError, MissingLibrary
 from ..secrets.key_log import KeyLog
+from ..storage import is_uri
 from ..types import Packet, Packets
 from . import decompress as unpack
 from . import pcap, pcapng
@@ -26,7 +27,6 @@ from .files import (
     capture_name,
     contents,
     identity,
-    is_uri,
     matches,
     opened,
     size_and_mtime,

@@ -1,7 +1,7 @@
 """Rows of tables -> Parquet files, in folders by UTC day: the layout of every folder of tables.
 
-    DIR/frames/date=2026-03-01/part-00012-000.parquet    of a Spark job
-    DIR/frames/date=2026-03-01/13-000000042.parquet      of an archive: rows from 13:00 to 14:00
+    DIR/frames/date=2026-03-01/part-00012-000-RUN.parquet    of a Spark job
+    DIR/frames/date=2026-03-01/13-000000042.parquet          of an archive: rows from 13:00 to 14:00
 
 The files of a day have any names. A row belongs to the day of its table's time; rows without one are in a
 folder of their own.
@@ -26,6 +26,7 @@ HOUR_NS = 3600 * 10**9
 DAY_NS = 24 * HOUR_NS
 _NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 _FILES = 32  # most files that are open together
+_FILE_BYTES = 1 << 30  # S3 copies at most 5 GiB at once
 
 
 class WrittenFile(NamedTuple):
@@ -61,6 +62,8 @@ class DayFiles:
                     self.close()
                 one = self._open[table, first_ns] = _OpenFile(*self._new(table, first_ns))
             one.add(some)
+            if one.bytes >= _FILE_BYTES:
+                self.written.append(self._open.pop((table, first_ns)).close())
 
     def close(self) -> None:
         """Completes the files."""
@@ -81,6 +84,11 @@ class _OpenFile:
         """Adds rows."""
         self._file.add(rows)
         self._count += len(rows)
+
+    @property
+    def bytes(self) -> int:
+        """The number of bytes that are written."""
+        return self._stream.tell()
 
     def close(self) -> WrittenFile:
         """Completes the file."""

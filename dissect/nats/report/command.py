@@ -11,7 +11,7 @@ import os
 from collections.abc import Collection, Generator, Sequence
 
 from ..audit.engines.duckdb import over_folder, over_records
-from ..audit.folders import table_paths
+from ..audit.folders import has_table, is_folder
 from ..audit.loading import loaded_records
 from ..capture import CaptureReport
 from ..capture.sources import STDIN
@@ -88,11 +88,11 @@ def _from_tables(sink: Sink, folder: str) -> None:
 def _check_folder(folder: str) -> None:
     """Refuses a folder without the table `sessions`, or in which that cannot be read."""
     try:
-        places = table_paths(folder, ["sessions"])
+        there = has_table(folder, "sessions")
     except OSError as error:
         raise Fault(f"{error.filename}: cannot be read: {reason_of(error)}") from None
-    if not places:
-        what = "has no table sessions" if os.path.isdir(folder) else "is not a folder"
+    if not there:
+        what = "has no table sessions" if is_folder(folder) else "is not a folder"
         raise Fault(
             f"{folder}: {what}; `nats-dissect spark CAPTURE... --out DIR --tables sessions,frames,...`"
             " writes tables"

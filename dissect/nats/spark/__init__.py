@@ -47,9 +47,11 @@ def register(spark: SparkSession) -> None:
     """Registers the data source "nats-capture" for `spark.read.format`; see `source`. Raises SparkError
     if the Python of the workers lacks this package."""
     from .launch.worker_python import set_worker_python
+    from .launch.worker_storage import share_storage
     from .structured_streaming.source import CaptureSource
 
     set_worker_python(spark)
+    share_storage(spark)
     spark.dataSource.register(CaptureSource)
 
 

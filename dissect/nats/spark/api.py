@@ -27,6 +27,7 @@ from ..partition.record_index import RecordChain, RecordIndex, joined, walk_chai
 from ..tables import FROM_ENGINE, TABLES, frames_for
 from .job import Job, TimelineJob
 from .launch.worker_python import set_worker_python
+from .launch.worker_storage import share_storage
 from .options.job_options import JobOptions, read_options
 from .output import Folder
 from .progress import Stages, wants_progress
@@ -98,6 +99,7 @@ def dissect(
     partitioned by day. Tables of an earlier job are replaced at the end; if the job fails, they stay. With
     `progress`, stderr shows the progress of each stage. Raises DissectError.
     """
+    share_storage(spark)
     sink: TableSink = Folder(out) if isinstance(out, str) else out
     sink.check()
     set_worker_python(spark)
@@ -107,21 +109,30 @@ def dissect(
     with closing(TaskRunner(spark)) as runner:
         wanted = {*set(tables).intersection(FROM_ENGINE), "sessions"}
         jobs = _planned(runner, paths, wanted, options, summary, stages)
-        run = sink.begin(uuid4().hex)
-        for number, job in enumerate(jobs):
-            _write(job, tables, _numbered(sink.writer(run), number, len(jobs)), decoded)
-            if isinstance(job, Job):
-                _add_counts(summary, job)
-            runner.close()  # the next one keeps its own
-    summary.rows = {table: decoded.rows[table] for table in tables}
-    summary.no_tcp = dict(sorted(decoded.passed_over.items()))
-    summary.missing_bytes, summary.skipped_bytes = (
-        decoded.missing_bytes,
-        decoded.skipped_bytes,
-    )
-    with stages.running("publish", spark):
-        sink.publish(run, tables, decoded.written, summary.values())
+        with _run_of(sink) as run:
+            for number, job in enumerate(jobs):
+                _write(job, tables, _numbered(sink.writer(run), number, len(jobs)), decoded)
+                if isinstance(job, Job):
+                    _add_counts(summary, job)
+                runner.close()  # the next one keeps its own
+            summary.rows = {table: decoded.rows[table] for table in tables}
+            summary.no_tcp = dict(sorted(decoded.passed_over.items()))
+            summary.missing_bytes = decoded.missing_bytes
+            summary.skipped_bytes = decoded.skipped_bytes
+            with stages.running("publish", spark):
+                sink.publish(run, tables, decoded.written, summary.values())
     return summary
+
+
+@contextmanager
+def _run_of(sink: TableSink) -> Iterator[str]:
+    """A run, whose files are removed if the block fails."""
+    run = sink.begin(uuid4().hex)
+    try:
+        yield run
+    except BaseException:
+        sink.discard(run)
+        raise
 
 
 def _numbered(writer: NewWriter, position: int, count: int) -> NewWriter:
@@ -219,6 +230,7 @@ def plan(spark: SparkSession, paths: str | Sequence[str], **options: object) -> 
     "64M"), and `progress`: whether stderr shows the progress of each stage (by default at a terminal and in a
     notebook). Raises DissectError."""
     wanted = read_options(options)
+    share_storage(spark)
     set_worker_python(spark)
     runner, summary = TaskRunner(spark), Summary()
     stages = Stages(wants_progress(wanted.progress), summary.seconds)
@@ -244,6 +256,7 @@ def read(
     reused while captures and options are the same, and closed when another takes its place. Raises
     DissectError."""
     _check_table(table)
+    share_storage(spark)
     names = [paths] if isinstance(paths, str) else paths
     files = [(path, *size_and_mtime(path)) for path in captures(names, CaptureReport())]
     key = files, read_options(options)

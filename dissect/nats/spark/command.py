@@ -11,11 +11,12 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from ..capture import CaptureReport
-from ..capture.files import is_uri, size_and_mtime
+from ..capture.files import size_and_mtime
 from ..number_formats import count_text, duration_text, size_text
 from ..output.sink import say, sink_of, writing
 from ..output.text.lines import passed_over_text
 from ..partition.byte_ranges import captures
+from ..storage import is_uri
 from ..tables import TABLES
 from .api import Summary, dissect
 from .options.arguments import JobArguments
@@ -53,7 +54,8 @@ def _check(paths: Sequence[str], out: str) -> None:
     check_libraries()
     for path in captures([path for path in paths if not is_uri(path)], CaptureReport()):
         size_and_mtime(path)
-    Folder(out).check()
+    if not is_uri(out):
+        Folder(out).check()
 
 
 def lines(summary: Summary, out: str) -> Iterator[str]:

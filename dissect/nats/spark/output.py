@@ -1,36 +1,45 @@
 """The output folder of a job: one folder per table, partitioned by UTC day, with Parquet files.
 
-    DIR/frames/date=2026-03-01/part-00012-000.parquet
-    DIR/_nats-dissect.json                               the summary, which marks the folder as ours
+    DIR/frames/date=2026-03-01/part-00012-000-RUN.parquet
+    DIR/_nats-dissect.json             the summary, which names the run: the mark of a folder that is ours
 
-Tasks write into a temporary folder of their run and return the names of their files; `publish` moves
-exactly these into place. So a task that runs twice leaves no duplicates, and earlier tables stay until the
-new ones are complete. The folder is local or a URI that pyarrow.fs knows (s3://, hdfs://, gs://).
+Tasks write into a temporary folder of their run and return the names of their files. `publish` moves exactly
+these into the tables, one by one and under the name of the run, so a task that runs twice leaves no
+duplicates. Then it writes the mark. This one write, which a local disk and an object storage make as a whole,
+replaces the tables of the run before: files of a run that the mark does not name are not data (see
+`output.table_folder`). At last these are deleted. The folder is local or a URI that pyarrow.fs knows
+(s3://, hdfs://, gs://, abfs://).
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 from uuid import uuid4
 
-from ..capture.files import elsewhere, is_uri
-from ..errors import SparkError, reason_of
+from ..errors import OutputError, SparkError, reason_of
 from ..output.arrow.records import schema
 from ..output.day_files import DAY_NS, DayFiles, WrittenFile, day_folder
 from ..output.parquet import ParquetFile
+from ..output.table_folder import MARK, OURS, RUNS, file_name, is_data, is_of_job, run_of
+from ..storage import elsewhere, has_folders, is_uri, write_whole
 from ..tables import TABLES
 from .sink import NewWriter
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyarrow import fs
 
-_MARK = "_nats-dissect.json"
-_RUNS = "_nats-dissect.runs"
+_T = TypeVar("_T")
+
+_AT_ONCE = 16  # requests to an object storage
 
 
 class Folder:
@@ -44,95 +53,167 @@ class Folder:
         """Raises SparkError if the folder has files that no job has written, or no name."""
         if not self.out:
             raise SparkError("'' is not a folder", "name a new folder with --out")
-        pa_fs = import_module("pyarrow.fs")
-        try:
+        with self._explained("looked into"):
+            kinds = import_module("pyarrow.fs").FileType
             info = self._fs.get_file_info(self._root)
-            if info.type == pa_fs.FileType.NotFound:
+            if info.type == kinds.NotFound:
                 return
-            if info.type != pa_fs.FileType.Directory:
+            if info.type != kinds.Directory:
                 raise SparkError(f"{self.out}: is not a folder", "name a new folder with --out")
-            found = [entry.base_name for entry in self._list(self._root)]
-        except OSError as error:
-            raise self._fault("cannot be looked into", error) from None
-        if found and _MARK not in found and set(found) != {_RUNS}:
+            found = {entry.base_name for entry in self._list(self._root)}
+        if found and found.isdisjoint(OURS):
             raise SparkError(
                 f"{self.out}: has files that this program has not written",
                 "name a new folder with --out, or empty it",
             )
 
     def begin(self, run: str) -> str:
-        """Makes the folder of a run and removes those of earlier runs."""
-        try:
-            if self._exists(f"{self._root}/{_RUNS}"):
-                self._fs.delete_dir(f"{self._root}/{_RUNS}")
-            self._fs.create_dir(f"{self._root}/{_RUNS}/{run}", recursive=True)
-        except OSError as error:
-            raise self._fault("cannot be written", error) from None
-        return f"{_RUNS}/{run}"
+        """Makes the folder of a run and removes what earlier runs have left that were killed."""
+        with self._explained("written"):
+            if self._exists(f"{self._root}/{RUNS}"):
+                self._remove(partial(_is_complete, self._committed()))
+                self._fs.delete_dir(f"{self._root}/{RUNS}")
+            self._fs.create_dir(f"{self._root}/{RUNS}/{run}", recursive=True)
+        return run
 
     def writer(self, run: str) -> NewWriter:
         """The factory of a run's writers."""
         return partial(PartitionWriter, self.out, run)
 
     def publish(
-        self, run: str, tables: Iterable[str], written: Iterable[WrittenFile], mark: object
+        self,
+        run: str,
+        tables: Iterable[str],
+        written: Iterable[WrittenFile],
+        mark: Mapping[str, object],
     ) -> None:
-        """Moves the files of a run into place. Removes all earlier tables, also those not in `tables`."""
-        try:
-            for table in tables:
-                self._collect(run, table, [one for one in written if one.table == table])
-            for entry in self._list(self._root):
-                if entry.base_name in TABLES:
-                    self._fs.delete_dir(entry.path)
-            for table in tables:
-                self._fs.move(f"{self._root}/{run}/ready/{table}", f"{self._root}/{table}")
-            with self._fs.open_output_stream(f"{self._root}/{_MARK}") as output:
-                output.write(json.dumps(mark, indent=2).encode() + b"\n")
-            self._fs.delete_dir(f"{self._root}/{_RUNS}")
-        except OSError as error:
-            raise self._fault("cannot be written", error) from None
+        """Moves the files of a run into place. Replaces all earlier tables, also those not in `tables`, but
+        not what an archive has in the same folder."""
+        files = [*written]
+        with self._explained("written"):
+            empty = set(tables).difference(one.table for one in files)
+            self._move([*files, *(self._empty(run, table) for table in empty)])
+            content = json.dumps({**mark, "run": run}, indent=2).encode() + b"\n"
+            write_whole(self._fs, f"{self._root}/{MARK}", content)
+        with self._explained("cleared of earlier tables, but has the new ones"):
+            self._remove(lambda name: not is_of_job(name) or name.endswith(f"-{run}.parquet"))
+            self._fs.delete_dir(f"{self._root}/{RUNS}")
 
-    def _collect(self, run: str, table: str, written: Sequence[WrittenFile]) -> None:
-        """Moves the files of a table into one folder, which can then be moved at once. A table without rows
-        becomes one empty file with its columns."""
-        ready = f"{self._root}/{run}/ready/{table}"
-        for name in {one.name.rpartition("/")[0] for one in written} or {day_folder(0)}:
-            self._fs.create_dir(f"{ready}/{name}", recursive=True)
-        for one in written:
-            self._fs.move(one.path, f"{ready}/{one.name}")
-        if not written:
-            with self._fs.open_output_stream(f"{ready}/{day_folder(0)}/part-00000.parquet") as out:
-                ParquetFile(out, schema(table)).close()
+    def discard(self, run: str) -> None:
+        """Removes the files of a run that failed, as far as possible: the next run removes the rest."""
+        with suppress(OSError):
+            committed = self._committed()
+            if committed != run:
+                self._remove(partial(_is_complete, committed))
+                self._fs.delete_dir(f"{self._root}/{RUNS}/{run}")
+                if not self._list(f"{self._root}/{RUNS}"):
+                    self._fs.delete_dir(f"{self._root}/{RUNS}")
+
+    def _empty(self, run: str, table: str) -> WrittenFile:
+        """An empty file with the columns of a table, which has no rows."""
+        path = f"{self._root}/{RUNS}/{run}/{table}.parquet"
+        with self._fs.open_output_stream(path) as output:
+            ParquetFile(output, schema(table)).close()
+        return WrittenFile(table, f"{day_folder(0)}/{file_name(0, 0, run)}", path, 0)
+
+    def _move(self, files: Sequence[WrittenFile]) -> None:
+        """Moves files into their tables. In an object storage each move is a copy, and takes a while."""
+        places = [(one.path, f"{self._root}/{one.table}/{one.name}") for one in files]
+        if has_folders(self._fs):
+            for folder in {place.rpartition("/")[0] for _, place in places}:
+                self._fs.create_dir(folder, recursive=True)
+        self._each(lambda paths: self._fs.move(*paths), places)
+
+    def _remove(self, is_kept: Callable[[str], bool]) -> None:
+        """Removes the files of all tables, except those whose names are to be kept."""
+        files: list[str] = []
+        for table in (one for one in self._list(self._root) if one.base_name in TABLES):
+            found = [table, *self._list(table.path, recursive=True)]
+            kept = {one.path for one in found if one.is_file and is_kept(one.base_name)}
+            needed = {path[: end.start()] for path in kept for end in re.finditer("/", path)}
+            for one in found:
+                inside = one is table or one.path.rpartition("/")[0] in needed
+                if inside and one.is_file and one.path not in kept:
+                    files.append(one.path)
+                elif inside and not one.is_file and one.path not in needed:
+                    self._fs.delete_dir(one.path)
+        self._each(self._fs.delete_file, files)
+
+    @staticmethod
+    def _each(act: Callable[[_T], object], values: Collection[_T]) -> None:
+        """Acts on many files at a time, because an object storage takes long for each."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for _ in pool.map(act, values):
+                pass
+
+    def _committed(self) -> str | None:
+        """The run whose files are the tables."""
+        path = f"{self._root}/{MARK}"
+        if not self._exists(path):
+            return None
+        with self._fs.open_input_stream(path) as source:
+            return run_of(source.read())
 
     def _exists(self, path: str) -> bool:
-        found: bool = self._fs.get_file_info(path).type != import_module("pyarrow.fs").FileType(0)
+        kinds = import_module("pyarrow.fs").FileType
+        found: bool = self._fs.get_file_info(path).type != kinds.NotFound
         return found
 
-    def _list(self, path: str) -> list[fs.FileInfo]:
-        found: list[fs.FileInfo] = self._fs.get_file_info(
-            import_module("pyarrow.fs").FileSelector(path)
-        )
+    def _list(self, path: str, recursive: bool = False) -> list[fs.FileInfo]:
+        selector = import_module("pyarrow.fs").FileSelector(path, recursive=recursive)
+        found: list[fs.FileInfo] = self._fs.get_file_info(selector)
         return found
 
-    def _fault(self, what: str, error: OSError) -> SparkError:
-        return SparkError(f"{self.out}: {what}: {reason_of(error)}", "name another folder")
+    @contextmanager
+    def _explained(self, verb: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise SparkError(
+                f"{self.out}: cannot be {verb}: {reason_of(error)}", "name another folder"
+            ) from None
 
 
 class PartitionWriter(DayFiles):
-    """Writes the rows of one partition, in a task."""
+    """Writes the rows of one partition, in a task. Raises OutputError."""
 
     def __init__(self, out: str, run: str, number: int, tables: Iterable[str]) -> None:
         super().__init__(DAY_NS, self._new_file)
         self._fs, root = _filesystem(out)
-        self._folder = f"{root}/{run}"
+        self._out = out
+        self._folder = f"{root}/{RUNS}/{run}"
+        self._run = run
         self._number = number
         self._serial = 0
 
+    def add(self, table: str, rows: pa.RecordBatch) -> None:
+        """Writes rows to the files of their days."""
+        with _writing(self._out):
+            super().add(table, rows)
+
+    def close(self) -> None:
+        """Completes the files."""
+        with _writing(self._out):
+            super().close()
+
     def _new_file(self, table: str, first_ns: int | None) -> tuple[WrittenFile, BinaryIO]:
-        name = f"{day_folder(first_ns)}/part-{self._number:05}-{self._serial:03}.parquet"
+        name = f"{day_folder(first_ns)}/{file_name(self._number, self._serial, self._run)}"
         self._serial += 1
         path = f"{self._folder}/{uuid4().hex}.parquet"
         return WrittenFile(table, name, path, 0), self._fs.open_output_stream(path)
+
+
+@contextmanager
+def _writing(out: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"{out}: cannot be written: {reason_of(error)}") from error
+
+
+def _is_complete(run: str | None, name: str) -> bool:
+    """Whether a file is not of a run that was killed."""
+    return not is_of_job(name) or is_data(name, run)
 
 
 def _filesystem(out: str) -> tuple[fs.FileSystem, str]:

@@ -6,6 +6,7 @@
     writer.add("frames", batch)       # a pyarrow.RecordBatch with all columns of the table
     writer.close()                    # then `writer.written` goes back to the driver
     sink.publish(run, ["frames"], written, summary)
+    sink.discard(run)                 # in place of publish, if the run failed
 
 Files of a task are not visible before `publish`. `publish` uses only the files in `written`, because a task
 may fail and run again. `output.Folder` writes Parquet files into a folder. A table format such as Iceberg or
@@ -15,7 +16,7 @@ Delta would be another class, whose `publish` commits the files that the tasks w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from ..output.day_files import WrittenFile
@@ -53,7 +54,14 @@ class TableSink(Protocol):
         pickled."""
 
     def publish(
-        self, run: str, tables: Iterable[str], written: Iterable[WrittenFile], mark: object
+        self,
+        run: str,
+        tables: Iterable[str],
+        written: Iterable[WrittenFile],
+        mark: Mapping[str, object],
     ) -> None:
         """Replaces the tables by the files of a run, atomically as far as the sink can. `mark` is the
         summary of the job, for JSON."""
+
+    def discard(self, run: str) -> None:
+        """Removes what a run that failed has left. Raises nothing because of what cannot be removed."""

@@ -20,6 +20,8 @@ from ...output.duckdb import (
     limits_of,
     load,
 )
+from ...output.table_folder import RemoteTables
+from ...storage import is_uri
 from ...temporary import temporary_folder
 from ..folders import table_files, table_paths
 from ..sql.dialect import Dialect
@@ -96,21 +98,26 @@ def over_records(
 
 @contextmanager
 def over_folder(tables: Collection[str], root: str, lenient: bool = False) -> Iterator[DuckDb]:
-    """The engine over Parquet files: a folder per table, as `nats-dissect spark` writes it, or a file. If
-    `lenient`, queries may name tables that are missing: these have no rows."""
+    """The engine over Parquet files: a folder per table, as `nats-dissect spark` writes it, or a file. Files
+    of a URI are first copied to a temporary folder. If `lenient`, queries may name tables that are missing:
+    these have no rows."""
     with temporary_folder() as folder:
+        if is_uri(root):
+            there = RemoteTables(root)
+            root = os.path.join(folder, "tables")
+            there.fetch(sorted(tables), root)
         # `allowed_directories` can only be set while external access is still enabled.
         limits = limits_of(folder) | {"enable_external_access": "true"}
         with closing(connect(library(), ":memory:", limits)) as connection:
             connection.execute(f"SET allowed_directories = ['{_quoted(os.path.abspath(root))}']")
             connection.execute("SET enable_external_access = false")
             with _readable(root):
-                there = table_paths(root, sorted(tables))
-            for table, path in there.items():
+                paths = table_paths(root, sorted(tables))
+            for table, path in paths.items():
                 _view(connection, table, path)
             if lenient:
-                create_tables(connection, sorted({*tables} - there.keys()))
-            yield DuckDb(connection, there)
+                create_tables(connection, sorted({*tables} - paths.keys()))
+            yield DuckDb(connection, paths)
 
 
 @contextmanager

@@ -83,18 +83,10 @@ def over_views(spark: SparkSession, tables: Collection[str], root: str) -> Itera
 
 def _view(spark: SparkSession, table: str, root: str) -> bool:
     """Creates a view over the files of a table; False if there is neither a folder nor a file of it."""
-    from pyspark.errors import AnalysisException
-
-    from ...spark.types import spark_schema
+    from ...spark.table_reader import read_table
 
     assert table in TABLES
-    for path in (f"{root}/{table}", f"{root}/{table}.parquet"):
-        try:  # with a schema, which Spark cannot infer if the table is empty
-            rows = spark.read.schema(spark_schema(table)).parquet(path)
-        except AnalysisException as error:
-            if error.getCondition() != "PATH_NOT_FOUND":
-                raise
-        else:
-            rows.createOrReplaceTempView(table)
-            return True
-    return False
+    rows = read_table(spark, root, table)
+    if rows is not None:
+        rows.createOrReplaceTempView(table)
+    return rows is not None

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from ...capture.files import is_uri
 from ...capture.sources import STDIN
 from ...errors import SparkError
 from ...option_types import (
@@ -25,6 +24,7 @@ from ...option_types import (
     whole,
 )
 from ...options import Options
+from ...storage import is_uri
 from ...tables import TABLES
 from .job_options import INSTEAD
 

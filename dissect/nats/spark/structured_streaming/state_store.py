@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from uuid import uuid4
 
-from ...capture.files import elsewhere, is_uri
 from ...errors import SparkError, reason_of
+from ...storage import elsewhere, is_uri, write_whole
 
 
 class StateStore:
@@ -45,12 +44,8 @@ class StateStore:
 
     def write(self, name: str, content: bytes) -> None:
         """Writes or replaces a file atomically."""
-        beside = f"{self._root}/.{name}.{uuid4().hex}"
         try:
-            self._fs.create_dir(self._root, recursive=True)
-            with self._fs.open_output_stream(beside) as output:
-                output.write(content)
-            self._fs.move(beside, f"{self._root}/{name}")
+            write_whole(self._fs, f"{self._root}/{name}", content)
         except OSError as error:
             raise self._fault("written", error) from error
 

@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from ...engine.session_tables import ReleasedRows
-from ...errors import DissectError
+from ...errors import DissectError, OutputError
 from ...output.arrow.released import add_batches
 from ...output.arrow.released import batches as batches_of
 from ...output.arrow.types import pyarrow
@@ -232,6 +232,8 @@ def reduce_garbage_collection() -> None:
 def _result_or_error(function: Callable[[], _Out]) -> _Out | DissectError:
     try:
         return function()
+    except OutputError:  # may be over when Spark runs the task again
+        raise
     except DissectError as error:
         return error
 

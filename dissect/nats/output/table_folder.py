@@ -1,0 +1,142 @@
+"""A folder of tables in Parquet files, as a job of Spark writes it: which files are data.
+
+    DIR/frames/date=2026-03-01/part-00012-000-RUN.parquet
+    DIR/_nats-dissect.json                 the summary of the latest complete run, with its name as `run`
+    DIR/_nats-dissect.runs/                while a run is going on, or if it was killed
+
+Files with the name of another run are not data: that run is not complete, or its files are about to be
+deleted. All others are: `nats-dissect archive` writes into such folders, too, and other programs may.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from ..errors import CaptureError, reason_of
+from ..storage import elsewhere
+
+if TYPE_CHECKING:
+    from pyarrow import fs
+
+MARK = "_nats-dissect.json"
+RUNS = "_nats-dissect.runs"
+OURS = {MARK, RUNS, "_nats-dissect.archive"}
+"""What shows that a folder is of this program: of a job, or of `nats-dissect archive`."""
+
+_AT_ONCE = 16  # requests to an object storage
+_RUN = re.compile(r"-([0-9a-f]{32})\.parquet\Z")
+_OF_JOB = re.compile(r"part-\d{5,}(-\d{3,})?(-[0-9a-f]{32})?\.parquet")
+
+
+def file_name(number: int, serial: int, run: str) -> str:
+    """The name of a file that a run writes."""
+    return f"part-{number:05}-{serial:03}-{run}.parquet"
+
+
+def is_of_job(name: str) -> bool:
+    """Whether a job of Spark has written a file, of this version or an earlier one."""
+    return _OF_JOB.fullmatch(name) is not None
+
+
+def run_of(mark: bytes | None) -> str | None:
+    """The name of the run that a mark commits; None without a mark, or for one of an earlier version."""
+    try:
+        values = json.loads(mark or b"{}")
+    except ValueError:
+        return None
+    run = values.get("run") if isinstance(values, dict) else None
+    return run if isinstance(run, str) else None
+
+
+def is_data(name: str, run: str | None) -> bool:
+    """Whether a file is data of its table, in a folder in which `run` is the complete run."""
+    found = _RUN.search(name)
+    return name.endswith(".parquet") and (found is None or found[1] == run)
+
+
+def data_rule(mark: bytes | None, going_on: bool) -> Callable[[str], bool]:
+    """Whether a file is data, by its name. Without a mark and without a run that is `going_on`, somebody has
+    copied a table elsewhere: then every Parquet file is."""
+    if mark is None and not going_on:
+        return lambda name: name.endswith(".parquet")
+    return partial(is_data, run=run_of(mark))
+
+
+def local_rule(root: str) -> Callable[[str], bool]:
+    """The rule of a local folder. Raises OSError."""
+    mark = None
+    with suppress(FileNotFoundError, NotADirectoryError), open(f"{root}/{MARK}", "rb") as file:
+        mark = file.read()
+    return data_rule(mark, os.path.isdir(f"{root}/{RUNS}"))
+
+
+class RemoteTables:
+    """A folder of tables in remote storage. All calls raise CaptureError."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri.rstrip("/")
+        self._fs, self._root = elsewhere(self.uri)
+        with self._explained():
+            found = {one.base_name for one in self._listed("")}
+            mark = self._content(MARK) if MARK in found else None
+        self._is_data = data_rule(mark, RUNS in found)
+        self._found = found
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is such a folder."""
+        return bool(self._found)
+
+    def files(self, table: str) -> list[str] | None:
+        """The names of the files of a table; None if there is neither a folder nor a file of it."""
+        if table in self._found:
+            with self._explained():
+                inside = self._listed(table, recursive=True)
+            names = sorted(one.path[len(self._root) + 1 :] for one in inside if one.is_file)
+            return [name for name in names if self._is_data(name)]
+        return [f"{table}.parquet"] if f"{table}.parquet" in self._found else None
+
+    def fetch(self, tables: Iterable[str], folder: str) -> None:
+        """Copies the files of tables to a folder of this machine."""
+        from pyarrow import fs
+
+        here = fs.LocalFileSystem()
+        names = {table: files for table in tables if (files := self.files(table)) is not None}
+        for table, files in names.items():
+            for name in files or [f"{table}/"]:
+                os.makedirs(os.path.dirname(f"{folder}/{name}"), exist_ok=True)
+
+        def copy(name: str) -> None:
+            fs.copy_files(f"{self._root}/{name}", f"{folder}/{name}", self._fs, here)
+
+        with self._explained(), ThreadPoolExecutor(_AT_ONCE) as pool:
+            for _ in pool.map(copy, chain.from_iterable(names.values())):
+                pass
+
+    def _listed(self, folder: str, recursive: bool = False) -> list[fs.FileInfo]:
+        from pyarrow import fs
+
+        place = f"{self._root}/{folder}".rstrip("/")
+        selector = fs.FileSelector(place, recursive=recursive, allow_not_found=True)
+        found: list[fs.FileInfo] = self._fs.get_file_info(selector)
+        return found
+
+    def _content(self, name: str) -> bytes:
+        with self._fs.open_input_stream(f"{self._root}/{name}") as source:
+            content: bytes = source.read()
+        return content
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise CaptureError(self.uri, f"cannot be read ({reason_of(error)})") from None

@@ -1,0 +1,154 @@
+"""Remote storage: the file system of a URI (`s3a://bucket/folder`), through pyarrow.
+
+`s3a://`, `s3n://` and `s3://` are the same. Their endpoint, region and credentials are those of the
+environment, as every tool for S3 reads it (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION,
+AWS_ACCESS_KEY_ID ...), or of a Spark session (`spark.hadoop.fs.s3a.endpoint` ...), which has priority. Only
+`file:` URIs have escapes (`%20`): elsewhere each character of a name stands for itself, as for Hadoop and the
+tools for S3.
+
+pyarrow (extra `spark`) is imported when the first URI is used.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from .errors import CaptureError, MissingLibrary, reason_of
+
+if TYPE_CHECKING:
+    from pyarrow import fs
+
+_URI = re.compile(r"([a-z][a-z0-9+.-]+:/|file:)/", re.IGNORECASE)  # Hadoop writes file:/x
+_LOGIN = re.compile(r"//[^/@]*:[^/@]*@")  # not the container in abfs://container@account
+# Hadoop's name of a URI scheme -> pyarrow's name.
+_SCHEMES = {"s3a": "s3", "s3n": "s3", "wasb": "abfs", "wasbs": "abfss"}
+# File systems in which a file is stored as a whole once it is closed, and that have no folders.
+_OBJECTS = ("s3", "gcs", "abfs")
+
+_OF_HADOOP = {
+    "AWS_ENDPOINT_URL_S3": "fs.s3a.endpoint",
+    "AWS_REGION": "fs.s3a.endpoint.region",
+    "AWS_ACCESS_KEY_ID": "fs.s3a.access.key",
+    "AWS_SECRET_ACCESS_KEY": "fs.s3a.secret.key",
+    "AWS_SESSION_TOKEN": "fs.s3a.session.token",
+}
+_KEY_PAIR = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+VARIABLES = (*_OF_HADOOP, "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION")
+"""The variables of the environment that say where S3 is, and who may use it."""
+
+_AMAZON = "s3.amazonaws.com"
+
+# Of the Spark session, in place of what the environment says.
+_session: dict[str, str] = {}
+
+
+def is_uri(path: str) -> bool:
+    """Whether a path is a URI (`s3a://bucket/file`), and not a local path."""
+    return _URI.match(path) is not None
+
+
+def elsewhere(path: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a URI, and the path of the file in it. Raises CaptureError."""
+    if _LOGIN.search(path):
+        raise CaptureError(
+            _LOGIN.sub("//***@", path),
+            "a URI with a password would be shown in messages and summaries",
+            "leave it out, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        )
+    scheme, _, rest = path.partition(":")
+    scheme = _SCHEMES.get(scheme.lower(), scheme.lower())
+    host, slash, name = rest.removeprefix("//").partition("/")
+    try:
+        from pyarrow import fs
+
+        if scheme == "file":
+            system, root = fs.FileSystem.from_uri(f"file:{rest}")
+            return system, str(root)
+        system, root = _connected(scheme, host, tuple(sorted(environment().items())))
+    except ImportError as error:
+        raise MissingLibrary("pyarrow", "spark") from error
+    except (OSError, ValueError) as error:
+        raise CaptureError(path, f"cannot be reached ({reason_of(error)})") from error
+    return system, f"{root.rstrip('/')}{slash}{name}".rstrip("/") or root
+
+
+@lru_cache(maxsize=64)  # a file is opened many times, and connecting is slow
+def _connected(
+    scheme: str, host: str, settings: tuple[tuple[str, str], ...]
+) -> tuple[fs.FileSystem, str]:
+    """The file system of a scheme and a bucket or host, and the path of its root."""
+    from pyarrow import fs
+
+    if scheme == "s3":
+        return fs.S3FileSystem(**_s3(host, dict(settings))), host
+    system, root = fs.FileSystem.from_uri(f"{scheme}://{host}/")
+    return system, str(root)
+
+
+def _s3(bucket: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """The arguments of pyarrow's S3 file system. AWS's own library finds what is left out, such as a profile
+    or the role of a machine."""
+    from pyarrow import fs
+
+    found = {
+        name: settings[key]
+        for name, key in zip(("access_key", "secret_key", "session_token"), _KEY_PAIR)
+        if key in settings
+    }
+    endpoint = settings.get("AWS_ENDPOINT_URL_S3") or settings.get("AWS_ENDPOINT_URL")
+    region = settings.get("AWS_REGION") or settings.get("AWS_DEFAULT_REGION")
+    if endpoint:
+        scheme, _, found["endpoint_override"] = endpoint.rstrip("/").rpartition("://")
+        found["scheme"] = scheme or "https"
+    if region or not endpoint:
+        found["region"] = region or fs.resolve_s3_region(bucket)
+    return found
+
+
+def environment() -> dict[str, str]:
+    """The settings of S3, by the names of their environment variables: of the environment, and of the session
+    in place of these."""
+    found = {name: os.environ[name] for name in VARIABLES if os.environ.get(name)}
+    if any(name in _session for name in _KEY_PAIR):  # one key pair, not halves of two
+        found = {name: value for name, value in found.items() if name not in _KEY_PAIR}
+    return {**found, **_session}
+
+
+def use_settings(hadoop: Callable[[str], str | None]) -> None:
+    """Reads the settings of S3 of a Spark session, by their names in Hadoop, for all later calls."""
+    found = {name: value for name, key in _OF_HADOOP.items() if (value := hadoop(key))}
+    endpoint = found.pop("AWS_ENDPOINT_URL_S3", _AMAZON)
+    if not endpoint.endswith(_AMAZON):
+        plain = "://" not in endpoint and hadoop("fs.s3a.connection.ssl.enabled") == "false"
+        found["AWS_ENDPOINT_URL_S3"] = f"http://{endpoint}" if plain else endpoint
+    _session.clear()
+    _session.update(found)
+
+
+def has_folders(system: fs.FileSystem) -> bool:
+    """Whether a folder has to be made before a file is written into it."""
+    return system.type_name not in _OBJECTS
+
+
+def write_whole(system: fs.FileSystem, path: str, content: bytes) -> None:
+    """Writes or replaces a file, which is then there as a whole or not at all. Raises OSError."""
+    if not has_folders(system):
+        _write(system, path, content)
+        return
+    folder, _, name = path.rpartition("/")
+    system.create_dir(folder, recursive=True)
+    beside = f"{folder}/.{name}.{uuid4().hex}"
+    _write(system, beside, content)
+    if system.type_name == "hdfs" and system.get_file_info(path).is_file:  # it renames onto nothing
+        system.delete_file(path)
+    system.move(beside, path)
+
+
+def _write(system: fs.FileSystem, path: str, content: bytes) -> None:
+    with system.open_output_stream(path) as output:
+        output.write(content)
