@@ -15,6 +15,7 @@ from contextlib import closing
 from .capture import CaptureReport
 from .capture.sources import files_of
 from .engine.dissection import Dissection, OnProgress
+from .engine.same_sessions import with_known_sessions, with_same_sessions
 from .engine.session_tables import ReleasedRows
 from .engine.time_order import TimeOrder, payload_bytes, placed
 from .options import Options
@@ -51,8 +52,9 @@ def released(
     runs: bool = False,
 ) -> Generator[ReleasedRows, None, None]:
     """The records of several tables in one pass, as they become complete, of all flows or of one share. With
-    `together`, records come a little later, which costs less CPU time; with `runs`, frames come as runs (see
-    `engine.frame_runs`)."""
+    `together`, records come a little later, which costs less CPU time, and those of sessions at the end; with
+    `runs`, frames come as runs (see `engine.frame_runs`). Sessions of a share do not name others that show
+    the same connection, see `engine.same_sessions`."""
     parser = None
     if share is not None:
         number, processes = share
@@ -67,7 +69,12 @@ def released(
         parser=parser,
         tcp_bytes=report.tcp_bytes,
     )
-    yield from dissection.read(dissection.packets(paths, report), together, on_progress)
+    source = dissection.read(dissection.packets(paths, report), together, on_progress)
+    with closing(source):
+        if share is None and "sessions" in tables:
+            yield from with_same_sessions(source) if together else with_known_sessions(source)
+        else:
+            yield from source
     report.no_tcp += dissection.parser.passed_over
     report.udp_ports += dissection.parser.udp_ports
 

@@ -17,7 +17,8 @@ from tests.support.records import session_record
 # Columns without a value in any sample, which other tests fill: with an option, or from made-up frames.
 EMPTY = {
     **{name: {"payload", "payload_sha256"} for name in ("frames", "publishes", "deliveries", "kv")},
-    "sessions": {"proxied_for", "proxied_to", "proxy_auth", "lame_duck_ns", "user_name"},
+    "sessions": {"proxied_for", "proxied_to", "proxy_auth", "lame_duck_ns", "user_name"}
+    | {"same_as", "copy_of"},
     "flows": {"path", "tls_alpn", "tls_client_subject", "tls_alerts"}
     | {"websocket_origin", "websocket_cookies", "websocket_protocol"},
     "pulls": {"priority"},

@@ -18,6 +18,7 @@ from dissect.nats import spark as nats_spark
 from dissect.nats.capture.time_range import TimeBound, TimeRange
 from dissect.nats.errors import CaptureError, DissectError, SparkError
 from dissect.nats.options import Options, Payload
+from dissect.nats.partition import flow_shares
 from dissect.nats.schema.records import Record, SessionRecord
 from dissect.nats.spark import api
 from dissect.nats.spark.api import Plan, Summary, dissect, plan, read
@@ -29,9 +30,10 @@ from tests.support.arrow_rows import records_of
 from tests.support.damage import pcap_bytes, read_pcap
 from tests.support.partitioned import TABLES, in_one, ordered
 from tests.support.paths import CAPTURES
-from tests.support.pcapwriter import Interface
+from tests.support.pcapwriter import START_NS, Interface
 from tests.support.pcapwriter import Record as Packet
 from tests.support.pcapwriter import pcapng_file, with_secrets
+from tests.support.sightings import capture_of, proxied, seen
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,7 +79,34 @@ def test_all_samples_give_the_rows_of_the_command_line(
     assert written(tmp_path / "out") == of_all_samples()
     assert summary.chunks >= 20
     assert summary.rows["frames"] > 4000
-    assert set(summary.seconds) == {"walk", "survey", "stitch", "decode", "publish"}
+    assert set(summary.seconds) == {"walk", "survey", "stitch", "decode", "sessions", "publish"}
+
+
+@pytest.mark.parametrize(
+    "size, in_shares",
+    [(4096, False), (4096, True), (1 << 20, False)],
+    ids="chunks shares one".split(),
+)
+def test_sessions_name_those_of_other_tasks(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    size: int,
+    in_shares: bool,
+) -> None:
+    monkeypatch.setattr(flow_shares, "CAPTURE_BYTES", range(1 << 20 if in_shares else 0))
+    places = [each for at in range(1, 9) for each in proxied(START_NS + at * 1000, number=at)]
+    path = str(capture_of(tmp_path / "seen.pcap", [*places, seen(now_ns=START_NS * 2)]))
+    expected = in_one([path])
+    sessions = [row for row in expected if isinstance(row, SessionRecord)]
+    assert [bool(row.same_as) for row in sessions] == [True] * 16 + [False]
+    summary = done(spark, [path], tmp_path / "out", size)
+    assert written(tmp_path / "out") == expected
+    assert (summary.rows["sessions"], summary.shares) == (17, 2 if in_shares else 0)
+    assert summary.missing_bytes == summary.skipped_bytes == 0
+    made = plan(spark, path, chunk_size=size).table("sessions")
+    (batch,) = made.coalesce(1).toArrow().combine_chunks().to_batches()
+    assert ordered(records_of("sessions", batch)) == sessions
 
 
 def test_payloads_and_secrets_as_they_were_asked_for(

@@ -8,6 +8,7 @@ from contextlib import closing
 from select import select
 
 from ..capture.sources import STDIN
+from ..engine.same_sessions import with_same_sessions
 from ..engine.session_tables import ReleasedRows
 from ..number_formats import count_text
 from ..output.arrow.released import add_batches
@@ -89,7 +90,7 @@ class Archiving:
         files = self._folder.files(number)
         for _, rows in new:
             with closing(rows):
-                add_batches(rows, self._options.tables, files.add)
+                add_batches(with_same_sessions(rows), self._options.tables, files.add)
         files.close()
         states = {}
         for place, (source, _) in enumerate(new):

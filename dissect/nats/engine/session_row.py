@@ -23,6 +23,7 @@ from .connections import Connection
 from .frame_rows import kind_name
 
 _RESPONDER = Direction.RESPONDER
+_TOO_LARGE = 1 << 63  # for a column
 
 # Names that peers choose. They may be any text, even a URL with a password.
 _PEER_NAMES = (
@@ -97,6 +98,7 @@ def add_peers(record: SessionRecord, identity: Identity, kind: Kind | None) -> N
     if server:
         record.server_name = server.server_name or None
         record.server_id = server.server_id or None
+        record.client_id = server.client_id if 0 < server.client_id < _TOO_LARGE else None
         record.server_version = server.version or None
         record.cluster = server.gateway or server.cluster or None
     record.account = identity.account or record.account

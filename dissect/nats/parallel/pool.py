@@ -4,6 +4,7 @@ Each worker process reads all packets and dissects its share of the flows. It se
 a pipe, each row with the sort key of the packet that completed it, and reports its progress now and then.
 The parent merges the rows of all workers by `ReleaseKey`, which does not depend on how the flows are divided,
 and puts them in time order as a single process does. A worker that is ahead waits until its pipe has room.
+Rows of sessions may name those of another worker, so the parent selects and renders them.
 
     worker: packets > its share of the flows > connections > tables > condition > render > pipe
     parent: pipes > merge by sort key > TimeOrder
@@ -24,18 +25,22 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from heapq import merge
-from itertools import groupby, zip_longest
+from itertools import groupby, islice, zip_longest
 from operator import itemgetter
 from types import ModuleType
 from typing import TYPE_CHECKING, Generic, cast
 
 from ..capture import CaptureReport
+from ..engine.connections import ReleaseKey
+from ..engine.same_sessions import with_same_sessions
+from ..engine.session_tables import ReleasedRows
 from ..engine.time_order import Placed, TimeOrder
 from ..errors import DissectError, WorkerError
 from ..options import Options
 from ..output.arrow.shared_frames import Part, SharedFrames
+from ..output.duckdb import Where
 from ..schema.records import Record
 from ..tables import TABLES
 from .worker import EntryBatch, ReleasedEntry, Row, TableJob, work
@@ -48,6 +53,7 @@ if TYPE_CHECKING:
 
 # The number of batches of a worker that the parent reads ahead.
 _AHEAD = 8
+_TOGETHER = 4096  # rows of sessions that are selected at once
 
 
 def cores() -> int:
@@ -67,11 +73,26 @@ def sharded(
     `report` is updated meanwhile. Raises the errors of workers, and WorkerError if a worker dies. If you stop
     early, call `close`, which ends the workers.
     """
+    report = CaptureReport() if report is None else report
+    if job.table == "sessions":
+        yield from _sessions(job, jobs, report)
+        return
     layer = TABLES[job.table].layer
     if layer and layer.across:  # its rows need the frames of all sessions
         jobs = 1
-    with _pool(job, jobs, CaptureReport() if report is None else report) as pool:
+    with _pool(job, jobs, report) as pool:
         yield from merged(map(pool.entries, pool.workers), job.table)
+
+
+def _sessions(job: TableJob[Row], jobs: int, report: CaptureReport) -> Generator[Row, None, None]:
+    """The rows of sessions. They may name each other, so they are selected and rendered here."""
+    assert job.renderer  # only frames are packed
+    render = job.renderer()
+    with nullcontext() if job.where is None else closing(Where(job.table, job.where)) as where:
+        records = shared_records(job.paths, [job.table], job.options, jobs, report)
+        with closing(records):
+            while some := cast("list[Record]", [*islice(records, _TOGETHER)]):
+                yield from map(render, where.matching(some) if where else some)
 
 
 def sharded_frames(
@@ -111,13 +132,19 @@ def shared_records(
         packed=None if packed is None else tuple(packed),
     )
     with _pool(job, jobs, report) as pool:
-        for together in zip_longest(*map(pool.batches, pool.workers)):
-            for batch in filter(None, together):
-                if batch.packed:
-                    yield batch.packed.rows
-                for _, _, rows in batch.entries:
-                    for _, record in rows:
-                        yield cast("Record", record)
+        source = _released(pool)
+        for rows in with_same_sessions(source) if "sessions" in tables else source:
+            yield from rows.records
+
+
+def _released(pool: _Pool[Record]) -> Iterator[ReleasedRows]:
+    """The records of all workers, in no particular order; with packed frames in place of some."""
+    for together in zip_longest(*map(pool.batches, pool.workers)):
+        for batch in filter(None, together):
+            if batch.packed:
+                yield ReleasedRows(ReleaseKey(0), [cast("Record", batch.packed.rows)])
+            for key, _, rows in batch.entries:
+                yield ReleasedRows(ReleaseKey(*key), [cast("Record", record) for _, record in rows])
 
 
 def _unrendered() -> Callable[[Record], Record]:

@@ -117,6 +117,21 @@ class SessionRecord(Record):
     ] = None
     server_name: Annotated[str | None, "name of the responding server"] = None
     server_id: Annotated[str | None, "id of the responding server"] = None
+    client_id: Annotated[
+        int | None,
+        "number of the connection on that server, by the INFO of clients and leafnodes; `cid` in its "
+        "logs and in connz",
+    ] = None
+    same_as: Annotated[
+        list[str] | None,
+        "other sessions that show the same connection elsewhere, as before and after address translation "
+        "or on both sides of a TCP proxy: those with its `server_id` and `client_id`, and overlapping times",
+    ] = None
+    copy_of: Annotated[
+        str | None,
+        "the first session of `same_as`, if that began before this one: rows without it show each "
+        "connection once",
+    ] = None
     server_version: Annotated[str | None, "version of the responding server"] = None
     cluster: Annotated[
         str | None, "cluster of the responding server; its gateway name, on a gateway connection"

@@ -11,7 +11,7 @@ from natsync.protocol import ConnectOptions, ServerInfo
 
 from ..types import Direction
 
-_NAMES = ("server_name", "version", "cluster", "gateway")
+_NAMES = ("server_name", "version", "cluster", "gateway", "client_id")
 _GOSSIP = "nats-route://"
 
 

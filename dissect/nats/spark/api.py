@@ -35,6 +35,7 @@ from .sink import NewWriter, TableSink, TableWriter
 from .spark_errors import fault_of
 from .tasks import application
 from .tasks import arrow_tasks as tasks
+from .tasks.grouped import ITEMS
 from .tasks.inputs import Inputs, JobSpec, Timeline
 from .tasks.task_runner import RESULTS, TaskRunner
 
@@ -150,32 +151,50 @@ def _write(
     """Writes the tables of one job."""
     spark = job.runner.spark
     direct = tuple(table for table in tables if job.decodes(table))
+    others = [table for table in tables if table not in direct]
     spec = replace(job.spec, tables=job.spec.tables.union(direct))
+    has_sessions = "sessions" in others
 
     def function(inputs: Inputs) -> tasks.Function:
-        return tasks.writing(spec, inputs, direct, writer)
+        return tasks.writing(spec, inputs, direct, writer, has_sessions)
 
     frame = job.decoded(function)
+    frame = job.runner.keep(frame) if has_sessions else frame
     with job.stages.running("decode", spark):
-        for row in frame.collect():
+        for row in frame.where("flow = X''").collect():
             decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
     if isinstance(job, Job):
-        _write_layers(job, [table for table in tables if table not in direct], writer, decoded)
+        if has_sessions:
+            items = frame.mapInArrow(application.written_session_items, ITEMS)
+            made = application.prepared_sessions(job.runner, items, job.bytes)
+            _write_made(job, ["sessions"], made, writer, decoded)
+        _write_layers(job, [table for table in others if table != "sessions"], writer, decoded)
 
 
 def _write_layers(
     job: Job, tables: Sequence[str], writer: NewWriter, decoded: tasks.Decoded
 ) -> None:
     """Writes the tables of application layers that the decode does not make."""
-    spark = job.runner.spark
     by_session = list(filter(application.is_by_session, tables))
     for some in (by_session, *([table] for table in tables if table not in by_session)):
         if some:
-            with job.stages.running(" ".join(some), spark):
-                frames, make = _prepared(job.for_tables([frames_for(*some)]), some)
-                files = application.layer_files(some, make, writer)
-                for row in frames.mapInArrow(files, RESULTS).collect():
-                    decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
+            made = _prepared(job.for_tables([frames_for(*some)]), some)
+            _write_made(job, some, made, writer, decoded)
+
+
+def _write_made(
+    job: Job,
+    tables: Sequence[str],
+    made: tuple[DataFrame, application.Make],
+    writer: NewWriter,
+    decoded: tasks.Decoded,
+) -> None:
+    """Writes the tables that a function makes from the partitions of a DataFrame."""
+    rows, make = made
+    with job.stages.running(" ".join(tables), job.runner.spark):
+        files = application.layer_files(tables, make, writer)
+        for row in rows.mapInArrow(files, RESULTS).collect():
+            decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
 
 
 class Plan:
@@ -209,14 +228,18 @@ class Plan:
     def _rows(self, number: int, name: str, schema: StructType) -> DataFrame:
         """The rows of one job."""
         job = self._jobs[number]
+        # The states of flows are for the tables of the job; without states, one table takes less time.
+        tables = frozenset([name]) if job.has_whole_flows else job.spec.tables
+        spec = replace(job.spec, tables=tables)
+        if isinstance(job, Job) and name == "sessions":
+            items = job.decoded(lambda inputs: application.session_items(spec, inputs), ITEMS)
+            rows, make = application.prepared_sessions(self._runner, items, job.bytes)
+            return rows.mapInArrow(application.layer_rows(name, make), schema)
         if isinstance(job, Job) and not job.decodes(name):
             made = job.for_tables([frames_for(name)])
             layer_job = self._layer_jobs.setdefault((number, name), made)
             frames, make = _prepared(layer_job, [name])
             return frames.mapInArrow(application.layer_rows(name, make), schema)
-        # The states of flows are for the tables of the job; without states, one table takes less time.
-        tables = frozenset([name]) if job.has_whole_flows else job.spec.tables
-        spec = replace(job.spec, tables=tables)
         return job.decoded(lambda inputs: tasks.reading(spec, inputs, name), schema)
 
     def close(self) -> None:

@@ -113,7 +113,9 @@ class Job:
 
     def decodes(self, table: str) -> bool:
         """Whether the decode makes the rows of a table, because its tasks have all that the rows depend on.
-        The first call may sample."""
+        Sessions may name those of other tasks. The first call may sample."""
+        if table == "sessions":
+            return False
         if table in FROM_ENGINE:
             return True
         return application.is_by_session(table) and self.has_whole_flows

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from dissect.nats import sessions
 from dissect.nats.archive.archiving import Archiving
 from dissect.nats.archive.arguments import ArchiveOptions
 from dissect.nats.archive.folder import ArchiveFolder
@@ -22,6 +23,7 @@ from dissect.nats.output.sink import Fault
 
 from tests.support.archives import LONG_AGO, archived, one_pass, parts_of, put
 from tests.support.requirements import missing
+from tests.support.sightings import capture_of, proxied
 
 try:
     pyarrow()
@@ -158,6 +160,14 @@ def test_damaged_hostile_and_lost_files_are_counted_and_named(
     again = fill(tmp_path / "captures", tmp_path / "out")
     assert totals(again) == counted and not again.is_damaged
     assert "notes.txt" not in capsys.readouterr().err
+
+
+def test_sessions_that_end_in_one_batch_name_each_other(tmp_path: Path) -> None:
+    content = capture_of(tmp_path / "seen.pcap", proxied()).read_bytes()
+    paths = put(tmp_path / "captures", [content])
+    fill(tmp_path / "captures", tmp_path / "out", finish=True)
+    assert archived(tmp_path / "out", ["sessions"]) == one_pass(paths, ["sessions"])
+    assert any(row.same_as for row in sessions(paths))
 
 
 def test_two_folders_are_two_timelines(tmp_path: Path) -> None:

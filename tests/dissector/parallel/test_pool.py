@@ -22,15 +22,17 @@ from dissect.nats.options import Options
 from dissect.nats.output.formats import FORMATS
 from dissect.nats.output.writer import Layout, Rendered
 from dissect.nats.parallel import worker as shards
-from dissect.nats.parallel.pool import cores, merged, sharded
+from dissect.nats.parallel.pool import cores, merged, sharded, shared_records
 from dissect.nats.parallel.worker import EntryBatch, ReleasedEntry, ShareWorker, TableJob
 from dissect.nats.pipeline import records
-from dissect.nats.schema.records import Record
+from dissect.nats.schema.records import Record, SessionRecord
 from dissect.nats.tables import TABLE_OF, TABLES
 
 from tests.support.damage import drop, duplicate, pcap_bytes, read_pcap, swap
 from tests.support.paths import CAPTURES, ROOT
+from tests.support.pcapwriter import START_NS
 from tests.support.requirements import missing
+from tests.support.sightings import capture_of, proxied
 
 pytestmark = pytest.mark.usefixtures("worker_processes")
 
@@ -268,3 +270,17 @@ def test_who_stops_early_ends_the_workers(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_there_is_a_core() -> None:
     assert 1 <= cores() <= (os.cpu_count() or 1)
+
+
+def test_sessions_name_those_of_other_processes(tmp_path: Path) -> None:
+    places = [each for at in range(1, 9) for each in proxied(START_NS + at * 1000, number=at)]
+    path = capture_of(tmp_path / "seen.pcap", places)
+    expected, _ = alone(path, "sessions")
+    assert len(expected) == 16
+    for jobs in (1, 2):
+        assert together(path, "sessions", jobs) == expected
+        assert len(together(path, "sessions", jobs, "copy_of IS NULL")) == 8
+    report = CaptureReport()
+    rows = [*shared_records([str(path)], ["frames", "sessions"], Options(), 2, report)]
+    named = [row.same_as for row in rows if isinstance(row, SessionRecord)]
+    assert len(named) == 16 and all(named)

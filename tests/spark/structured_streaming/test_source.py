@@ -18,6 +18,7 @@ from dissect.nats.tables import TABLES
 from natsync.protocol import Kind
 
 from tests.support.paths import CAPTURES
+from tests.support.sightings import capture_of, proxied
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,6 +70,15 @@ def test_rows_are_those_of_the_command_line(spark: SparkSession, table: str) -> 
     rows = made.selectExpr("*", same_time).drop("time").collect()
     assert all(row.same_time for row in rows)
     assert sorted(plain(row[:-1]) for row in rows) == expected(paths, table) != []
+
+
+def test_sessions_name_those_of_other_flows(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(capture_of(tmp_path / "seen.pcap", proxied()))
+    made = source(spark, path, table="sessions", columns="session,same_as,copy_of", shares=2)
+    first, second = made.orderBy(made.copy_of.asc_nulls_first()).collect()
+    assert (first.same_as, first.copy_of) == ([second.session], None)
+    assert (second.same_as, second.copy_of) == ([first.session], first.session)
+    assert source(spark, path, table="sessions", columns="session", shares=2).count() == 2
 
 
 def test_the_time_can_be_chosen(spark: SparkSession) -> None:

@@ -27,6 +27,7 @@ from pyspark.sql.types import StructType
 
 from ...capture import CaptureReport
 from ...capture.files import size_and_mtime
+from ...engine.same_sessions import with_same_sessions
 from ...errors import SparkError
 from ...option_types import changed
 from ...output.arrow.released import batches
@@ -92,6 +93,10 @@ class ShareReader(DataSourceReader):
     def __init__(self, wanted: Settings, columns: Sequence[str]) -> None:
         self._wanted = wanted
         self._columns = columns
+        # Sessions may name those of other shares.
+        self._names_sessions = wanted.table == "sessions" and not {"same_as", "copy_of"}.isdisjoint(
+            columns
+        )
 
     def partitions(self) -> list[InputPartition]:
         """One partition per share. Raises CaptureError if an input is missing or no capture."""
@@ -100,7 +105,7 @@ class ShareReader(DataSourceReader):
         )
         shares = self._wanted.shares or min(1 + size // _SHARE_BYTES, _MOST_SHARES)
         layer = TABLES[self._wanted.table].layer
-        if layer and layer.across:  # its rows need the frames of all sessions
+        if (layer and layer.across) or self._names_sessions:  # its rows need all sessions
             shares = 1
         return [InputPartition((number, shares)) for number in range(shares)]
 
@@ -113,7 +118,8 @@ class ShareReader(DataSourceReader):
             rows = released(
                 timeline, [wanted.table], wanted.options, report, share, together=True, runs=True
             )
-            yield from batches(wanted.table, rows, self._columns)
+            named = with_same_sessions(rows) if self._names_sessions else rows
+            yield from batches(wanted.table, named, self._columns)
         if share[0] == 0:
             complain(report)
 

@@ -19,10 +19,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ...engine.connections import ReleaseKey
+from ...engine.same_sessions import session_stages, without_sessions
 from ...engine.session_tables import ReleasedRows
 from ...output.arrow.released import batches as batches_of
 from ...output.arrow.types import pyarrow
-from ...schema.declaration import ApplicationLayer, LayerFrame
+from ...schema.declaration import ApplicationLayer, LayerFrame, LayerItem
 from ...schema.records import Record
 from ...tables import TABLES, layers_of
 from ..sink import NewWriter
@@ -32,6 +33,7 @@ from .arrow_tasks import (
     Function,
     reduce_garbage_collection,
     result_row,
+    sessions_in,
     states_by_partition,
     write_tables,
 )
@@ -91,8 +93,38 @@ def prepared(
     ordered = in_order(frames, first, count)
     if first.grouped is None:
         return ordered, partial(_rows, tables)
-    work = GroupedWork(runner, ordered.mapInArrow(session_items(tables), ITEMS), count)
+    work = GroupedWork(runner, ordered.mapInArrow(layer_items(tables), ITEMS), count)
     last = first.grouped(work)
+    return work.groups(last.stage), partial(made_of_groups, last.function)
+
+
+def session_items(spec: JobSpec, inputs: Inputs) -> Function:
+    """Takes rows `partition, kind, flow, body`, in order; returns the items of sessions."""
+
+    def items(batches: Batches) -> Iterator[LayerItem]:
+        for number, states, continuing in states_by_partition(batches):
+            taken: list[LayerItem] = []
+            source = decode(spec, inputs, number, states, continuing, Counter())
+            for _ in without_sessions(source, taken.append):
+                pass
+            yield from taken
+
+    def run(batches: Batches) -> Batches:
+        reduce_garbage_collection()
+        yield from item_batches(items(batches))
+
+    return run
+
+
+def written_session_items(batches: Batches) -> Batches:
+    """Takes the rows of `writing`; returns the items of sessions."""
+    yield from item_batches(sessions_in(batches))
+
+
+def prepared_sessions(runner: TaskRunner, items: DataFrame, size: int) -> tuple[DataFrame, Make]:
+    """As `prepared`, for the rows of sessions, which may name each other, from their items."""
+    work = GroupedWork(runner, items, runner.shuffle_tasks(size))
+    last = session_stages(work)
     return work.groups(last.stage), partial(made_of_groups, last.function)
 
 
@@ -128,7 +160,7 @@ def _released(records: Iterator[Record]) -> Iterator[ReleasedRows]:
     return (ReleasedRows(ReleaseKey(0), [record]) for record in records)
 
 
-def session_items(tables: Sequence[str]) -> Function:
+def layer_items(tables: Sequence[str]) -> Function:
     """Takes `FRAMES` in order; returns the items of a grouped layer."""
 
     def run(batches: Batches) -> Batches:

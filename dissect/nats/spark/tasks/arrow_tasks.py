@@ -17,6 +17,7 @@ from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
+from ...engine.same_sessions import without_sessions
 from ...engine.session_tables import ReleasedRows
 from ...errors import DissectError, OutputError
 from ...output.arrow.released import add_batches
@@ -25,6 +26,7 @@ from ...output.arrow.types import pyarrow
 from ...packet import ParserState
 from ...parallel.worker import tune_garbage_collector
 from ...partition.partitions import Partition
+from ...schema.declaration import LayerItem
 from ..sink import NewWriter, TableWriter, WrittenFile
 from .inputs import ChunkContext, Inputs, JobSpec
 from .stages import (
@@ -53,6 +55,8 @@ RUN, STATE, CONTINUING = range(3)
 _STATES = 256
 # The number of the partition from which a state comes; it is stored before the state.
 _ORIGIN = struct.Struct(">q")
+# In the place of the flow: the row has items of sessions.
+_SESSIONS = b"sessions"
 
 
 @dataclass(slots=True)
@@ -157,27 +161,48 @@ def _flow_chunks(batches: Batches) -> Iterator[tuple[int, FlowChunk]]:
 
 
 def writing(
-    spec: JobSpec, inputs: Inputs, wanted: Sequence[str], new_writer: NewWriter
+    spec: JobSpec,
+    inputs: Inputs,
+    wanted: Sequence[str],
+    new_writer: NewWriter,
+    sessions: bool = False,
 ) -> Function:
     """Takes rows `partition, kind, flow, body`, in order; writes the tables, and returns a row with a
-    `Decoded` for all partitions of the task, which write to the same files."""
+    `Decoded` for all partitions of the task, which write to the same files. With `sessions`, the rows of
+    sessions are neither written nor counted, but returned as items, in rows for `sessions_in`."""
 
-    def rows(batches: Batches, done: Decoded) -> Iterator[ReleasedRows]:
+    def rows(
+        batches: Batches, done: Decoded, items: list[LayerItem] | None
+    ) -> Iterator[ReleasedRows]:
         for number, states, continuing in states_by_partition(batches):
-            yield from decode(spec, inputs, number, states, continuing, done.passed_over)
+            source = decode(spec, inputs, number, states, continuing, done.passed_over)
+            yield from source if items is None else without_sessions(source, items.append)
 
-    def write(first: pa.RecordBatch, batches: Batches) -> Decoded:
+    def write(first: pa.RecordBatch, batches: Batches, items: list[LayerItem] | None) -> Decoded:
         done = Decoded()
         writer = new_writer(first.column(0)[0].as_py(), wanted)
-        write_tables(rows(chain([first], batches), done), spec.tables, writer, wanted, done)
+        write_tables(rows(chain([first], batches), done, items), spec.tables, writer, wanted, done)
         return done
 
     def run(batches: Batches) -> Batches:
         reduce_garbage_collection()
+        items: list[LayerItem] = []
         if (first := next(filter(len, batches), None)) is not None:
-            yield result_row(0, _result_or_error(lambda: write(first, batches)))
+            taken = items if sessions else None
+            yield result_row(0, _result_or_error(lambda: write(first, batches, taken)))
+        for at in range(0, len(items), _STATES):
+            packed = pickle.dumps(items[at : at + _STATES])
+            yield _batch([(0, _SESSIONS, packed)], ["partition", "flow", "body"])
 
     return run
+
+
+def sessions_in(batches: Batches) -> Iterator[LayerItem]:
+    """The items of sessions in the rows of `writing`."""
+    for rows in batches:
+        for flow, body in zip(rows.column("flow").to_pylist(), rows.column("body").to_pylist()):
+            if flow == _SESSIONS:
+                yield from pickle.loads(body)
 
 
 def write_tables(

@@ -30,6 +30,7 @@ from zlib import crc32
 
 from ...durations import CLOCK_STEP_NS
 from ...engine.dissection import Dissection
+from ...engine.same_sessions import with_same_sessions
 from ...engine.session_tables import ReleasedRows
 from ...packet import PacketParser, ParserState
 from ...packet.mptcp import Noted, replayed
@@ -340,7 +341,8 @@ def _decode_timeline(
     """The rows of a timeline."""
     spec = spec.within(timeline)
     dissection = Dissection(spec.tables, spec.options, key_logs=spec.key_logs(), runs=True)
-    yield from dissection.read(spec.packets(*timeline.partitions), together=True)
+    source = dissection.read(spec.packets(*timeline.partitions), together=True)
+    yield from with_same_sessions(source) if "sessions" in spec.tables else source
     passed_over += dissection.parser.passed_over
 
 
