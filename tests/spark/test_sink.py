@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dissect.nats.errors import SparkError
+from dissect.nats.output.day_files import WrittenFile
 from dissect.nats.schema.records import Record
 from dissect.nats.spark.api import dissect
 from dissect.nats.spark.options.job_options import JobOptions
-from dissect.nats.spark.sink import NewWriter, WrittenFile
+from dissect.nats.spark.sink import NewWriter
 
 from tests.support.partitioned import in_one
 from tests.support.paths import CAPTURES

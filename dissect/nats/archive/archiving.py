@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from select import select
+from time import time_ns
 
 from ..capture.sources import STDIN
 from ..engine.same_sessions import with_same_sessions
@@ -16,7 +17,9 @@ from ..output.day_files import WrittenFile
 from ..output.sink import Fault, say
 from ..version import version
 from .arguments import ArchiveOptions
+from .expiry import expire
 from .folder import ArchiveFolder
+from .metrics import metrics_text, write_metrics
 from .record import ArchiveRecord
 from .source import ArchiveSource, CaptureFolder, StandardInput
 
@@ -43,20 +46,35 @@ class Archiving:
         options = self._options
         while True:
             rows = [(source, source.batch()) for source in self._sources]
-            if new := [(source, some) for source, some in rows if some is not None]:
+            new = [(source, some) for source, some in rows if some is not None]
+            if new:
                 self._add(new)
+            self._keep_house()
+            if new:
                 continue
             if options.once or options.finish or all(source.ended for source in self._sources):
                 break
             select([], [], [], options.every)
         if options.finish:
             self._add([(source, source.finish()) for source in self._sources], finished=True)
+            self._keep_house()
 
     @property
     def is_damaged(self) -> bool:
         """Whether this run met a capture that was damaged, or that could not be read."""
         added = self._record.counts.totals - self._before
         return any(added[name] for name in _DAMAGED)
+
+    def _keep_house(self) -> None:
+        """Removes what is too old, and writes the counters."""
+        options, counts = self._options, self._record.counts
+        if options.keep is not None:
+            counts.totals["expired_files"] += expire(self._folder.out, options.keep, time_ns())
+        if options.metrics is not None:
+            lag_ns = {source.name: source.lag_ns() for source in self._sources}
+            newest = [source.newest_ns for source in self._sources]
+            newest_ns = max((each for each in newest if each is not None), default=None)
+            write_metrics(options.metrics, metrics_text(counts, lag_ns, newest_ns))
 
     def _opened(self, same: bool) -> list[ArchiveSource]:
         """The sources, as the last batch left them. `same` is whether it had the same options."""
@@ -101,6 +119,7 @@ class Archiving:
         for one in files.written:
             record.counts.rows[one.table] += one.rows
         record.number = number
+        record.counts.totals["batches"] += 1
         self._folder.commit(record, files.written, states)
         say(_summary(number, record.counts.totals - begin, files.written))
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from ..commands.command_options import CommandOptions
-from ..option_types import Opt, OptionGroup, flag, one_of, seconds, several, text
+from ..option_types import Opt, OptionGroup, flag, one_of, seconds, several, text, whole
 from ..tables import TABLES
 
 ARCHIVED = tuple(name for name, table in TABLES.items() if not (table.layer and table.layer.across))
@@ -50,7 +50,7 @@ class ArchiveOptions(CommandOptions):
         float,
         "Seconds between two looks into the folders, or between two commits of standard input.",
         Opt(OptionGroup.OUTPUT, seconds(positive=True)),
-    ] = 10.0
+    ] = 60.0
     once: Annotated[
         bool,
         "Add what is complete now, and stop; the next run goes on from there.",
@@ -61,6 +61,17 @@ class ArchiveOptions(CommandOptions):
         "Add all files as they are, end all open connections, and stop.",
         Opt(OptionGroup.OUTPUT, flag()),
     ] = False
+
+    keep: Annotated[
+        int | None,
+        "Remove what is older than this many days from the archive; captures are never removed.",
+        Opt(OptionGroup.OUTPUT, replace(whole(1, 36_500), metavar="DAYS"), default="all are kept"),
+    ] = None
+    metrics: Annotated[
+        str | None,
+        "Write counters for Prometheus to this file, whose name ends with .prom.",
+        Opt(OptionGroup.OUTPUT, text("FILE")),
+    ] = None
 
     @property
     def settle_ns(self) -> int:

@@ -48,6 +48,11 @@ class ArchiveSource(ABC):
     def lag_ns(self) -> int:
         """How far the archive is behind the source."""
 
+    @property
+    def newest_ns(self) -> int | None:
+        """When the newest file that was read was changed."""
+        return None
+
     def resume(self, record: SourceRecord, state: bytes | None) -> None:
         """Goes on from the end of an earlier batch."""
         if state is not None:
@@ -124,8 +129,15 @@ class CaptureFolder(ArchiveSource):
     def lag_ns(self) -> int:
         """The time from the last change of the newest file that was read to that of the newest file."""
         changed = [when for _, (_, when) in listed([self.name])]
-        read = [one.changed_ns for one in self._known.taken.values()]
-        return max(0, max(changed) - max(read, default=min(changed))) if changed else 0
+        if not changed:
+            return 0
+        read_ns = self.newest_ns
+        return max(0, max(changed) - (min(changed) if read_ns is None else read_ns))
+
+    @property
+    def newest_ns(self) -> int | None:
+        """When the newest file that was read was changed."""
+        return max((one.changed_ns for one in self._known.taken.values()), default=None)
 
     def _rows(self, new: NewFiles) -> Generator[ReleasedRows, None, None]:
         for one in new.grown:

@@ -23,11 +23,12 @@ from ...errors import DissectError, OutputError
 from ...output.arrow.released import add_batches
 from ...output.arrow.released import batches as batches_of
 from ...output.arrow.types import pyarrow
+from ...output.day_files import WrittenFile
 from ...packet import ParserState
 from ...parallel.worker import tune_garbage_collector
 from ...partition.partitions import Partition
 from ...schema.declaration import LayerItem
-from ..sink import NewWriter, TableWriter, WrittenFile
+from ..sink import NewWriter, TableWriter
 from .inputs import ChunkContext, Inputs, JobSpec
 from .stages import (
     FlowChunk,
