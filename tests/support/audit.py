@@ -133,6 +133,7 @@ def finding(**values: object) -> Finding:
         "rule": "a",
         "title": "A",
         "level": "high",
+        "harm": "exposure",
         "ts_ns": 5,
         "session": "s",
         "number": 1,

@@ -11,8 +11,10 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
-from tests.support.stage import Stage
+from tests.support.servers import NatsServer
+from tests.support.stage import Stage, loopback_packets
 from tests.support.trouble_scenarios import SEED, SEND_BUFFER, sleeper
 from tests.support.wire import Wire
 
@@ -23,13 +25,29 @@ PACE = 0.1
 BREAK = ["ss", "-K", "dport", "=", "6221"]
 
 
+FLUSHED = 1.0  # after which dumpcap has written what it has seen
+
+
 @contextlib.contextmanager
-def recording(stage: Stage, name: str) -> Iterator[None]:
-    """Records to a pcap in the folder of incidents, about which no more is known than the scenario says."""
+def recording(stage: Stage, name: str, *, only: str = "") -> Iterator[None]:
+    """Records to a pcap in the folder of incidents, about which no more is known than the scenario says;
+    `only` is a filter, as a span port has one."""
     file = f"{name}.pcap"
-    with stage.capturing(file, program="dumpcap", options=["-P", "-q"]):
+    options = ["-P", "-q", *(["-f", only] if only else [])]
+    counted = (lambda: 0) if only else loopback_packets
+    with stage.capturing(file, program="dumpcap", options=options, counted=counted):
         yield
+        if only:
+            time.sleep(FLUSHED)
     del stage.truth[file]
+
+
+def worker(stage: Stage, server: NatsServer, name: str, **options: Any) -> Wire:
+    """A client that listens to its inbox."""
+    client = stage.client(server, name, **options)
+    client.sub(f"_INBOX.{name}.*")
+    client.flush()
+    return client
 
 
 def incident_stalled(stage: Stage) -> None:

@@ -15,7 +15,9 @@ from pathlib import Path
 
 from tests.support import (
     incident_scenarios,
+    jetstream_incidents,
     jetstream_scenarios,
+    link_incidents,
     link_scenarios,
     odd_scenarios,
     store_scenarios,
@@ -290,6 +292,8 @@ SCENARIOS: dict[str, Scenario] = {
     **{scenario.__name__: scenario for scenario in trouble_scenarios.ALL},
     **{scenario.__name__: scenario for scenario in jetstream_scenarios.ALL},
     **{scenario.__name__: scenario for scenario in incident_scenarios.ALL},
+    **{scenario.__name__: scenario for scenario in jetstream_incidents.ALL},
+    **{scenario.__name__: scenario for scenario in link_incidents.ALL},
     **{scenario.__name__: scenario for scenario in store_scenarios.ALL},
     **{scenario.__name__: scenario for scenario in streaming_scenarios.ALL},
     **{scenario.__name__: scenario for scenario in transport_scenarios.ALL},

@@ -271,7 +271,9 @@ class Session:
         if frame.reply and self._pairs_requests:
             self.requests.send(frame, ts_ns, size)
         if size > self._max_payload:
-            text = f"{size} bytes, where the server takes {self._max_payload}"
+            of_headers = size - frame.payload_bytes
+            headers = f", {of_headers} of them headers" if of_headers else ""
+            text = f"{size} bytes{headers}, where the server takes {self._max_payload}"
             self._add_frame_note(frame, Anomaly.MAX_PAYLOAD_EXCEEDED, text)
         if not is_publishable(frame.subject):
             text = "published to a wildcard or an empty token"

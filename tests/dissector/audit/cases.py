@@ -179,6 +179,10 @@ CASES: dict[str, tuple[Case, Case]] = {
         [session("<-ERR 'User Authentication Expired'")],
         refusals(["bob"], 1),
     ),
+    "expired-credentials-retried": (
+        "expired",
+        [session("<-ERR 'User Authentication Expired'", connect=USER)],
+    ),
     "authentication-timeout": (
         [session("<-ERR 'Authentication Timeout'")],
         refusals(["bob"], 1),
@@ -250,6 +254,9 @@ CASES: dict[str, tuple[Case, Case]] = {
     ),
     "lame-duck": ([session('<INFO {"ldm":true}')], [session('<INFO {"connect_urls":["a:4222"]}')]),
     "interest-lost": ("flapping", "left"),
+    "interest-missing": ("interest", "left"),
+    "leafnode-loop": ("loop", "leafnode-2.15.1"),
+    "answered-by-several-groups": ("twice", "cluster-2.15.1"),
     "service-left": ("left", "flapping"),
     "service-left-unanswered": ("left", "core-2.15.1"),
     "link-flapping": ("flapping", "cluster-2.15.1"),

@@ -193,6 +193,12 @@ CASES: dict[str, tuple[Case, Case]] = {
     "consumer-backlog": (consumer(max_pending=10_000), consumer(max_pending=9_999)),
     "unacknowledged": (consumer(num_ack_pending=1000), consumer(num_ack_pending=999)),
     "late-acks": ("poison", "orders-2.15.1"),
+    "acks-without-effect": ("foreign", "poison"),
+    "consumer-never-acknowledged": ("stuck", "poison"),
+    "consumer-without-messages": ("filter", "stuck"),
+    "message-id-reused": ("duplicates", published() + published(duplicate=True)),
+    "stream-lost": ("quorum", "orders-2.15.1"),
+    "stream-without-leader": ("quorum", "orders-2.15.1"),
     "messages-given-up": ("poison", "orders-2.15.1"),
     "redelivery-storm": (
         deliveries(50, 10**9),

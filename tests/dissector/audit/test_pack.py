@@ -67,6 +67,7 @@ def test_every_case_has_its_rule() -> None:
 def test_a_rule_says_what_to_do(rule: str) -> None:
     declared = RULES[rule]
     assert declared.description.endswith(".") and declared.remedy.endswith(".")
+    assert isinstance(declared.document.value, dict) and "harm" in declared.document.value
     assert declared.false_positives and declared.references
     assert all(each.startswith("https://") for each in declared.references)
     for tag in declared.tags:

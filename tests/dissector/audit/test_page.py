@@ -30,7 +30,8 @@ HEAD = """# The rules of nats-dissect audit
 These rules come with the package. `nats-dissect audit --explain NAME` shows one with the SQL that it
 becomes, and `--rules DIR` adds others or replaces them by name. Where many rows are one story, such as all
 connections that send a password to the same server, they are one finding, with their number, and the first
-of them as evidence.
+of them as evidence. Each rule has a level, and a [harm](audit.md#order-of-findings) that puts findings of one
+level in order.
 
 Rules say what the packets show. What is encrypted without secrets in a key log, or was not captured, no rule
 can judge.
@@ -50,7 +51,7 @@ def rule_text(rule: Rule) -> str:
     links = " ".join(f"[[{number}]]({each})" for number, each in enumerate(rule.references, 1))
     lines = [
         f"### {rule.name}\n",
-        f"**{rule.title}** ({rule.level.name}). {rule.description} {links}\n",
+        f"**{rule.title}** ({rule.level.name}, {rule.harm.name}). {rule.description} {links}\n",
         f"- What to do: {rule.remedy}",
         *(f"- Could also be: {each}" for each in rule.false_positives),
     ]
@@ -77,7 +78,7 @@ def page() -> str:
     parts = [HEAD]
     for group, title in GROUPS.items():
         parts.append(f"## {title}\n")
-        some = sorted(groups[group], key=lambda rule: (-rule.level, rule.name))
+        some = sorted(groups[group], key=lambda rule: (-rule.level, -rule.harm, rule.name))
         parts += map(rule_text, some)
     return "\n".join(parts) + "\n" + ADVISED + "".join(advisory_lines())
 

@@ -247,7 +247,7 @@ def test_more_than_the_server_takes() -> None:
     )
     assert notes_after(*sent) == [
         ("max_payload_exceeded", 4, "5 bytes, where the server takes 4"),
-        ("max_payload_exceeded", 5, "12 bytes, where the server takes 4"),
+        ("max_payload_exceeded", 5, "12 bytes, 12 of them headers, where the server takes 4"),
     ]
 
 

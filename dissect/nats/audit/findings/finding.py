@@ -21,15 +21,17 @@ if TYPE_CHECKING:
 class Finding:
     """One finding.
 
-    `rule` is the rule's name, `ts_ns` nanoseconds since the epoch. `session` and `number` name the frame that
-    is the evidence, `capture` and `packet` its place, if the table has these columns. `subject` is the
-    subject of the finding, `count` the number of rows that it summarizes, `fields` a JSON object. `follow` is
-    a command that shows the evidence. `suppressed` is the reason of the suppression that applies.
+    `rule` is the rule's name, `level` and `harm` how bad it is (`Level`, `Harm`), `ts_ns` nanoseconds since
+    the epoch. `session` and `number` name the frame that is the evidence, `capture` and `packet` its place,
+    if the table has these columns. `subject` is the subject of the finding, `count` the number of rows that
+    it summarizes, `fields` a JSON object. `follow` is a command that shows the evidence. `suppressed` is the
+    reason of the suppression that applies.
     """
 
     rule: str
     title: str
     level: str
+    harm: str
     ts_ns: int | None
     session: str | None
     number: int | None
@@ -80,6 +82,7 @@ def findings_of(query: Query, rows: Iterable[Row]) -> Iterator[Finding]:
             rule=rule.name,
             title=rule.title,
             level=rule.level.name,
+            harm=rule.harm.name,
             ts_ns=ts_ns,
             session=session,
             number=number,

@@ -1,4 +1,4 @@
-"""The findings of an audit in their order: the worst first, then by rule, time and place.
+"""The findings of an audit in their order: by level and harm, the worst first, then by rule, time and place.
 
 They are stored in a database in a temporary folder, so memory does not grow with their number.
 """
@@ -16,7 +16,7 @@ from ...output.arrow.records import BATCH_ROWS
 from ...output.arrow.types import pyarrow
 from ...output.duckdb import create, library, limits_of, storing_tables
 from ...temporary import temporary_folder
-from ..sigma.levels import Level
+from ..sigma.levels import Harm, Level
 from .finding import FIELDS, Finding, schema
 
 if TYPE_CHECKING:
@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 SORTABLE = {name: name for name in FIELDS if name != "false_positives"} | {
     "time": "ts_ns",
     "level": "severity",
+    "harm": "harm_rank",
 }
 """The columns by which findings can be sorted, each with the column of the store that has its order."""
 
+_WORST_FIRST = "severity DESC, harm_rank DESC"
 # Findings that agree in all of these columns are equal.
-_ORDER = "severity DESC, rule, ts_ns, session, number, subject, count, fields, capture, packet"
+_ORDER = f"{_WORST_FIRST}, rule, ts_ns, session, number, subject, count, fields, capture, packet"
 
 
 class Store:
@@ -45,7 +47,9 @@ class Store:
         self.by_rule: Counter[str] = Counter()
         connection.register("rows", schema().empty_table())
         with storing_tables():
-            connection.execute("CREATE TABLE findings AS SELECT *, 0 AS severity FROM rows")
+            connection.execute(
+                "CREATE TABLE findings AS SELECT *, 0 AS severity, 0 AS harm_rank FROM rows"
+            )
         connection.unregister("rows")
 
     def add(self, findings: Iterable[Finding]) -> None:
@@ -59,11 +63,9 @@ class Store:
                 else:
                     self.suppressed += 1
             self._connection.register("rows", batch(some))
-            levels = " ".join(f"WHEN '{level.name}' THEN {level.value}" for level in Level)
+            numbers = f"{_number('level', Level)}, {_number('harm', Harm)}"
             with storing_tables():
-                self._connection.execute(
-                    f"INSERT INTO findings SELECT *, CASE level {levels} END FROM rows"
-                )
+                self._connection.execute(f"INSERT INTO findings SELECT *, {numbers} FROM rows")
             self._connection.unregister("rows")
 
     def batches(
@@ -93,6 +95,12 @@ def store() -> Iterator[Store]:
         path = os.path.join(folder, "findings.duckdb")
         with closing(create(library(), path, limits_of(folder))) as connection:
             yield Store(connection)
+
+
+def _number(column: str, names: type[Level] | type[Harm]) -> str:
+    """The SQL of a name as its number."""
+    numbers = " ".join(f"WHEN '{each.name}' THEN {each.value}" for each in names)
+    return f"CASE {column} {numbers} END"
 
 
 def batch(findings: list[Finding]) -> pa.RecordBatch:

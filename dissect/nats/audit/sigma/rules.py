@@ -20,7 +20,7 @@ from sigma.rule.detection import SigmaDetection
 
 from ...errors import RuleError
 from ...tables import TABLES
-from .levels import Level
+from .levels import Harm, Level
 from .patterns import portable_pattern
 from .yaml_lines import Document
 
@@ -28,8 +28,8 @@ PRODUCT = "nats"
 _NAME = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
 _TEXTS = ("falsepositives", "references", "tags", "fields")
 KEYS = frozenset(
-    "author custom date description falsepositives fields id level license modified name references related"
-    " remedy scope status subject tags taxonomy time title".split()
+    "author custom date description falsepositives fields harm id level license modified name references"
+    " related remedy scope status subject tags taxonomy time title".split()
 )
 _WHAT_TO_WRITE = {"title": "", "id": ": write a UUID, such as `uuidgen` prints"}
 _LOGSOURCE = {"product", "category", "definition"}
@@ -47,6 +47,7 @@ class Rule:
     name: str
     title: str
     level: Level
+    harm: Harm
     description: str
     remedy: str
     false_positives: tuple[str, ...]
@@ -171,6 +172,9 @@ def _common(rule: dict[str, object], document: Document, place: str) -> Rule:
     level = rule.get("level", "medium")
     if not isinstance(level, str) or level not in Level.__members__:
         raise fault(f"level {level!r} is not one of {', '.join(Level.__members__)}", "level")
+    harm = rule.get("harm", Harm.practice.name)
+    if not isinstance(harm, str) or harm not in Harm.__members__:
+        raise fault(f"harm {harm!r} is not one of {', '.join(Harm.__members__)}", "harm")
     texts = {key: _texts(rule.get(key), key, fault) for key in _TEXTS}
     for key in ("description", "remedy", "subject", "time"):
         if not isinstance(rule.get(key, ""), str):
@@ -180,6 +184,7 @@ def _common(rule: dict[str, object], document: Document, place: str) -> Rule:
         name=name,
         title=str(rule["title"]),
         level=Level[level],
+        harm=Harm[harm],
         description=" ".join(str(rule.get("description", "")).split()),
         remedy=" ".join(str(rule.get("remedy", "")).split()),
         false_positives=texts["falsepositives"],

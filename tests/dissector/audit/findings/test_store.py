@@ -51,6 +51,22 @@ def test_the_order_of_a_column(column: str, descending: bool, places: list[int])
     assert found == [ORDERED[place] for place in places]
 
 
+def test_within_a_level_what_broke_comes_first() -> None:
+    ordered = [
+        finding(level="high", harm="practice"),
+        finding(harm="loss", level="medium", rule="z"),
+        finding(harm="outage", level="medium", rule="y"),
+        finding(harm="symptom", level="medium", rule="x"),
+        finding(harm="exposure", level="medium", rule="a"),
+        finding(harm="loss", level="low"),
+    ]
+    with store() as kept:
+        kept.add(ordered[::-1])
+        assert list(kept.findings()) == ordered
+        worst = next(kept.findings(SORTABLE["harm"], True))
+        assert worst.harm == "loss"
+
+
 def test_counts_leave_out_what_is_suppressed() -> None:
     with store() as kept:
         kept.add(ORDERED)

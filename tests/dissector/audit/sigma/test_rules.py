@@ -55,6 +55,7 @@ GOOD = "detection: {s: {op: PUB}, condition: s}\n"
         ("title: x\nid: 7\n", 2, "'id' is missing, or is not text: write a UUID"),
         ("title: x\nid: abc\n", 2, "id 'abc' is not a UUID"),
         (rule_text("level: bad\n"), 4, "level 'bad' is not one of informational"),
+        (rule_text("harm: bad\n"), 4, "harm 'bad' is not one of practice, exposure, delay"),
         (rule_text("falsepositives: x\n"), 4, "'falsepositives' must be a list of text"),
         (rule_text("remedy: [x]\n"), 4, "'remedy' must be text"),
         (rule_text(GOOD), 1, "'logsource' is missing"),
