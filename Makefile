@@ -112,6 +112,7 @@ fuzz: ## feed the codec any bytes, and the dissector damaged captures, for SECON
 	$(RUN) python -m tests.protocol.fuzz_streaming $(SECONDS)
 	$(RUN) python -m tests.dissector.fuzzing.captures $(SECONDS)
 	$(RUN) python -m tests.dissector.fuzzing.layers $(SECONDS)
+	$(RUN) python -m tests.dissector.fuzzing.kernel $(SECONDS)
 
 soak: NEEDS = .[test]
 soak: ## clients on a bad network, with servers that restart, for SECONDS=60 each, every message accounted for

@@ -18,6 +18,8 @@ from .engine.dissection import Dissection, OnProgress
 from .engine.same_sessions import with_known_sessions, with_same_sessions
 from .engine.session_tables import ReleasedRows
 from .engine.time_order import TimeOrder, payload_bytes, placed
+from .kernel.dissection import KernelDissection
+from .kernel.load import serves
 from .options import Options
 from .packet import PacketParser
 from .schema.records import Record
@@ -61,7 +63,8 @@ def released(
         parser = PacketParser(lambda flow: flow % processes == number)
         options = options.share(processes)
     report = CaptureReport() if report is None else report
-    dissection = Dissection(
+    make = Dissection if share or not serves(tables, options) else KernelDissection
+    dissection = make(
         tables,
         options,
         runs=runs,

@@ -57,6 +57,11 @@ class Decoder:
         return self._body.left if self._body else 0
 
     @property
+    def unfinished(self) -> tuple[bytes, bytes]:
+        """What is kept of the frame in progress: its control line, as far as it was read, and its body."""
+        return (self._body.line, bytes(self._body.kept)) if self._body else (bytes(self._line), b"")
+
+    @property
     def idle(self) -> bool:
         """True between frames: everything fed so far has been returned, and nothing was wrong."""
         return not (self._unread or self._line or self._body or self._done or self._error)
@@ -94,6 +99,12 @@ class Decoder:
         if not self._body.left:
             self._finish_body(self._body, self._done)
             self.has_more = True
+
+    def frame(self, line: bytes, headers: bytes, offset: int) -> Frame:
+        """The frame at `offset` with this control line and these headers, in the current context. It was read
+        elsewhere, so the decoder does not move. Raises ProtocolError if the line is not valid."""
+        frame, _, _, total = self._grammar.seen.get(line) or self._grammar.read_at(line, offset)
+        return frame.placed(offset, total, headers)
 
     def pass_over(self, size: int) -> None:
         """Skips the next `size` bytes of the stream, which are whole frames that another reader decoded.
@@ -218,7 +229,7 @@ class Decoder:
             frames.append(frame.placed(self.offset, total))
             self.offset += total
         else:
-            self._body = _Body(frame, self.offset, total, size, header_size, self._payloads)
+            self._body = _Body(line, frame, self.offset, total, size, header_size, self._payloads)
         return end
 
     def _finish_body(self, body: _Body, frames: list[Frame]) -> None:
@@ -238,25 +249,34 @@ class _Body:
 
     __slots__ = (
         "left",
+        "line",
+        "kept",
         "_frame",
         "_offset",
         "_total",
         "_payload_bytes",
         "_wanted",
-        "_kept",
         "_missing",
         "_missing_headers",
     )
 
     def __init__(
-        self, frame: Frame, offset: int, total: int, size: int, header_size: int, keep: bool
+        self,
+        line: bytes,
+        frame: Frame,
+        offset: int,
+        total: int,
+        size: int,
+        header_size: int,
+        keep: bool,
     ) -> None:
+        self.line = line
         self._frame = frame
         self._offset = offset
         self._total = total
         self._payload_bytes = size - header_size
         self._wanted = size if keep else header_size  # bytes from the front that are kept
-        self._kept = bytearray()
+        self.kept = bytearray()
         self._missing = 0
         self._missing_headers = 0
         self.left = size + 2
@@ -268,7 +288,7 @@ class _Body:
         if taken > left:
             taken = left
         if self._wanted > 0:
-            self._kept += data[start : start + (taken if taken < self._wanted else self._wanted)]
+            self.kept += data[start : start + (taken if taken < self._wanted else self._wanted)]
             self._wanted -= taken
         self.left = left = left - taken
         if left < 2:
@@ -292,7 +312,7 @@ class _Body:
     def finish(self) -> Frame:
         """The whole frame."""
         lost = self._missing_headers
-        body = bytes(self._kept)
+        body = bytes(self.kept)
         frame = self._frame.placed(self._offset, self._total, bytes(lost) + body if lost else body)
         if self._missing and isinstance(frame, Message):
             frame.missing_bytes = self._missing

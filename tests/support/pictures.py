@@ -37,6 +37,7 @@ SHOWN = {
     "sessions": "frames -> sessions",
     "application": "frames -> layers above NATS",
     "engine": "drives the stages",
+    "kernel": "plain packets, fast",
     "pipeline": "one process",
     "parallel": "several processes",
     "partition": "exact splits",

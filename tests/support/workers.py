@@ -21,6 +21,7 @@ LONGEST: tuple[str, ...] = (
     "spark",
     "tests/live/test_cluster_rolling.py",
     "browser",
+    "kernel",
     "tests/live/test_faults_network.py",
     "tests/spark/tasks/test_stages.py",
     "tests/live/test_faults_reentrant.py",

@@ -107,11 +107,15 @@ class Dissection:
         with closing(self):
             for block in left:
                 some = counted(chain([block], islice(left, _BLOCKS - 1)))
-                yield from self.feed(self.parser.feed(some), together)
+                yield from self.rows_of(some, together)
                 if on_progress:
                     on_progress(count)
             self.parser.finish()
             yield from self.finish(together)
+
+    def rows_of(self, blocks: Iterable[Packets], together: bool) -> Iterator[ReleasedRows]:
+        """The records that the next packets complete."""
+        return self.feed(self.parser.feed(blocks), together)
 
     def feed(
         self, source: Iterable[Segment | Tick], together: bool = True

@@ -284,6 +284,11 @@ class SessionTables:
         """Whether the next events are due at once."""
         return self._order is None or self._order.is_clear
 
+    @property
+    def session(self) -> Session | None:
+        """The session, if the requested tables need one, until its last frame."""
+        return self._session
+
     def add_delta(self, direction: Direction, delta: SessionDelta) -> bool:
         """Updates the state by the sums over many batches; see `Session.add_delta`."""
         if self._frames:

@@ -20,6 +20,7 @@ from ..transport.patterns import FIRST_BYTES, greets
 from ..types import EARLIEST_NS, Chunk, Direction, Gap, Item, Oddity
 from .contexts import ALL
 from .events import Batch, Event, gap_anomaly, note_of, note_of_oddity
+from .progress import Progress
 from .resync.chain import Chain
 from .resync.resynchronizer import Loss, Quota, Resynchronizer
 from .state import STREAM, StreamEvent, StreamState, next_state
@@ -201,6 +202,34 @@ class FrameStream:
         self.end, self._between = end, True
         self.frames += frames
         self.ts_ns = max(self.ts_ns, ts_ns)
+
+    def give(self) -> Progress | None:
+        """Where the stream stands, for another reader that reads on; None if only this one can."""
+        decoder = self.decoder
+        if decoder is None or self.state is not StreamState.FRAMING or self._kindless:
+            return None
+        if self._pending or self._proof or self._gap or self._gap_bytes or self._payloads:
+            return None
+        line, headers = decoder.unfinished
+        left, first = decoder.body_left, None if self._between else self._first
+        return Progress(decoder.offset, self.end, self.ts_ns, line, headers, left, first=first)
+
+    def take(self, progress: Progress) -> None:
+        """Goes on where another reader has stopped. It has read no INFO or CONNECT, and knows all bytes of
+        the line and of the headers in progress."""
+        assert self.decoder
+        if progress.frames:
+            self.decoder.offset = progress.start
+            self._open(progress.start)
+            self.frames += progress.frames
+            self.end = progress.start
+        if self.end == progress.start:
+            self._first = progress.first
+        self._between = progress.end == progress.start
+        self.ts_ns = progress.ts_ns
+        for piece in progress.bytes_after(self.end - progress.start):
+            self.decoder.receive(piece)
+        self.end = progress.end
 
     @property
     def is_opaque(self) -> bool:

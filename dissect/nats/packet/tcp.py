@@ -128,6 +128,16 @@ class PacketParser:
         self.finish()
         yield from ()
 
+    def parse(self, run: Packets, before: int) -> list[Segment | Tick]:
+        """The segments of a run, before which `before` packets were read, here or elsewhere."""
+        self._packets = before
+        return self._segments_in(run)
+
+    @property
+    def met_subflows(self) -> bool:
+        """Whether there are subflows of Multipath TCP: segments of a flow may come under other ports."""
+        return bool(self._subflows.sides)
+
     def _segments_in(self, run: Packets) -> list[Segment | Tick]:
         """The segments of a run, and the ticks."""
         found: list[Segment | Tick] = []

@@ -13,9 +13,10 @@ responders.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 
 from natsync.protocol import HMsg, HPub, Msg, Pub, matches, read_violation
 
@@ -67,6 +68,10 @@ class Requests:
         if not self.sent:
             return True
         return self._newer.keys().isdisjoint(subjects) and self._older.keys().isdisjoint(subjects)
+
+    def expected(self) -> Iterator[bytes]:
+        """The reply subjects under which replies may come."""
+        return chain(self._newer, self._older)
 
     def receive(self, message: Msg | HMsg, ts_ns: int, size: int, sub: Subscription) -> None:
         """Adds a message that the client received through `sub`. It may be a reply."""

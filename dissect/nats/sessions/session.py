@@ -178,6 +178,21 @@ class Session:
             del endpoint.other  # a reference cycle would delay the release of both
 
     @property
+    def max_payload(self) -> int:
+        """The largest message that the server takes, as far as it is known."""
+        return self._max_payload
+
+    @property
+    def counts_interest(self) -> bool:
+        """Whether messages between servers are counted for the interest that they match."""
+        return self._wants_subscriptions
+
+    @property
+    def pairs_requests(self) -> bool:
+        """Whether requests are paired with their replies."""
+        return self._pairs_requests
+
+    @property
     def errors(self) -> list[str]:
         """The texts of -ERR, without secrets."""
         return [self.masked(text) for text in self._errors]

@@ -87,9 +87,9 @@ class FlowTable:
         self._shared: dict[bytes, list[Flow]] = {}  # flows with the same keys, if there are several
         self._packed: dict[bytes, Flow] = {}  # closed flows whose sides are packed, by `Flow.key`
         self._unpacked: dict[Flow, None] = {}  # the flows that became complete last
-        self._flows = Deadlines()  # all flows
-        self.next_expiry_ns = self._flows.next_ns
-        self._clock_ns = NEVER_NS  # the time of the packet before
+        self.flows = Deadlines()  # all flows
+        self.next_expiry_ns = self.flows.next_ns
+        self.clock_ns = NEVER_NS  # the time of the packet before
         # The time of the packet before, if it is far ahead of the clock.
         self._ahead_ns: int | None = None
         self._waiting: dict[Side, tuple[Flow, int]] = {}  # number of waiting bytes, by side
@@ -118,7 +118,7 @@ class FlowTable:
             flow.last_ns = ts_ns
         elif ts_ns < flow.last_ns - CLOCK_STEP_NS:
             return self._add_rare(segment)
-        self._clock_ns = ts_ns
+        self.clock_ns = ts_ns
         side.packets += 1
         if not segment.window or side.window_watched:
             note_window(side, receiver, segment)
@@ -139,7 +139,7 @@ class FlowTable:
 
     def finish(self) -> Iterator[Delivery]:
         """The ends of all remaining flows, in the order in which they began. Empties the table."""
-        left = sorted(self._flows, key=beginning, reverse=True)
+        left = sorted(self.flows, key=beginning, reverse=True)
         for flow in left:
             if flow.closed_ns is not None and not is_closed(flow):
                 self._reopen(flow)
@@ -148,25 +148,29 @@ class FlowTable:
         self._shared.clear()
         self._packed.clear()
         self._unpacked.clear()
-        self._flows.clear()
+        self.flows.clear()
         self._waiting.clear()
         while left:
             unpack(left[-1], self._new_stream)
             yield from ends([left.pop()])
 
+    def route(self, key: bytes) -> Route | None:
+        """The route of segments with this key, if their flow is open and no other has the same key."""
+        return self._routes.get(key)
+
     def deadlines(self) -> dict[Flow, list[int]]:
         """All flows, with the times after which each must be checked, for `restore` of another table."""
         for flow in [*self._packed.values()]:
             self._unpack(flow)
-        return self._flows.times()
+        return self.flows.times()
 
     def restore(self, flow: Flow, deadlines: Iterable[int]) -> None:
         """Adds a flow of another table."""
-        self._flows.add(flow, deadlines)
+        self.flows.add(flow, deadlines)
         self._set_next_expiry()
         self._add_routes(flow)
-        if self._clock_ns == NEVER_NS or self._clock_ns < flow.last_ns:
-            self._clock_ns = flow.last_ns
+        if self.clock_ns == NEVER_NS or self.clock_ns < flow.last_ns:
+            self.clock_ns = flow.last_ns
         for side in flow.sides:
             if side.stream.held:  # if too many bytes wait now, the next segment gives up gaps
                 self._waiting[side] = flow, side.stream.held_bytes
@@ -187,7 +191,7 @@ class FlowTable:
             ended.append(route[0])
             route = None
         if route is None:
-            if len(self._flows) >= self._limits.max_flows:
+            if len(self.flows) >= self._limits.max_flows:
                 ended += self._evict()
             route = self._open(segment)
         flow, side, _ = route
@@ -214,7 +218,7 @@ class FlowTable:
         if is_stray(route, segment):
             return self._add_stray(route, segment)
         flow, side, _ = route
-        self._clock_ns = segment.ts_ns
+        self.clock_ns = segment.ts_ns
         deliveries = self._note_time(flow, segment)
         side.packets += 1
         return deliveries + self._feed(route, segment)
@@ -364,7 +368,7 @@ class FlowTable:
             accepted=accepting,
             sides=(side, peer),
         )
-        self._flows.add(flow, [])
+        self.flows.add(flow, [])
         self._set_deadline(flow)
         self._add_routes(flow)
         return flow, side, peer
@@ -415,11 +419,11 @@ class FlowTable:
             side.reset = None
 
     def _set_deadline(self, flow: Flow) -> None:
-        self._flows.check(flow, self._deadline(flow))
+        self.flows.check(flow, self._deadline(flow))
         self._set_next_expiry()
 
     def _set_next_expiry(self) -> None:
-        self.next_expiry_ns = self._flows.next_ns if self._ahead_ns is None else EARLIEST_NS
+        self.next_expiry_ns = self.flows.next_ns if self._ahead_ns is None else EARLIEST_NS
 
     def _deadline(self, flow: Flow) -> int:
         """The time after which any packet shows that the flow is over: the end of a second (see `Tick`)."""
@@ -432,13 +436,13 @@ class FlowTable:
         """Removes and returns the flows that have expired by the time of a packet. If that is far ahead of
         the packet before, the next packet has to agree: a single wrong time ends no flow."""
         ahead_ns, self._ahead_ns = self._ahead_ns, None
-        if now_ns > self._flows.next_ns and now_ns - self._clock_ns > CLOCK_AHEAD_NS:
+        if now_ns > self.flows.next_ns and now_ns - self.clock_ns > CLOCK_AHEAD_NS:
             if ahead_ns is None or now_ns < ahead_ns - CLOCK_STEP_NS:
                 self._ahead_ns = now_ns
                 self._set_next_expiry()
                 return []
-        self._clock_ns = now_ns
-        ended = self._expired(now_ns) if now_ns > self._flows.next_ns else []
+        self.clock_ns = now_ns
+        ended = self._expired(now_ns) if now_ns > self.flows.next_ns else []
         self._set_next_expiry()
         return ended
 
@@ -459,7 +463,7 @@ class FlowTable:
     def _expired(self, now_ns: int) -> list[Flow]:
         """Removes and returns the flows that have expired by `now_ns`."""
         ended = []
-        for flow in self._flows.due(now_ns):
+        for flow in self.flows.due(now_ns):
             if flow.closed_ns is not None and not is_closed(flow):
                 self._reopen(flow)
             if self._deadline(flow) >= now_ns:
@@ -473,7 +477,7 @@ class FlowTable:
 
     def _evict(self) -> list[Flow]:
         """Removes and returns the flows of least `worth`: an eighth of all, so that the search is rare."""
-        ended = nsmallest(len(self._flows) // 8 + 1, self._flows, key=worth)
+        ended = nsmallest(len(self.flows) // 8 + 1, self.flows, key=worth)
         for flow in ended:
             self.evicted += 1
             if flow.closed_ns is None:
@@ -485,7 +489,7 @@ class FlowTable:
         if flow.packed:
             self._unpack(flow)
         flow.over = True
-        self._flows.remove(flow)
+        self.flows.remove(flow)
         self._unpacked.pop(flow, None)
         move_routes(flow, self._routes, {})
         move_routes(flow, self._closed, {})

@@ -1,0 +1,146 @@
+"""The arrays of the kernel, and the calls of its compiled functions. This module imports numba."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from secrets import randbits
+
+import numpy as np
+
+from ..durations import CLOCK_STEP_NS
+from ..types import Packets
+from . import frames, hashes, lines, packets, state, walk
+from .jit import Array
+from .state import Stop
+
+_SUBS = 1 << 16
+_BITS = 1 << 22
+_EVENTS, _TEXT = 1 << 15, 1 << 19
+MOST_LISTED = 1 << 12
+
+# By link type: where the EtherType is (-1: there is none), and where the IP header begins.
+LINKS = {1: (12, 14), 113: (14, 16), 276: (0, 20), 0: (-1, 4), 108: (-1, 4)}
+LINKS |= {raw: (-1, 0) for raw in (12, 14, 101, 228)}
+
+
+class Arrays:
+    """State of at most `slots` connections. The packets of one run at a time are loaded."""
+
+    def __init__(self, slots: int) -> None:
+        self.control = np.zeros(state.C_WIDTH, np.int64)
+        self.ways = np.zeros((2 * slots, state.W_WIDTH), np.int64)
+        self.slots = np.zeros((slots, state.S_WIDTH), np.int64)
+        self.keys = np.zeros((2 * slots, state.KEY_WORDS), np.uint64)
+        self.carry = np.zeros((2 * slots + 1, state.LINE_BYTES), np.uint8)
+        self.subs = np.zeros((_SUBS, state.U_WIDTH), np.int64)
+        self.bits = np.zeros(_BITS, np.uint8)
+        self.events = np.zeros((_EVENTS, state.E_WIDTH), np.int64)
+        self.arena = np.zeros(_TEXT, np.uint8)
+        self.listed = np.zeros(MOST_LISTED + 1, np.int64)
+        self._lines = self.carry.view()
+        self._lines.flags.writeable = False
+        self._table = np.zeros(1 << (8 * slots - 1).bit_length(), np.int64)
+        self._line = np.zeros(state.L_WIDTH, np.int64)
+        self._work = np.zeros(frames.K_WIDTH, np.int64)
+        self._key = np.zeros(state.KEY_WORDS, np.uint64)
+        self._found = np.zeros(packets.P_WIDTH, np.int64)
+        self._staged = np.zeros((1 << 14, frames.T_WIDTH), np.int64)
+        self._removed = 0
+        self._seed = self.control[state.C_SEED] = randbits(62)
+        self.control[state.C_STEP] = CLOCK_STEP_NS
+        self._text: Array = self.carry[0]
+        self._places: Array = self.events
+
+    def load(self, run: Packets, number: int) -> bool:
+        """Loads a run. Returns False if it has times that do not fit in an array."""
+        control = self.control
+        try:
+            flat = np.fromiter(chain.from_iterable(run.places), np.int64, 4 * len(run.places))
+        except OverflowError:
+            return False
+        self._places = flat.reshape(-1, 4)
+        self._text = np.frombuffer(run.block, np.uint8)
+        control[state.C_TYPE_AT], control[state.C_IP_AT] = LINKS.get(run.linktype, (-1, -1))
+        control[state.C_RUN] = number << state.PLACE_BITS
+        control[state.C_NEXT] = 0
+        control[state.C_CLOCK_AT] = -1
+        return True
+
+    def walk(self) -> Stop:
+        """Walks on through the packets of the run."""
+        try:
+            stop = walk.walk(
+                self._text,
+                self._places,
+                self.control,
+                self.keys,
+                self._table,
+                self.ways,
+                self.slots,
+                self.carry,
+                self._lines,
+                self._line,
+                self._work,
+                self._key,
+                self._found,
+                self.subs,
+                self.bits,
+                self._staged,
+                self.events,
+                self.arena,
+                self.listed,
+            )
+        except IndexError:  # a packet that is not what it says
+            stop = Stop.BREAK
+        return Stop(stop)
+
+    def add(self, way: int, key: bytes) -> None:
+        """Follows packets with this key as those of a way."""
+        self.keys[way] = words_of(key)
+        hashes.add_way(self.keys, self._table, way, self._seed)
+
+    def remove(self, way: int) -> None:
+        """Forgets the key of a way."""
+        hashes.remove_way(self.keys, self._table, way, self._seed)
+        self._removed += 1
+
+    def tidy(self, ways: Iterable[int]) -> None:
+        """Makes the table of keys anew, with those of `ways`, if it has many removed ones."""
+        if self._removed > len(self._table) // 4:
+            self._removed = 0
+            self._table[:] = 0
+            for way in ways:
+                hashes.add_way(self.keys, self._table, way, self._seed)
+
+    def expect(self, reply: bytes, epoch: int) -> None:
+        """Sets the bit of a reply subject."""
+        text = np.frombuffer(reply, np.uint8)
+        at = hashes.filter_bit(text, 0, len(text), epoch, self._seed, len(self.bits))
+        self.bits[at] = 1
+
+    def subscribe(self, epoch: int, sid: int, left: int) -> int:
+        """The row of a subscription, which is added if it is new."""
+        row = hashes.find_sub(self.subs, epoch, sid, self._seed)
+        if row < 0:
+            row = -1 - row
+            self.subs[row] = epoch, sid, 0, 0, left
+        return int(row)
+
+    def grammar(self, name: str) -> tuple[int, frozenset[int]]:
+        """The number of a grammar, and its operations."""
+        number: int = getattr(lines, name)
+        return number, lines.OPERATIONS[number]
+
+    def new_epoch(self) -> int:
+        """A number that was not used before."""
+        self.control[state.C_EPOCH] += 1
+        return int(self.control[state.C_EPOCH])
+
+
+def words_of(key: bytes) -> list[int]:
+    """The key of a segment as numbers, as `packets.place` makes it."""
+    ports = int.from_bytes(key[-4:], "big")
+    addresses = [int.from_bytes(key[at : at + 8], "big") for at in range(0, len(key) - 4, 8)]
+    is_ipv6 = len(addresses) > 1
+    return [*addresses, *[0] * (4 - len(addresses)), ports | is_ipv6 << 32]

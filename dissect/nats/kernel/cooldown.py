@@ -1,0 +1,60 @@
+"""When a flow is worth handing over again.
+
+To hand a connection over and to take it back takes as long as several packets in Python. So a connection that
+is soon taken back has to wait for a number of its packets, twice as many each time.
+"""
+
+from __future__ import annotations
+
+from ..tcp.flow import Flow
+
+# A connection is worth its hand-over if the kernel keeps this many packets: both take as long as six packets
+# in Python, and finding out whether it may be handed over takes as long as half a packet.
+_WORTH = 16
+_SHORTEST, _LONGEST = 16, 4096
+_FIRST = 2
+_MOST = 1 << 15  # flows that are noted
+
+
+class Cooldown:
+    """The packets for which each flow has to wait."""
+
+    def __init__(self) -> None:
+        self._waits: dict[Flow, list[int]] = {}  # packets to wait now, and the next time
+
+    def passes(self, flow: Flow, packets: int) -> bool:
+        """Counts packets of a flow; returns whether it has waited for long enough."""
+        wait = self._waits.get(flow)
+        if wait is None:
+            return True
+        wait[0] -= packets
+        return wait[0] < 0
+
+    def refuse(self, flow: Flow) -> None:
+        """Notes that a flow could not be handed over."""
+        wait = self._waits.get(flow)
+        if wait is None:
+            self._tidy()
+            self._waits[flow] = [_FIRST, 2 * _FIRST]
+        else:
+            wait[0], wait[1] = wait[1], min(_LONGEST, 2 * wait[1])
+
+    def note(self, flow: Flow, kept: int) -> None:
+        """Notes how many packets the kernel has kept of a flow that was taken back."""
+        wait = self._waits.get(flow)
+        if kept >= _WORTH:
+            if wait:
+                wait[0], wait[1] = 0, max(_SHORTEST, wait[1] // 4)
+            return
+        if wait is None:
+            self._tidy()
+            wait = self._waits[flow] = [0, _SHORTEST]
+        wait[0] = wait[1] = max(_SHORTEST, wait[1])
+        wait[1] = min(_LONGEST, 2 * wait[1])
+
+    def _tidy(self) -> None:
+        """Forgets flows that are over, if many are noted."""
+        if len(self._waits) >= _MOST:
+            self._waits = {flow: wait for flow, wait in self._waits.items() if not flow.over}
+            if len(self._waits) >= _MOST // 2:
+                self._waits.clear()

@@ -1,0 +1,50 @@
+"""A dissection that hands plain connections over to the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+
+from ..capture import CaptureReport
+from ..engine.dissection import Dissection
+from ..engine.session_tables import ReleasedRows
+from ..types import Packets
+from .driver import Driver
+from .load import Loader
+
+
+class KernelDissection(Dissection):
+    """A `Dissection` whose `read` uses the kernel once there are so many packets that it pays."""
+
+    _driver: Driver | None = None
+    _loader: Loader | None = None
+    _report: CaptureReport | None = None
+    _packets = 0
+
+    def packets(
+        self, paths: Sequence[str], report: CaptureReport
+    ) -> Generator[Packets, None, None]:
+        """The packets of captures, whose size tells whether the kernel pays from the beginning on."""
+        self._report = report
+        return super().packets(paths, report)
+
+    def rows_of(self, blocks: Iterable[Packets], together: bool) -> Iterator[ReleasedRows]:
+        """The records that the next packets complete."""
+        for run in blocks:
+            if self._loader is None:
+                size = self._report.size if self._report else None
+                self._loader = Loader(self._options, size)
+            if self._driver is None and (arrays := self._loader.arrays(len(run.block))):
+                self._driver = Driver(
+                    arrays, self.parser, self._connections, self._table_builder, self._options
+                )
+            if self._driver is None:
+                yield from self.feed(self.parser.feed([run]), together)
+            else:
+                yield from self._driver.rows_of(run, self._packets)
+            self._packets += len(run.places)
+
+    def finish(self, together: bool = True) -> Iterator[ReleasedRows]:
+        """The records of all open flows, and of layers across sessions, after the last segment."""
+        if self._driver:
+            self._driver.finish()
+        yield from super().finish(together)

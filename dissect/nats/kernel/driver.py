@@ -1,0 +1,255 @@
+"""Between the kernel and the stages: hands connections over, takes them back, and settles what the kernel
+passes on.
+
+    run > kernel > frames that it passes on ----------------------.
+           | packets that it lists                                v
+           '-> PacketParser > ConnectionTable > by packet > TableBuilder > rows
+
+When the kernel stops, Python adds the frames and packets up to there, in order of packets, and looks which of
+the connections of these packets may be handed over. Everything is settled at the end of each run, so the rows
+of a live capture do not wait.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from ..engine.connections import ConnectionTable, PacketEvents, ReleaseKey
+from ..engine.session_tables import ReleasedRows, TableBuilder
+from ..framing.events import Batch
+from ..options import Options
+from ..packet import PacketParser
+from ..types import NEVER_NS, Chunk, Packets, Segment, Tick
+from . import state
+from .cooldown import Cooldown
+from .handover import Owned, candidate
+from .owner import Owner, Runs
+from .state import Stop
+
+if TYPE_CHECKING:
+    from .arrays import Arrays
+
+_LATEST_NS = 1 << 62
+_EARLIEST_NS = -_LATEST_NS
+_MOST_LISTED = 512
+# Flows may be evicted when there are nearly as many as the limit allows. The kernel then follows none, since
+# the table cannot tell how long they are silent.
+_MOST_FLOWS = 7 / 8
+_UNCLEAR = 1 / 8  # of the packets of a run: if more are, the next runs are Python's
+_PAUSE, _LONGEST_PAUSE = 16, 4096  # runs
+_AFTER_ALL = NEVER_NS
+
+
+class Driver:
+    """Makes the records of runs with the kernel, whose `arrays` are new."""
+
+    def __init__(
+        self,
+        arrays: Arrays,
+        parser: PacketParser,
+        connections: ConnectionTable,
+        builder: TableBuilder,
+        options: Options,
+    ) -> None:
+        self.arrays = arrays
+        self._parser = parser
+        self._connections = connections
+        self._table = connections.table
+        self._builder = builder
+        self._runs = Runs(parser)
+        self._owner = Owner(arrays, self._runs)
+        self._cooldown = Cooldown()
+        limits = options.flow_limits
+        self._idle_ns = limits.idle_ns
+        self._most_flows = limits.max_flows
+        arrays.control[state.C_LEAST] = min(limits.idle_ns, limits.linger_ns, _LATEST_NS)
+        self._pause = 0
+        self._next_pause = _PAUSE
+        self._run: Packets
+        self._before = 0
+
+    def rows_of(self, run: Packets, before: int) -> Iterator[ReleasedRows]:
+        """The records that the packets of a run complete, before which `before` packets were read."""
+        self._run, self._before = run, before
+        self._pause -= self._pause > 0
+        if self._pause or self._is_crowded or self._parser.met_subflows:
+            self._take_all()
+        if not self._owner.flows or not self._load(run, before):
+            self._take_all()
+            segments = self._parser.parse(run, before)
+            yield from self._fed(segments, ())
+            self._try_over(segments)
+            return
+        unclear, control = 0, self.arrays.control
+        stop = None
+        while stop is not Stop.DONE:
+            self._set_limits()
+            stop = self.arrays.walk()
+            yield from self._settled(stop)
+            unclear += stop is Stop.ALONE
+            if stop is Stop.BREAK:
+                yield from self._broken()
+            if self._is_crowded:
+                self._take_all()
+            if not self._owner.flows and control[state.C_NEXT] < len(run.places):
+                yield from self._rest()
+                return
+        if unclear > len(run.places) * _UNCLEAR:
+            self._pause, self._next_pause = self._next_pause, min(
+                _LONGEST_PAUSE, 2 * self._next_pause
+            )
+
+    def finish(self) -> None:
+        """Takes all connections back."""
+        self._take_all()
+
+    @property
+    def _is_crowded(self) -> bool:
+        return len(self._table.flows) >= self._most_flows * _MOST_FLOWS
+
+    def _take_all(self) -> None:
+        for owned in [*self._owner.flows.values()]:
+            self._owner.take_back(owned)
+
+    def _load(self, run: Packets, before: int) -> bool:
+        number = self._runs.add(run, before, self._owner)
+        return self.arrays.load(run, number)
+
+    def _set_limits(self) -> None:
+        """Tells the kernel how far it may walk before Python has to know."""
+        control, table = self.arrays.control, self._table
+        control[state.C_EXPIRY] = max(_EARLIEST_NS, min(table.next_expiry_ns, _LATEST_NS))
+        room = int(self._most_flows * _MOST_FLOWS) - len(table.flows)
+        control[state.C_MOST] = max(1, min(_MOST_LISTED, room))
+        control[state.C_OWNED] = len(self._owner.flows)
+
+    def _settled(self, stop: Stop) -> Iterator[ReleasedRows]:
+        """Adds what the kernel has passed on and listed, in order."""
+        control, arrays = self.arrays.control, self.arrays
+        listed = arrays.listed[: control[state.C_LISTED]].tolist()
+        events = arrays.events[: control[state.C_EVENTS]].tolist()
+        text = arrays.arena[: control[state.C_TEXT]].tobytes()
+        control[state.C_LISTED] = control[state.C_EVENTS] = control[state.C_TEXT] = 0
+        clock_ns, clock_at = int(control[state.C_CLOCK]), int(control[state.C_CLOCK_AT])
+        control[state.C_CLOCK_AT] = -1
+        alone = listed.pop() if stop is Stop.ALONE else None
+        early = [index for index in listed if index < clock_at]
+        late = listed[len(early) :]
+        segments = self._parsed(early)
+        passed = self._passed(events, text)
+        if segments or events:
+            yield from self._fed(segments, passed)
+        if clock_at >= 0:
+            self._table.clock_ns = clock_ns
+        if late:
+            after = self._parsed(late)
+            yield from self._fed(after, ())
+            segments += after
+        self._owner.settle(events)
+        self._try_over(segments)
+        if alone is not None:
+            yield from self._read_alone(alone)
+
+    def _parsed(self, indexes: Sequence[int]) -> list[Segment | Tick]:
+        """The segments of these packets of the run."""
+        run, segments = self._run, list[Segment | Tick]()
+        for _, some in groupby(enumerate(indexes), lambda pair: pair[1] - pair[0]):
+            first = next(some)[1]
+            last = max((index for _, index in some), default=first)
+            part = replace(run, first=run.first + first, places=run.places[first : last + 1])
+            segments += self._parser.parse(part, self._before + first)
+        return segments
+
+    def _fed(
+        self, segments: Sequence[Segment | Tick], passed: Iterable[PacketEvents]
+    ) -> Iterator[ReleasedRows]:
+        groups: Iterable[PacketEvents] = self._connections.feed(segments)
+        if passed:
+            groups = merge(groups, passed, key=itemgetter(0))
+        return self._builder.feed(groups, True)
+
+    def _read_alone(self, index: int) -> Iterator[ReleasedRows]:
+        """Reads a packet that may belong to any connection, or after whose time flows may end."""
+        segments = self._parsed([index])
+        for segment in segments:
+            if isinstance(segment, Segment):
+                route = self._table.route(segment.key)
+                if route and (owned := self._owner.flows.get(route[0])):
+                    self._take_back(owned)
+        self._owner.note_times()
+        limit = self._run.places[index][0] - self._idle_ns
+        for owned in [*self._owner.flows.values()]:
+            if owned.flow.last_ns < limit:
+                self._take_back(owned)
+        yield from self._fed(segments, ())
+        self._try_over(segments)
+
+    def _broken(self) -> Iterator[ReleasedRows]:
+        """Takes a connection back whose next packet is not plain, and reads that packet."""
+        control = self.arrays.control
+        way = int(control[state.C_ARG])
+        if way >= 0:
+            self._take_back(self._owner.of_way(way))
+        index = int(control[state.C_NEXT])
+        control[state.C_NEXT] += 1
+        yield from self._read_alone(index)
+
+    def _take_back(self, owned: Owned) -> None:
+        kept = self._owner.take_back(owned)
+        self._cooldown.note(owned.flow, kept)
+
+    def _rest(self) -> Iterator[ReleasedRows]:
+        """Reads the rest of the run, after the last connection was taken back."""
+        first = int(self.arrays.control[state.C_NEXT])
+        segments = self._parsed(range(first, len(self._run.places)))
+        yield from self._fed(segments, ())
+        self._try_over(segments)
+
+    def _try_over(self, segments: Iterable[Segment | Tick]) -> None:
+        """Hands those connections of these segments over that may be."""
+        if self._pause or self._is_crowded or self._parser.met_subflows:
+            return
+        counts = Counter(each.key for each in segments if each.__class__ is Segment)
+        for key, count in counts.items():
+            route = self._table.route(key)
+            if route is None:
+                continue
+            flow = route[0]
+            if flow in self._owner.flows or not self._cooldown.passes(flow, count):
+                continue
+            connection = self._connections.alive.get(flow)
+            tables = self._builder.alive.get(connection) if connection else None
+            owned = candidate(flow, connection, tables)
+            if owned is None or not self._owner.hand_over(owned):
+                self._cooldown.refuse(flow)
+
+    def _passed(self, events: list[list[int]], text: bytes) -> Iterator[PacketEvents]:
+        """The frames that the kernel passes on, as the events of their packets."""
+        for (index, way), some in groupby(events, itemgetter(state.E_INDEX, state.E_WAY)):
+            owned = self._owner.of_way(way)
+            stream = owned.ways[way & 1].stream
+            assert stream and stream.decoder
+            ts_ns, number = self._run.places[index][0], self._run.first + index
+            frames, event, first = [], None, None
+            for event in some:
+                at = event[state.E_TEXT]
+                headers = at + event[state.E_LINE]
+                end = headers + event[state.E_HEADERS]
+                if event[state.E_SETTLES]:
+                    self._owner.add_deliveries(owned)
+                first = first or event
+                frames.append(
+                    stream.decoder.frame(text[at:headers], text[headers:end], event[state.E_BASE])
+                )
+            assert event and first
+            last = Chunk(ts_ns, number, self._run.capture, event[state.E_CHUNK], b"")
+            begun = self._owner.begun(owned, way, first[state.E_FIRST], last)
+            batch = Batch(stream.direction, event[state.E_TIME], begun, last, frames, None)
+            key = ReleaseKey(self._before + index + 1, _AFTER_ALL, "")
+            yield PacketEvents(key, [(owned.connection, [batch])])

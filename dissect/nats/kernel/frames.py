@@ -1,0 +1,456 @@
+"""The frames of a packet, as compiled functions: read, staged, and committed once the packet proved
+plain.
+
+A frame is counted here if nothing but sums depends on it. Other frames are passed on to Python, which does
+with them what it does with any frame; a line that the kernel does not read is a reason to stop.
+"""
+
+from __future__ import annotations
+
+from .hashes import (
+    filter_bit,
+    find_sub,
+)
+from .jit import (
+    Array,
+    compiled,
+)
+from .lines import (
+    ACK,
+    ADVISORY,
+    are_good_headers,
+    is_publishable,
+    may_begin,
+    parse,
+    starts,
+)
+from .state import (
+    C_ASKED,
+    C_CARRIED,
+    C_EPOCH,
+    C_EVENTS,
+    C_NEXT,
+    C_PAIRS,
+    C_SEED,
+    C_SESSIONS,
+    C_TEXT,
+    E_BASE,
+    E_CHUNK,
+    E_FIRST,
+    E_HEADERS,
+    E_INDEX,
+    E_LINE,
+    E_OP,
+    E_REPLY,
+    E_REPLY_END,
+    E_SETTLES,
+    E_SIZE,
+    E_TEXT,
+    E_TIME,
+    E_WAY,
+    L_HEADERS,
+    L_OP,
+    L_REPLY,
+    L_REPLY_END,
+    L_SID,
+    L_SID_END,
+    L_SIZE,
+    L_SUBJECT,
+    L_SUBJECT_END,
+    LAST_MESSAGE,
+    LINE_BYTES,
+    U_BYTES,
+    U_COUNT,
+    U_LEFT,
+    W_ASKER,
+    W_BASE,
+    W_COUNTS,
+    W_FIRST,
+    W_FRAMES,
+    W_GRAMMAR,
+    W_LARGEST,
+    W_LEFT,
+    W_LINE,
+    W_OFFSET,
+    W_OPS,
+    W_READS,
+    W_SIZE,
+    W_SUBS,
+    W_SUM,
+    W_TIME,
+    Op,
+)
+
+_PUB, _HPUB, _MSG, _HMSG = int(Op.PUB), int(Op.HPUB), int(Op.MSG), int(Op.HMSG)
+_RMSG, _LMSG, _SUB, _UNSUB = int(Op.RMSG), int(Op.LMSG), int(Op.SUB), int(Op.UNSUB)
+
+_CR, _LF = 13, 10
+_SID_DIGITS = 15
+
+# What a frame is worth.
+_COUNTED, _PASSED, _SETTLES, _IGNORED = range(4)
+
+# Columns of the work of one packet, and of a frame in it.
+(
+    K_SIZE,
+    K_LINE,
+    K_LEFT,
+    K_FIRST,
+    K_BASE,
+    K_STAGED,
+    K_EVENTS,
+    K_TEXT,
+    K_AT,
+    K_SUM,
+    K_ROW,
+    K_COUNTS,
+    K_SUBS,
+    K_ASKER,
+    K_WIDTH,
+) = range(15)
+T_OP, T_SIZE, T_SUB, T_WORTH, T_WIDTH = range(5)
+
+
+@compiled
+def _sid_of(text: Array, start: int, end: int) -> int:
+    """The number that a sid spells; -1 if it is none, or not in its shortest form."""
+    if end - start > _SID_DIGITS or end == start or (text[start] == 48 and end - start > 1):
+        return -1
+    value = 0
+    for at in range(start, end):
+        digit = int(text[at])
+        if digit < 48 or digit > 57:
+            return -1
+        value = value * 10 + digit - 48
+    return value
+
+
+@compiled
+def _worth_of_delivery(
+    text: Array, line: Array, way: Array, work: Array, control: Array, tables: Array, bits: Array
+) -> int:
+    """What a message to a subscriber is worth. Notes the row of its subscription."""
+    sid = _sid_of(text, line[L_SID], line[L_SID_END])
+    if sid < 0 or starts(text, line[L_SUBJECT], line[L_SUBJECT_END], ADVISORY):
+        return _PASSED
+    row = find_sub(tables, work[K_SUBS], sid, control[C_SEED])
+    if row < 0:
+        return _PASSED
+    work[K_ROW] = row
+    if tables[row, U_LEFT] <= 1:
+        return _SETTLES
+    if work[K_ASKER] > 0:
+        if starts(text, line[L_REPLY], line[L_REPLY_END], ACK):
+            return _PASSED
+        start, end = line[L_SUBJECT], line[L_SUBJECT_END]
+        if bits[filter_bit(text, start, end, work[K_ASKER], control[C_SEED], len(bits))]:
+            return _PASSED
+    return _COUNTED
+
+
+@compiled
+def _worth_of(
+    text: Array, line: Array, way: Array, work: Array, control: Array, tables: Array, bits: Array
+) -> int:
+    """What a frame is worth."""
+    op = line[L_OP]
+    work[K_ROW] = -1
+    if op == _SUB or op == _UNSUB:
+        return _SETTLES
+    if op > LAST_MESSAGE:
+        return _PASSED
+    if op == _PUB or op == _HPUB:
+        if line[L_REPLY_END] > line[L_REPLY] and control[C_PAIRS]:
+            return _PASSED
+        if line[L_SIZE] > way[W_LARGEST]:
+            return _PASSED
+        if not is_publishable(text, line[L_SUBJECT], line[L_SUBJECT_END]):
+            return _PASSED
+    elif op == _MSG or op == _HMSG:
+        worth = _worth_of_delivery(text, line, way, work, control, tables, bits)
+        if worth != _COUNTED:
+            return worth
+    elif control[C_CARRIED]:
+        return _PASSED
+    elif starts(text, line[L_SUBJECT], line[L_SUBJECT_END], ADVISORY):
+        return _PASSED
+    return _COUNTED if work[K_COUNTS] >> op & 1 else _PASSED
+
+
+@compiled
+def _note_text(source: Array, start: int, end: int, work: Array, arena: Array) -> None:
+    """Copies text that Python needs."""
+    used = work[K_TEXT]
+    for index in range(end - start):
+        arena[used + index] = source[start + index]
+    work[K_TEXT] = used + end - start
+
+
+@compiled
+def _note_event(
+    body: Array,
+    headers: int,
+    text: Array,
+    start: int,
+    end: int,
+    line: Array,
+    work: Array,
+    events: Array,
+    arena: Array,
+) -> None:
+    """Notes a frame that is passed on: its line is `text[start:end]`, its headers are in `body`."""
+    event = events[work[K_EVENTS]]
+    event[E_OP] = line[L_OP]
+    event[E_BASE], event[E_FIRST] = work[K_BASE], work[K_FIRST]
+    event[E_TEXT], event[E_LINE] = work[K_TEXT], end - start
+    event[E_HEADERS], event[E_SIZE] = line[L_HEADERS], line[L_SIZE]
+    event[E_SETTLES] = 0
+    event[E_REPLY], event[E_REPLY_END] = line[L_REPLY] - start, line[L_REPLY_END] - start
+    _note_text(text, start, end, work, arena)
+    _note_text(body, headers, headers + line[L_HEADERS], work, arena)
+    work[K_EVENTS] += 1
+
+
+@compiled
+def _stage(
+    text: Array,
+    body: Array,
+    headers: int,
+    start: int,
+    end: int,
+    line: Array,
+    way: Array,
+    work: Array,
+    control: Array,
+    subs: Array,
+    bits: Array,
+    staged: Array,
+    events: Array,
+    arena: Array,
+) -> None:
+    """Stages a whole frame."""
+    worth, op = _IGNORED, line[L_OP]
+    if control[C_SESSIONS]:
+        worth = _worth_of(text, line, way, work, control, subs, bits)
+        if worth == _COUNTED and line[L_HEADERS] and op != _RMSG:
+            if not are_good_headers(body, headers, headers + line[L_HEADERS]):
+                worth = _PASSED
+        if worth != _COUNTED:
+            _note_event(body, headers, text, start, end, line, work, events, arena)
+            if worth == _SETTLES:
+                events[work[K_EVENTS] - 1, E_SETTLES] = 1
+    entry = staged[work[K_STAGED]]
+    entry[T_OP], entry[T_SIZE], entry[T_WORTH] = op, line[L_SIZE], worth
+    entry[T_SUB] = work[K_ROW] if op == _MSG or op == _HMSG else -1
+    work[K_STAGED] += 1
+    work[K_COUNTS] |= 1 << op
+    if worth != _IGNORED and entry[T_SUB] >= 0:
+        # Staged at once, because the next frame of the packet may be for the same subscription.
+        subs[entry[T_SUB], U_LEFT] -= 1
+    if worth == _SETTLES and op != _SUB and op != _UNSUB:
+        work[K_SUBS] = -1  # unknown until Python has ended the subscription
+
+
+@compiled
+def undo(work: Array, staged: Array, subs: Array) -> None:
+    """Takes back what was staged in the table of subscriptions."""
+    for index in range(work[K_STAGED]):
+        entry = staged[index]
+        if entry[T_WORTH] != _IGNORED and entry[T_SUB] >= 0:
+            subs[entry[T_SUB], U_LEFT] += 1
+
+
+@compiled
+def _read_line(
+    text: Array, at: int, end: int, way: Array, work: Array, row: Array, line: Array
+) -> int:
+    """Keeps the bytes of a line that is not whole in this packet. Returns where it stopped, -1 if the line
+    is not plain."""
+    stop = at
+    while stop < end and text[stop] != _LF:
+        stop += 1
+    whole = stop < end
+    stop += whole
+    size = work[K_SIZE]
+    if size + stop - at > LINE_BYTES:
+        return -1
+    for index in range(stop - at):
+        row[size + index] = text[at + index]
+    size = work[K_SIZE] = size + stop - at
+    if not whole:
+        return stop if may_begin(row, size, way[W_GRAMMAR]) else -1
+    if not parse(row, 0, size, way[W_GRAMMAR], line) or not way[W_READS] >> line[L_OP] & 1:
+        return -1
+    if size + line[L_HEADERS] > LINE_BYTES:
+        return -1
+    work[K_LINE], work[K_LEFT] = size, line[L_SIZE] + 2
+    if line[L_SIZE] < 0:
+        work[K_LEFT] = 0
+    return stop
+
+
+@compiled
+def _read_body(text: Array, at: int, end: int, work: Array, row: Array, line: Array) -> int:
+    """Reads on in a body that began before. Returns where it stopped, -1 if its end is not CR LF."""
+    left = work[K_LEFT]
+    taken = min(left, end - at)
+    wanted = min(taken, work[K_LINE] + line[L_HEADERS] - work[K_SIZE])
+    if wanted > 0:
+        for index in range(wanted):
+            row[work[K_SIZE] + index] = text[at + index]
+        work[K_SIZE] += wanted
+    at, left = at + taken, left - taken
+    if taken and left == 1 and text[at - 1] != _CR:
+        return -1
+    if taken and left == 0:
+        if text[at - 1] != _LF or (taken > 1 and text[at - 2] != _CR):
+            return -1
+    work[K_LEFT] = left
+    return at
+
+
+@compiled
+def _whole_frame(text: Array, at: int, end: int, grammar: int, reads: int, line: Array) -> int:
+    """If a whole frame begins at `at`, reads its line, and returns where the line ends; 0 if it is not whole;
+    -1 if it is not plain."""
+    stop = at
+    while stop < end and text[stop] != _LF:
+        stop += 1
+    if stop >= end:
+        return 0
+    stop += 1
+    if not parse(text, at, stop, grammar, line) or not reads >> line[L_OP] & 1:
+        return -1
+    if line[L_SIZE] < 0:
+        return stop
+    after = stop + line[L_SIZE]
+    if after + 2 > end:
+        return 0
+    return stop if text[after] == _CR and text[after + 1] == _LF else -1
+
+
+@compiled
+def read_frames(
+    text: Array,
+    start: int,
+    end: int,
+    here: int,
+    number: int,
+    way: Array,
+    work: Array,
+    control: Array,
+    carry: Array,
+    lines: Array,
+    line: Array,
+    subs: Array,
+    bits: Array,
+    staged: Array,
+    events: Array,
+    arena: Array,
+) -> bool:
+    """Reads the payload `text[start:end]` of the packet at the place `here`. Returns False if it is not
+    plain. `carry` has the frames in progress by way, and a new one in its last row; `lines` is the same,
+    read-only, as packets are."""
+    at, scratch = start, len(carry) - 1
+    kept = number if work[K_SIZE] else scratch
+    grammar, reads = way[W_GRAMMAR], way[W_READS]
+    while at < end:
+        if not work[K_SIZE]:
+            work[K_FIRST], work[K_BASE] = here, way[W_OFFSET] + at - start
+            stop = _whole_frame(text, at, end, grammar, reads, line)
+            if stop < 0:
+                return False
+            if stop:
+                _stage(
+                    text, text, stop, at, stop, line, way, work, control, subs, bits, staged,
+                    events, arena,
+                )  # fmt: skip
+                at = stop + line[L_SIZE] + 2 if line[L_SIZE] >= 0 else stop
+                continue
+        if not work[K_LINE]:
+            at = _read_line(text, at, end, way, work, carry[kept], line)
+            if at < 0:
+                return False
+            if not work[K_LINE]:
+                break
+        if not parse(lines[kept], 0, work[K_LINE], grammar, line):
+            return False
+        at = _read_body(text, at, end, work, carry[kept], line)
+        if at < 0:
+            return False
+        if work[K_LEFT]:
+            break
+        size, read = work[K_LINE], lines[kept]
+        _stage(
+            read, read, size, 0, size, line, way, work, control, subs, bits, staged, events, arena
+        )
+        work[K_SIZE] = work[K_LINE] = 0
+        kept = scratch
+    if kept == scratch:
+        for index in range(work[K_SIZE]):
+            carry[number, index] = carry[scratch, index]
+    return True
+
+
+@compiled
+def begin(way: Array, work: Array, control: Array) -> None:
+    """Begins the work of a packet."""
+    work[K_SIZE], work[K_LINE], work[K_LEFT] = way[W_SIZE], way[W_LINE], way[W_LEFT]
+    work[K_FIRST], work[K_BASE] = way[W_FIRST], way[W_BASE]
+    work[K_STAGED] = 0
+    work[K_EVENTS], work[K_TEXT] = control[C_EVENTS], control[C_TEXT]
+    work[K_COUNTS], work[K_SUBS], work[K_ASKER] = way[W_COUNTS], way[W_SUBS], way[W_ASKER]
+
+
+@compiled
+def commit_frames(
+    way: Array, peer: Array, work: Array, control: Array, subs: Array, staged: Array
+) -> None:
+    """Commits the frames of a packet."""
+    for index in range(work[K_STAGED]):
+        entry = staged[index]
+        worth, op = entry[T_WORTH], entry[T_OP]
+        if worth == _COUNTED:
+            way[W_OPS + op] += 1
+            if entry[T_SIZE] > 0:
+                way[W_SUM] += entry[T_SIZE]
+            if entry[T_SUB] >= 0:
+                subs[entry[T_SUB], U_COUNT] += 1
+                subs[entry[T_SUB], U_BYTES] += entry[T_SIZE]
+        elif worth == _SETTLES:
+            control[C_EPOCH] += 1
+            if op == _SUB or op == _UNSUB:
+                peer[W_SUBS] = control[C_EPOCH]
+            else:
+                way[W_SUBS] = control[C_EPOCH]
+    way[W_COUNTS] = work[K_COUNTS]
+    way[W_FRAMES] += work[K_STAGED]
+    way[W_SIZE], way[W_LINE], way[W_LEFT] = work[K_SIZE], work[K_LINE], work[K_LEFT]
+    if work[K_SIZE]:
+        way[W_FIRST], way[W_BASE] = work[K_FIRST], work[K_BASE]
+
+
+@compiled
+def commit_events(
+    number: int,
+    way: Array,
+    peer: Array,
+    work: Array,
+    control: Array,
+    bits: Array,
+    events: Array,
+    arena: Array,
+) -> None:
+    """Commits the frames that a packet passes on, and notes which replies are asked for."""
+    for index in range(control[C_EVENTS], work[K_EVENTS]):
+        event = events[index]
+        event[E_INDEX], event[E_WAY] = control[C_NEXT], number
+        event[E_TIME], event[E_CHUNK] = way[W_TIME], way[W_OFFSET]
+        if event[E_OP] <= _HPUB and event[E_REPLY_END] > event[E_REPLY] and control[C_PAIRS]:
+            if peer[W_ASKER] < 0:
+                peer[W_ASKER] = -peer[W_ASKER]
+            start, end = event[E_TEXT] + event[E_REPLY], event[E_TEXT] + event[E_REPLY_END]
+            at = filter_bit(arena, start, end, peer[W_ASKER], control[C_SEED], len(bits))
+            control[C_ASKED] += not bits[at]
+            bits[at] = 1
+    control[C_EVENTS], control[C_TEXT] = work[K_EVENTS], work[K_TEXT]

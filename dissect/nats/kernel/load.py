@@ -1,0 +1,53 @@
+"""Whether the kernel runs: `NATS_DISSECT_KERNEL`, numba, and the size of the captures.
+
+NATS_DISSECT_KERNEL=off   plain Python
+NATS_DISSECT_KERNEL=on    the kernel, however small a capture is, for tests
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ..framing.trace import is_traced
+from ..options import Options, Payload
+
+if TYPE_CHECKING:
+    from .arrays import Arrays
+
+VARIABLE = "NATS_DISSECT_KERNEL"
+LOADED_AFTER = 48 << 20
+"""The bytes of packets after which the kernel is loaded: Python takes as long for these as loading takes."""
+_TABLES = frozenset({"sessions", "flows", "subscriptions", "anomalies"})
+_SLOTS = 1 << 14
+
+
+def serves(tables: Iterable[str], options: Options) -> bool:
+    """Whether the kernel makes these tables. The others need every frame."""
+    if os.environ.get(VARIABLE) == "off" or is_traced():
+        return False
+    return _TABLES.issuperset(tables) and options.payload is Payload.NONE
+
+
+class Loader:
+    """Loads the arrays of the kernel once there are so many packets that it pays. `size` is the size of the
+    captures, if it is known."""
+
+    def __init__(self, options: Options, size: int | None = None) -> None:
+        self._left = LOADED_AFTER
+        if os.environ.get(VARIABLE) == "on" or size is not None and size >= LOADED_AFTER:
+            self._left = 0
+        self._slots = min(_SLOTS, options.max_flows)
+
+    def arrays(self, size: int) -> Arrays | None:
+        """The arrays, if they are loaded before a run of `size` bytes."""
+        self._left -= size
+        if self._left >= 0:
+            return None
+        try:
+            from .arrays import Arrays
+        except ImportError:
+            self._left = 1 << 62
+            return None
+        return Arrays(self._slots)

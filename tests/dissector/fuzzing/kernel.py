@@ -1,0 +1,218 @@
+"""Damaged captures through the kernel and without it, which must make the same rows in the same order:
+`python -m tests.dissector.fuzzing.kernel [SECONDS] [--seed S] [--run R] [--keep FOLDER]`.
+
+A run takes a sample, or traffic of `tests.bench.generate`, and damages it as `fuzzing.captures` does, at any
+packet; reads it in blocks of any size; with usual or tight limits; and compares all rows of some tables, and
+the counts of the report. Where they differ, packets are removed as long as they differ, and `--keep` stores
+what is left in a folder; `fuzzing/held` has those that a test reads again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+from dissect.nats import CaptureError, Options
+from dissect.nats.capture import CaptureReport, reader
+from dissect.nats.kernel.driver import Driver
+from dissect.nats.kernel.load import VARIABLE
+from dissect.nats.kernel.state import C_KEPT
+from dissect.nats.pipeline import records
+
+from tests.bench.generate import write
+from tests.bench.recorder import Plan
+from tests.dissector.fuzzing.captures import TIGHT
+from tests.dissector.fuzzing.harms import HARMS, NAMES, sample
+from tests.support.damage import Pcap, Record, pcap_bytes, read_pcap
+
+TABLES = (
+    ("sessions",),
+    ("flows",),
+    ("subscriptions",),
+    ("sessions", "flows", "subscriptions", "anomalies"),
+)
+BLOCKS = (1000, 3000, 30_000, reader.BLOCK)
+PLANS = (
+    Plan(packets=2000, clients=6),
+    Plan(packets=2000, clients=6, repeating=True),
+    Plan(packets=2000, clients=6, loss=0.001, reordered=0.001, duplicated=0.001),
+    Plan(packets=2000, clients=6, jetstream=True),
+)
+SHORT = Options(idle_seconds=60, gap_seconds=0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A capture, and how it is read."""
+
+    pcap: Pcap = field(repr=False)
+    done: tuple[str, ...] = ()
+    tables: tuple[str, ...] = TABLES[-1]
+    block: int = reader.BLOCK
+    options: Options = Options()
+
+
+@dataclass(slots=True)
+class Count:
+    """How many packets were read, and how many of them the kernel has kept."""
+
+    packets: int = 0
+    kept: int = 0
+
+
+@cache
+def generated(number: int) -> Pcap:
+    file = io.BytesIO()
+    write(file, replace(PLANS[number], seed=number))
+    return read_pcap(file.getvalue())
+
+
+def case_of(seed: int, run: int) -> Case:
+    """The same case for the same numbers, always."""
+    rng = random.Random(f"{seed}/{run}")
+    number = rng.randrange(2 * len(PLANS))
+    name = rng.choice(NAMES)
+    pcap = generated(number) if number < len(PLANS) else sample(name)
+    packets = list(pcap.records)
+    if rng.random() < 0.3:
+        packets = packets[rng.randrange(len(packets)) :]
+    done = [f"generated {number}" if number < len(PLANS) else name]
+    for _ in range(rng.choice((0, 1, 2, 3, 10, 40))):
+        harm = rng.choice(HARMS)
+        if packets:
+            packets = harm(packets, 0, pcap.linktype, rng)
+            done.append(harm.__name__)
+    options = rng.choice((Options(), Options(), SHORT, TIGHT))
+    places = tuple(done), rng.choice(TABLES), rng.choice(BLOCKS), options
+    return Case(pcap.with_records(packets), *places)
+
+
+def difference(case: Case, path: Path, count: Count) -> str:
+    """How the rows with the kernel differ from those without it; empty if they are the same."""
+    path.write_bytes(pcap_bytes(case.pcap))
+    with kernel("off", case.block, Count()):
+        plain = rows_of(case, path)
+    with kernel("on", case.block, count):
+        fast = rows_of(case, path)
+    count.packets += len(case.pcap.records)
+    if plain == fast:
+        return ""
+    differing = [(one, other) for one, other in zip(plain, fast) if one != other]
+    one, other = differing[0] if differing else (f"{len(plain)} rows", f"{len(fast)} rows")
+    return f"without:\n  {one}\nwith:\n  {other}"
+
+
+def rows_of(case: Case, path: Path) -> list[str]:
+    """All rows as text, which also shows the order of keys, then what the report counts."""
+    report = CaptureReport()
+    try:
+        rows = list(map(repr, records([str(path)], case.tables, case.options, report)))
+    except CaptureError as error:
+        return [str(error)]
+    counts = report.protocols, report.tcp_bytes, report.no_tcp, report.udp_ports
+    return [*rows, *map(repr, map(sorted, (each.items() for each in counts)))]
+
+
+@contextmanager
+def kernel(switch: str, block: int, count: Count) -> Iterator[None]:
+    """Turns the kernel on or off, and reads files in blocks of this size. Counts the packets it keeps."""
+    before, usual, finish = os.environ.get(VARIABLE), reader.BLOCK, Driver.finish
+
+    def counted(driver: Driver) -> None:
+        count.kept += int(driver.arrays.control[C_KEPT])
+        finish(driver)
+
+    os.environ[VARIABLE], reader.BLOCK = switch, block
+    Driver.finish = counted  # type: ignore[method-assign]  # put back below
+    try:
+        yield
+    finally:
+        reader.BLOCK = usual
+        Driver.finish = finish  # type: ignore[method-assign]  # as it was
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
+
+
+def shrunk(case: Case, path: Path, seconds: float) -> Case:
+    """The case with fewer packets, which still differs."""
+    end = time.monotonic() + seconds
+    packets: Sequence[Record] = case.pcap.records
+    size = len(packets) // 2
+    while size:
+        at = 0
+        while at < len(packets) and time.monotonic() < end:
+            fewer = [*packets[:at], *packets[at + size :]]
+            if fails(replace(case, pcap=case.pcap.with_records(fewer)), path):
+                packets = fewer
+            else:
+                at += size
+        size //= 2
+    return replace(case, pcap=case.pcap.with_records(packets))
+
+
+def fails(case: Case, path: Path) -> bool:
+    try:
+        return bool(difference(case, path, Count()))
+    except Exception:  # whatever it is, it is a difference
+        return True
+
+
+def run(seconds: float, seed: int, first: int = 0) -> tuple[Count, int, Case | None, str]:
+    """Tries cases, one at least, until the time is over or one differs: how many packets and runs, and
+    that one."""
+    end = time.monotonic() + seconds
+    runs, count = first, Count()
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
+        path = Path(folder) / "case"
+        while True:
+            case = case_of(seed, runs)
+            try:
+                found = difference(case, path, count)
+            except Exception as error:  # whatever it is
+                found = f"{type(error).__name__}: {error}"
+            runs += 1
+            if found:
+                return count, runs, shrunk(case, path, 120), found
+            if time.monotonic() >= end:
+                return count, runs, None, ""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.dissector.fuzzing.kernel", description=__doc__
+    )
+    parser.add_argument("seconds", nargs="?", type=float, default=60.0, help="default: 60")
+    parser.add_argument("--seed", type=int, default=None, help="repeats an earlier run")
+    parser.add_argument("--run", type=int, default=None, help="only this one")
+    parser.add_argument(
+        "--keep", type=Path, help="write what is left of a capture that differs there"
+    )
+    chosen = parser.parse_args(arguments)
+    seed = random.randrange(2**32) if chosen.seed is None else chosen.seed
+    print(f"seed {seed}", flush=True)
+    seconds, first = (chosen.seconds, 0) if chosen.run is None else (0, chosen.run)
+    count, runs, case, found = run(seconds, seed, first)
+    share = 100 * count.kept / max(1, count.packets)
+    print(f"{runs - first} runs, {count.packets} packets, {share:.0f} % kept by the kernel")
+    if case is None:
+        return 0
+    print(f"--seed {seed} --run {runs - 1}: {case}\n{found}")
+    if chosen.keep:
+        (chosen.keep / f"{seed}-{runs - 1}.pcap").write_bytes(pcap_bytes(case.pcap))
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""When the kernel runs."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from dissect.nats import Options
+from dissect.nats.kernel.load import LOADED_AFTER, VARIABLE, Loader, serves
+
+
+def test_small_captures_do_not_load_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    loader = Loader(Options())
+    assert loader.arrays(LOADED_AFTER) is None
+
+
+def test_large_captures_load_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert Loader(Options(max_flows=4), LOADED_AFTER).arrays(1)
+
+
+def test_without_numba_python_reads_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dissect.nats.kernel.arrays", None)
+    loader = Loader(Options(), LOADED_AFTER)
+    assert loader.arrays(1) is None
+    assert loader.arrays(1) is None
+
+
+def test_a_variable_turns_it_off_and_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "off")
+    assert not serves(["sessions"], Options())
+    monkeypatch.setenv(VARIABLE, "on")
+    assert serves(["sessions"], Options())
+    assert Loader(Options(max_flows=4)).arrays(1)
+
+
+def test_tables_that_need_every_frame_are_pythons(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert serves(["sessions", "flows"], Options())
+    assert not serves(["sessions", "frames"], Options())
+    assert not serves(["sessions"], Options(payload="text"))
