@@ -59,10 +59,10 @@ def test_from_captures_to_findings_and_a_report(
     mark = json.loads(filled.get(f"tables/{MARK}"))
     names = filled.names("tables")
     assert MARK in names and all(mark["run"] in name for name in names if name != MARK)
-    rows = read_table(spark, out, "frames")
-    assert rows is not None
+    found = read_table(spark, out, "frames")
+    assert found is not None
     expected = in_one([str(CAPTURES / name) for name in NAMES], ["frames"])
-    assert rows.count() == len(expected) == mark["rows"]["frames"]
+    assert found.rows.count() == len(expected) == mark["rows"]["frames"]
     audited = [
         run("audit", "--tables", where, "--format", "jsonl")
         for where in (local, filled.uri("tables", "s3"))
@@ -105,8 +105,8 @@ def test_rules_run_on_spark_over_tables_in_a_bucket(
     )
     args = "audit", "--tables", out, "--rules", tmp_path / "rule.yml", "--format", "jsonl"
     here = [line for line in run(*args).stdout.splitlines() if '"refused"' in line]
-    rows = read_table(spark, out, "frames")
-    assert rows is not None and len(here) == rows.where("op = '-ERR'").count() > 0
+    found = read_table(spark, out, "frames")
+    assert found is not None and len(here) == found.rows.where("op = '-ERR'").count() > 0
 
 
 def test_captures_in_a_bucket_as_a_table(spark: SparkSession, filled: Bucket) -> None:

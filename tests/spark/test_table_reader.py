@@ -48,11 +48,11 @@ def test_only_the_files_of_complete_runs_are_read(
     out = s3_bucket.uri("tables", "s3a") if remote else str(tmp_path / "tables")
     for run, names in ((RUN, "ab"), (KILLED, "c")):
         publish(out, run, *names)
-        rows = read_table(spark, out, "sessions")
-        assert rows is not None
-        assert sorted(row.session for row in rows.select("session").collect()) == ["a", "b"]
+        found = read_table(spark, out, "sessions")
+        assert found is not None
+        assert sorted(row.session for row in found.rows.select("session").collect()) == ["a", "b"]
     flows = read_table(spark, out, "flows")
-    assert flows is not None and flows.count() == 0
+    assert flows is not None and flows.rows.count() == 0
     assert read_table(spark, out, "kv") is None
 
 
@@ -65,9 +65,9 @@ def test_a_column_that_a_file_lacks_has_no_values(
     for name in ("old", "new"):
         content = (tmp_path / f"{name}.parquet").read_bytes()
         s3_bucket.put(f"tables/sessions/{name}.parquet", content)
-    rows = read_table(spark, s3_bucket.uri("tables"), "sessions")
-    assert rows is not None
-    assert {row.user for row in rows.select("user").collect()} == {None, "bob"}
+    found = read_table(spark, s3_bucket.uri("tables"), "sessions")
+    assert found is not None and "user" in found.names
+    assert {row.user for row in found.rows.select("user").collect()} == {None, "bob"}
 
 
 def test_a_storage_that_nobody_knows_is_named(spark: SparkSession) -> None:

@@ -29,7 +29,7 @@ from .engines.duckdb import over_folder, over_records
 from .engines.spark import on_spark
 from .findings.store import SORTABLE, Store, store
 from .findings.suppressions import Suppressions, load_suppressions, names_of
-from .folders import is_folder
+from .folders import is_folder, lacking_text
 from .loading import loaded_records
 from .output.formats import OUTPUTS, column_names
 from .output.report import Report
@@ -78,6 +78,8 @@ def audit(options: AuditOptions) -> None:
                     f"{options.tables}: none of the tables that rules read; `nats-dissect spark"
                     f" CAPTURE... --out {options.tables}` makes tables"
                 )
+            if engine.lacking:
+                say(lacking_text(options.tables or "", engine.lacking))
             outcome = run(queries, engine, kept, known.applied)
             clear()
             findings = islice(kept.findings(*order), options.limit)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
 from ..output.table_folder import RemoteTables, local_rule
+from ..schema.declaration import declared
+from ..schema.records import LATER
 from ..storage import is_uri
+from ..tables import TABLES
 
 
 def files_in(folder: str | Path, suffixes: tuple[str, ...]) -> list[Path]:
@@ -60,6 +63,28 @@ def table_files(path: str) -> list[str]:
         return [path]
     is_data = local_rule(os.path.dirname(path))
     return [str(file) for file in files_in(path, (".parquet",)) if is_data(file.name)]
+
+
+def columns_lacking(table: str, there: Set[str]) -> list[str]:
+    """The columns of a table that its files do not have, because an earlier version wrote them. Raises
+    ValueError if the files are of another table: they lack a column that each row has, or they also have
+    columns that the table does not have.
+    """
+    known = {column.name: column for column in TABLES[table].columns}
+    lacking = [name for name in known if name not in there]
+    declarations = declared(TABLES[table].row)  # type: ignore[arg-type]  # a class can be hashed
+    for name in lacking:
+        if not known[name].optional and LATER not in declarations[known[name].field][1]:
+            raise ValueError(f"it has no column {name}")
+    if lacking and (unknown := sorted(there - known.keys())):
+        raise ValueError(f"it has the column {unknown[0]}")
+    return lacking
+
+
+def lacking_text(root: str, lacking: Mapping[str, Sequence[str]]) -> str:
+    """A line about the columns that tables do not have."""
+    tables = "; ".join(f"{table} lacks {', '.join(names)}" for table, names in lacking.items())
+    return f"{root}: an earlier version wrote tables, in which new columns have no values: {tables}"
 
 
 def _refuse(error: OSError) -> None:

@@ -18,10 +18,12 @@ from .sql.query import Answers, Query
 
 
 class Engine(Protocol):
-    """An engine that runs SQL over tables."""
+    """An engine that runs SQL over tables. `lacking` are columns of them that have no values, see
+    `DuckDb`."""
 
     dialect: Dialect
     tables: frozenset[str]
+    lacking: Mapping[str, Sequence[str]]
 
     def answers(self, queries: Sequence[Query]) -> Answers:
         """Runs queries, whose tables all exist: yields each one with its rows. Read all of these before the

@@ -61,7 +61,7 @@ _ROW_GROUP = 16_384
 
 _TOO_MUCH = "it takes too much memory"
 
-_SQL_TYPES = {
+SQL_TYPES = {
     Type.TEXT: "VARCHAR",
     Type.INTEGER: "BIGINT",
     Type.BOOLEAN: "BOOLEAN",
@@ -226,7 +226,7 @@ def storing_tables() -> Iterator[None]:
 
 
 def _creation(table: str, names: Sequence[str] | None) -> str:
-    columns = (f'"{column.name}" {_SQL_TYPES[column.type]}' for column in declared(table, names))
+    columns = (f'"{column.name}" {SQL_TYPES[column.type]}' for column in declared(table, names))
     return f"CREATE TABLE {table} ({', '.join(columns)});"
 
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Collection, Generator, Sequence
 
 from ..audit.engines.duckdb import over_folder, over_records
-from ..audit.folders import has_table, is_folder
+from ..audit.folders import has_table, is_folder, lacking_text
 from ..audit.loading import loaded_records
 from ..capture import CaptureReport
 from ..capture.sources import STDIN
@@ -79,6 +79,8 @@ def _from_tables(sink: Sink, folder: str) -> None:
         _check_folder(folder)
         queries = rules()
         with over_folder(wanted(queries), folder, lenient=True) as engine:
+            if engine.lacking:
+                say(lacking_text(folder, engine.lacking))
             findings, found = findings_in(queries, engine), answers_of(engine)
         title = f"NATS in {os.path.basename(os.path.normpath(folder))}"
         sink.writer(lambda stream: stream).write(page(found, findings, None, title))

@@ -16,6 +16,9 @@ from .. import outcomes
 
 Counts = dict[str, int]
 Headers = dict[str, list[str]]
+LATER = "added later"
+"""In the declaration of a column that is never absent: tables that earlier versions wrote lack it. They may
+lack any column that can be absent."""
 Value = str | int | bool | list[str] | Counts | Headers | None
 
 
@@ -200,7 +203,7 @@ class SessionRecord(Record):
     ] = None
     retransmitted_bytes: Annotated[int, "bytes that were sent again"] = 0
     duplicate_bytes: Annotated[
-        int, "bytes of packets that were captured twice, on two paths or by a mirror"
+        int, "bytes of packets that were captured twice, on two paths or by a mirror", LATER
     ] = 0
     anomalies: Annotated[Counts | None, "number of anomalies, by name"] = None
     tls_version: Annotated[str | None, "version of TLS: 1.2 or 1.3"] = None
@@ -299,7 +302,7 @@ class FlowRecord(Record):
     retransmitted_originator: Annotated[int, "bytes that the originator sent again"] = 0
     retransmitted_responder: Annotated[int, "bytes that the responder sent again"] = 0
     duplicate_bytes: Annotated[
-        int, "bytes of packets that were captured twice, on two paths or by a mirror"
+        int, "bytes of packets that were captured twice, on two paths or by a mirror", LATER
     ] = 0
     out_of_order_originator: Annotated[int, "packets of the originator that were out of order"] = 0
     out_of_order_responder: Annotated[int, "packets of the responder that were out of order"] = 0

@@ -10,7 +10,8 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import CaptureError, MissingLibrary
 from ..output.arrow.records import schema
@@ -28,7 +29,14 @@ if TYPE_CHECKING:
 _ROWS = 4096
 
 
-def read_table(spark: SparkSession, root: str, table: str) -> DataFrame | None:
+class FoundTable(NamedTuple):
+    """The rows of a table with all of its columns, and the names of those that any of its files has."""
+
+    rows: DataFrame
+    names: set[str]
+
+
+def read_table(spark: SparkSession, root: str, table: str) -> FoundTable | None:
     """A table in a folder; None if there is neither a folder nor a file of it. Raises DissectError, and
     Spark's errors."""
     if not is_uri(root):
@@ -48,7 +56,9 @@ def read_table(spark: SparkSession, root: str, table: str) -> DataFrame | None:
     uris = [f"{root.rstrip('/')}/{name}" for name in files]
     tasks = max(1, min(len(uris), 4 * spark.sparkContext.defaultParallelism))
     numbers = spark.range(0, len(uris), 1, tasks)
-    return numbers.mapInArrow(partial(_rows, table, uris), spark_schema(table))
+    rows = numbers.mapInArrow(partial(_rows, table, uris), spark_schema(table))
+    names = set(chain.from_iterable(map(_names, uris[:1] + uris[-1:])))  # the oldest and the newest
+    return FoundTable(rows, names or {*rows.columns})
 
 
 def _local_files(root: str, table: str) -> list[str] | None:
@@ -66,22 +76,35 @@ def _local_files(root: str, table: str) -> list[str] | None:
 
 def _by_spark(
     spark: SparkSession, root: str, table: str, files: Sequence[str] | None = None
-) -> DataFrame | None:
+) -> FoundTable | None:
     """A table read by Spark's own reader: these files of it, or all."""
     from pyspark.errors import AnalysisException
 
-    expected = spark_schema(table)  # Spark cannot infer it if the table is empty
     if files is not None:
         if not files:
-            return spark.createDataFrame([], expected)
-        return spark.read.schema(expected).parquet(*(f"{root}/{name}" for name in files))
+            rows = spark.createDataFrame([], spark_schema(table))
+            return FoundTable(rows, {*rows.columns})
+        return _read(spark, table, *(f"{root}/{name}" for name in files))
     for path in (f"{root}/{table}", f"{root}/{table}.parquet"):
         try:
-            return spark.read.schema(expected).parquet(path)
+            return _read(spark, table, path)
         except AnalysisException as error:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise
     return None
+
+
+def _read(spark: SparkSession, table: str, *paths: str) -> FoundTable:
+    from pyspark.errors import AnalysisException
+
+    rows = spark.read.schema(spark_schema(table)).parquet(*paths)
+    try:
+        own = spark.read.option("mergeSchema", "true").parquet(*paths)
+    except AnalysisException as error:  # the table is empty
+        if error.getCondition() != "UNABLE_TO_INFER_SCHEMA":
+            raise
+        return FoundTable(rows, {*rows.columns})
+    return FoundTable(rows, {*own.columns} - {"date"})  # the name of the folders
 
 
 def _for_hadoop(spark: SparkSession, root: str) -> str | None:
@@ -99,6 +122,14 @@ def _for_hadoop(spark: SparkSession, root: str) -> str | None:
             continue
         return f"{name}:{rest}".rstrip("/")
     return None
+
+
+def _names(uri: str) -> list[str]:
+    """The columns of a file."""
+    system, path = elsewhere(uri)
+    with system.open_input_file(path) as source:
+        names: list[str] = import_module("pyarrow.parquet").read_schema(source).names
+    return names
 
 
 def _rows(table: str, uris: Sequence[str], batches: Batches) -> Batches:

@@ -14,6 +14,12 @@ from dissect.nats.cli import cli
 
 from tests.support.audit import detection_text
 from tests.support.paths import CAPTURES, ROOT
+from tests.support.requirements import missing
+
+try:
+    from pyarrow import parquet
+except ImportError as lack:
+    missing("pyarrow", str(lack))
 
 pytestmark = pytest.mark.usefixtures("worker_processes")
 
@@ -97,6 +103,20 @@ def test_tables_give_the_findings_of_their_capture(tmp_path: Path) -> None:
     own = audit_of_sample("--format", "jsonl").stdout
     of_tables = audit("--tables", str(tmp_path), "--format", "jsonl")
     assert own and set(of_tables.stdout.splitlines()) <= set(own.splitlines())
+
+
+def test_columns_that_older_tables_lack_are_named(tmp_path: Path) -> None:
+    for table, lacking in (("frames", []), ("sessions", ["stalled_ns", "client_name"])):
+        path = tmp_path / f"{table}.parquet"
+        made = CliRunner().invoke(cli, [table, AUTH, "--format", "parquet", "-o", str(path)])
+        assert made.exit_code == 0
+        parquet.write_table(parquet.read_table(path).drop_columns(lacking), path)
+    result = audit("--tables", str(tmp_path), "--format", "jsonl")
+    (line,) = (line for line in result.stderr.splitlines() if "an earlier version" in line)
+    assert line.startswith(f"nats-dissect: {tmp_path}: ") and line.endswith(
+        ": sessions lacks client_name, stalled_ns"
+    )
+    assert "password-in-clear" in result.stdout
 
 
 def test_rules_without_their_tables_are_named(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dissect.nats.audit.folders import files_in, table_files, table_paths
+from dissect.nats.audit.folders import columns_lacking, files_in, table_files, table_paths
+from dissect.nats.tables import TABLES
 
 from tests.support.refused import refuse
 
@@ -40,3 +41,23 @@ def test_a_table_is_a_folder_or_a_file(tmp_path: Path) -> None:
         (folder / name).touch()
     assert table_paths(root, ["frames"]) == {"frames": str(folder)}
     assert table_files(str(folder)) == [str(folder / "a.parquet")]
+
+
+def test_columns_that_were_added_later_may_lack_and_those_of_every_row_may_not() -> None:
+    names = {column.name for column in TABLES["flows"].columns}
+    assert columns_lacking("flows", names) == []
+    assert columns_lacking("flows", names | {"new"}) == []  # of a later version
+    old = names - {"path", "duplicate_bytes"}
+    assert columns_lacking("flows", old) == ["duplicate_bytes", "path"]
+    for needed in ("first_ns", "time", "community_id"):
+        with pytest.raises(ValueError, match=f"it has no column {needed}"):
+            columns_lacking("flows", old - {needed})
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_no_table_passes_for_another_one(table: str) -> None:
+    names = {column.name for column in TABLES[table].columns}
+    for other in TABLES:
+        if other != table:
+            with pytest.raises(ValueError, match="it has"):
+                columns_lacking(other, names)

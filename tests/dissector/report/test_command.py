@@ -94,6 +94,15 @@ def test_tables_in_place_of_captures(of_core: tuple[Path, Result], tmp_path: Pat
     assert data.findall(stored.read_text()) == data.findall(captured.read_text())
 
 
+def test_columns_that_older_tables_lack_are_named(tmp_path: Path) -> None:
+    write_tables(CORE, tmp_path)
+    path = tmp_path / "sessions.parquet"
+    pq.write_table(pq.read_table(path).drop_columns(["stalled_ns", "duplicate_bytes"]), path)
+    done = run("--tables", tmp_path, "-o", tmp_path / "b.html")
+    assert done.exit_code == 0 and "7 sessions, 210 frames" in done.stderr
+    assert "sessions lacks stalled_ns, duplicate_bytes\n" in done.stderr
+
+
 @pytest.mark.parametrize(
     "content, status, expected",
     [

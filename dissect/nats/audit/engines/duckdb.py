@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ...errors import QueryError
-from ...output.arrow.records import BATCH_ROWS, schema
+from ...output.arrow.records import BATCH_ROWS
 from ...output.duckdb import (
     ALL,
+    SQL_TYPES,
     Columns,
     Loadable,
     connect,
@@ -22,8 +24,9 @@ from ...output.duckdb import (
 )
 from ...output.table_folder import RemoteTables
 from ...storage import is_uri
+from ...tables import TABLES
 from ...temporary import temporary_folder
-from ..folders import table_files, table_paths
+from ..folders import columns_lacking, table_files, table_paths
 from ..sql.dialect import Dialect
 from ..sql.query import Answers, Query, Row
 
@@ -32,14 +35,21 @@ if TYPE_CHECKING:
 
 
 class DuckDb:
-    """Queries over the tables of a database; `tables` are their names."""
+    """Queries over the tables of a database; `tables` are their names. `lacking` are the columns of tables in
+    which they have no values, because an earlier version wrote these."""
 
     dialect = Dialect.DUCKDB
     list_size = "len"
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, tables: Collection[str]) -> None:
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        tables: Collection[str],
+        lacking: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
         self._connection = connection
         self.tables = frozenset(tables)
+        self.lacking = lacking
 
     def answers(self, queries: Sequence[Query]) -> Answers:
         """Yields each query with its rows. Raises QueryError."""
@@ -113,11 +123,11 @@ def over_folder(tables: Collection[str], root: str, lenient: bool = False) -> It
             connection.execute("SET enable_external_access = false")
             with _readable(root):
                 paths = table_paths(root, sorted(tables))
-            for table, path in paths.items():
-                _view(connection, table, path)
+            views = {table: _view(connection, table, path) for table, path in paths.items()}
+            lacking = {table: names for table, names in views.items() if names}
             if lenient:
                 create_tables(connection, sorted({*tables} - paths.keys()))
-            yield DuckDb(connection, paths)
+            yield DuckDb(connection, paths, lacking)
 
 
 @contextmanager
@@ -129,21 +139,31 @@ def _readable(path: str) -> Iterator[None]:
         raise QueryError(path, reason) from None
 
 
-def _view(connection: duckdb.DuckDBPyConnection, table: str, path: str) -> None:
-    """Creates a view over the files of a table. Raises QueryError if the files are of another table, or
-    cannot be read."""
+def _view(connection: duckdb.DuckDBPyConnection, table: str, path: str) -> list[str]:
+    """Creates a view over the files of a table. Returns the columns that these do not have, and that have no
+    values in the view. Raises QueryError if the files are of another table, or cannot be read."""
     with _readable(path):
         files = [os.path.abspath(file) for file in table_files(path)]
     if not files:
         create_tables(connection, [table])
-        return
-    names = ", ".join(f"r.{column.name}" for column in schema(table))
+        return []
     listed = ", ".join(f"'{_quoted(file)}'" for file in files)
-    read = f"read_parquet([{listed}], hive_partitioning = false)"
+    read = f"read_parquet([{listed}], hive_partitioning = false, union_by_name = true)"
     try:
-        connection.execute(f"CREATE VIEW {table} AS SELECT {names} FROM {read} AS r")
-    except library().Error as error:
+        names = connection.execute(f"DESCRIBE SELECT * FROM {read}").fetchall()
+        lacking = columns_lacking(table, {name for name, *_ in names})
+        columns = ", ".join(
+            (
+                f"NULL::{SQL_TYPES[column.type]} AS {column.name}"
+                if column.name in lacking
+                else f"r.{column.name}"
+            )
+            for column in TABLES[table].columns
+        )
+        connection.execute(f"CREATE VIEW {table} AS SELECT {columns} FROM {read} AS r")
+    except (library().Error, ValueError) as error:
         raise QueryError(path, f"{path} is not the table {table!r}: {error}") from None
+    return lacking
 
 
 def _quoted(path: str) -> str:

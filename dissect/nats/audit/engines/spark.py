@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from ...errors import QueryError
 from ...spark.options.settings import absolute
 from ...spark.submit import session
 from ...tables import TABLES
+from ..folders import columns_lacking
 from ..sql.dialect import Dialect
 from ..sql.query import Answers, Query, Row
 from .shared_reads import SharedReads
@@ -22,14 +25,21 @@ if TYPE_CHECKING:
 
 
 class Spark:
-    """Queries over the tables in a folder; `tables` are the names of those that exist."""
+    """Queries over the tables in a folder; `tables` are the names of those that exist. For `lacking` see
+    `DuckDb`."""
 
     dialect = Dialect.SPARK
     list_size = "size"
 
-    def __init__(self, spark: SparkSession, tables: Collection[str]) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        tables: Collection[str],
+        lacking: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
         self._spark = spark
         self.tables = frozenset(tables)
+        self.lacking = lacking
 
     def answers(self, queries: Sequence[Query]) -> Answers:
         """Yields each query with its rows. Sources that several queries read are read once: the rows that any
@@ -73,20 +83,27 @@ def on_spark(
 @contextmanager
 def over_views(spark: SparkSession, tables: Collection[str], root: str) -> Iterator[Spark]:
     """The engine over the tables in a folder. During the block, they are temporary views of the session."""
-    there = [table for table in sorted(tables) if _view(spark, table, absolute(root))]
+    views = {table: _view(spark, table, absolute(root)) for table in sorted(tables)}
+    there = {table: lacking for table, lacking in views.items() if lacking is not None}
     try:
-        yield Spark(spark, there)
+        yield Spark(spark, there, {table: lacking for table, lacking in there.items() if lacking})
     finally:
         for table in there:
             spark.catalog.dropTempView(table)
 
 
-def _view(spark: SparkSession, table: str, root: str) -> bool:
-    """Creates a view over the files of a table; False if there is neither a folder nor a file of it."""
+def _view(spark: SparkSession, table: str, root: str) -> list[str] | None:
+    """Creates a view over the files of a table, and returns the columns that these do not have; None if there
+    is neither a folder nor a file of it. Raises QueryError if the files are of another table."""
     from ...spark.table_reader import read_table
 
     assert table in TABLES
-    rows = read_table(spark, root, table)
-    if rows is not None:
-        rows.createOrReplaceTempView(table)
-    return rows is not None
+    found = read_table(spark, root, table)
+    if found is None:
+        return None
+    try:
+        lacking = columns_lacking(table, found.names)
+    except ValueError as error:
+        raise QueryError(root, f"{root}/{table} is not the table {table!r}: {error}") from None
+    found.rows.createOrReplaceTempView(table)
+    return lacking

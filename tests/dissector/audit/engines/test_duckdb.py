@@ -22,10 +22,10 @@ except ImportError as lack:
 COUNT = "SELECT count(*) AS n FROM frames"
 
 
-def write(path: Path, numbers: range) -> None:
+def write(path: Path, numbers: range, without: tuple[str, ...] = ()) -> None:
     path.parent.mkdir(parents=True)
-    rows = batch("frames", [frame(number) for number in numbers])
-    parquet.write_table(Table.from_batches([rows]), path)
+    rows = Table.from_batches([batch("frames", [frame(number, subject="a") for number in numbers])])
+    parquet.write_table(rows.drop_columns([*without]), path)
 
 
 def test_rows_of_records() -> None:
@@ -64,6 +64,19 @@ def test_a_table_that_is_one_file(tmp_path: Path) -> None:
     with over_folder({"frames", "sessions"}, str(tmp_path / "tables")) as engine:
         assert engine.tables == {"frames"}
         assert list(engine.rows(COUNT)) == [(5,)]
+
+
+def test_columns_that_older_files_lack_have_no_values(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    write(tmp_path / "frames/date=2026-11-21/a.parquet", range(3), ("account", "subject"))
+    query = "SELECT count(*) AS n, count(account) AS named, count(subject) AS texts FROM frames"
+    with over_folder({"frames"}, root) as engine:
+        assert engine.lacking == {"frames": ["subject", "account"]}
+        assert engine.named(query) == [{"n": 3, "named": 0, "texts": 0}]
+    write(tmp_path / "frames/date=2026-11-22/b.parquet", range(4), ("account",))
+    with over_folder({"frames"}, root) as engine:
+        assert engine.lacking == {"frames": ["account"]}
+        assert list(engine.rows(query)) == [(7, 0, 4)]
 
 
 def test_files_that_are_no_such_table(tmp_path: Path) -> None:

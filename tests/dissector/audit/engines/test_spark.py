@@ -22,6 +22,7 @@ from dissect.nats.audit.sigma.rules import Correlation
 from dissect.nats.audit.sql.compiler import compiled
 from dissect.nats.audit.sql.dialect import Dialect
 from dissect.nats.capture import CaptureReport
+from dissect.nats.errors import QueryError
 from dissect.nats.options import Options
 from dissect.nats.output.arrow.records import batch
 from dissect.nats.tables import TABLE_OF
@@ -163,8 +164,18 @@ def test_a_table_that_is_one_file(spark: SparkSession, tmp_path: Path) -> None:
     written.rename(tmp_path / "sessions.parquet")
     rmtree(tmp_path / "sessions")
     with over_views(spark, {"frames", "sessions"}, str(tmp_path)) as engine:
-        assert engine.tables == {"sessions"}
+        assert (engine.tables, engine.lacking) == ({"sessions"}, {})
         assert list(engine.rows("SELECT count(*) FROM sessions")) == [(len(rows),)]
+    whole = tmp_path / "sessions.parquet"
+    parquet.write_table(parquet.read_table(whole).drop_columns(["stalled_ns", "auth"]), whole)
+    with over_views(spark, {"sessions"}, str(tmp_path)) as engine:
+        assert engine.lacking == {"sessions": ["auth", "stalled_ns"]}
+        query = "SELECT count(*), count(stalled_ns), count(kind) FROM sessions"
+        assert list(engine.rows(query)) == [(len(rows), 0, len(rows))]
+    whole.rename(tmp_path / "flows.parquet")
+    with pytest.raises(QueryError, match="is not the table 'flows': it has no column community_id"):
+        with over_views(spark, {"flows"}, str(tmp_path)):
+            pass
 
 
 @pytest.mark.spark
