@@ -23,7 +23,8 @@ EMPTY = {
     | {"websocket_origin", "websocket_cookies", "websocket_protocol"},
     "pulls": {"priority"},
     "consumers": {"paused"},
-    "paths": {"clock_ns", "clock_error_ns"},  # captures of several hosts
+    "paths": {"clock_ns", "clock_error_ns"}  # captures of several hosts
+    | {"passed"},  # several publishers
     "streaming": {"error", "payload", "payload_sha256"},
 }
 COMMON = {"account", "anomalies"}  # of every table above frames

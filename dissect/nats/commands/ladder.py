@@ -74,9 +74,11 @@ def ladder(rows: Iterable[Record], message: str) -> Iterator[str]:
         lines.append((row, "  " * depth + printable(ends), since, frame))
     width = max(len(ends) for _, ends, _, _ in lines)
     for row, ends, since, frame in lines:
-        text = f"{duration_text(row.total_ns or 0):>8}  {ends:<{width}}  {since:>9}  {frame}"
-        subject = f"as {printable(row.subject)}" if row.subject != first.subject else ""
-        yield f"{text}  {row.matched_by or ''} {subject}".rstrip() + "\n"
+        after = "" if row.passed else duration_text(row.total_ns or 0)
+        text = f"{after:>8}  {ends:<{width}}  {since:>9}  {frame}"
+        subject = f" as {printable(row.subject)}" if row.subject != first.subject else ""
+        passed = f", {row.passed} of {many} passed" if row.passed else ""
+        yield f"{text}  {row.matched_by or ''}{passed}{subject}".rstrip() + "\n"
 
 
 def _correction(row: PathRecord) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from click.testing import CliRunner
 
+from dissect.nats.application.paths.rows import PathRecord
 from dissect.nats.cli import cli
+from dissect.nats.commands.ladder import ladder
 
 from tests.support.paths import CAPTURES
 
@@ -25,6 +29,33 @@ def test_a_line_a_hop_deeper_at_each_server() -> None:
     assert [line[10:].split("  +")[0].rstrip() for line in lines[1:]] == ends[1:]
     assert lines[0][10:].startswith(ends[0])
     assert all(line.endswith("unique") for line in lines[1:])
+
+
+def test_of_a_group_it_says_how_many_passed() -> None:
+    about = {"kind": "client", "from_server": None, "to_server": "a", "subject": "s", "copies": 3}
+    first = PathRecord(
+        message="aa:1",
+        hop=1,
+        session="aa",
+        number=1,
+        sender="originator",
+        op="PUB",
+        ts_ns=5,
+        **about,
+    )
+    hop = replace(
+        first,
+        hop=2,
+        session="bb",
+        op="MSG",
+        from_server="a",
+        to_server=None,
+        matched_by="group",
+        passed=2,
+    )
+    head, *_, line = ladder([first, hop], "aa:1")
+    assert head == "message aa:1 s, one of 3 equal ones\n"
+    assert line == "            a > client             MSG   bb:1  group, 2 of 3 passed\n"
 
 
 def test_the_start_of_the_session_is_enough() -> None:

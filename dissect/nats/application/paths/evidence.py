@@ -57,7 +57,7 @@ class HopEvidence:
         facts = self._facts
         if len(facts.taps) > 1:
             self._add_latencies(publication, [match.hop for match in matches])
-        for hop, _ in matches:
+        for hop, *_ in matches:
             if hop.place is None:
                 anchor = Anchor(publication.number, hop.number)
                 segment = (

@@ -116,5 +116,14 @@ def _content(frame: LayerFrame, subject: str) -> tuple[int, bytes]:
         return len(headers) + len(payload), digest.digest()
     if payload:
         return len(payload), blake2b(payload, digest_size=_DIGEST).digest()
+    return 0, _of_subject(subject)
+
+
+def is_empty(hop: Hop) -> bool:
+    """Whether a message has no headers and no payload, so that only its subject is its content."""
+    return not hop.size and hop.content == _of_subject(hop.subject)
+
+
+def _of_subject(subject: str) -> bytes:
     name = subject.encode("utf-8", "backslashreplace")
-    return 0, blake2b(name, digest_size=_DIGEST, person=b"subject").digest()
+    return blake2b(name, digest_size=_DIGEST, person=b"subject").digest()

@@ -7,6 +7,8 @@ CONTENTS   by content: publications, and frames that may carry them
 LATENCIES  between captures: `evidence`
 ANCHORS    by publisher and line: `evidence`
 EQUALS     by content, subject and reply, of equal publications: the same as CONTENTS
+SWAPS      by the reply that replaced that of a request: the reply of the request, and answers to it
+ANSWERS    by content and subject: answers, and frames that may carry them under that subject
 MESSAGES   by publication: itself, and its hops
 """
 
@@ -19,7 +21,7 @@ from typing import NamedTuple, cast
 from ...schema.declaration import Group, LayerItem
 from .hops import Hop
 
-SESSIONS, ASKS, PLACES, CONTENTS, LATENCIES, ANCHORS, EQUALS, MESSAGES = range(8)
+SESSIONS, ASKS, PLACES, CONTENTS, LATENCIES, ANCHORS, EQUALS, SWAPS, ANSWERS, MESSAGES = range(10)
 
 # Items of one key that are held in memory together, about 700 bytes each. If a key has more, nothing is
 # matched, and the rows of its publications have the anomaly `forgotten`.
@@ -31,10 +33,13 @@ Place = tuple[str, int]
 
 
 class Match(NamedTuple):
-    """A hop of a publication, and what proves it: `unique`, `ordered`, `time` or `mapped`."""
+    """A hop of a publication, and what proves it: `unique`, `ordered`, `time` or `mapped`. If it is `group`,
+    the hop is the first of `passed` frames on a line, each of which carries one of equal publications.
+    """
 
     hop: Hop
     matched_by: str
+    passed: int = 0
 
 
 def hop_item(stage: int, key: bytes, hop: Hop) -> LayerItem:
@@ -75,7 +80,7 @@ def match_items(publication: Hop, matches: Iterable[Match]) -> Iterator[LayerIte
     """The hops of a publication for MESSAGES."""
     key = message_key(publication)
     for match in matches:
-        yield _message_item(key, match.hop, match.matched_by, 0)
+        yield _message_item(key, match.hop, match.matched_by, match.passed)
 
 
 def _message_item(key: bytes, hop: Hop, matched_by: str, copies: int | None) -> LayerItem:
@@ -88,7 +93,8 @@ def _message_item(key: bytes, hop: Hop, matched_by: str, copies: int | None) -> 
 def message_in(item: LayerItem) -> tuple[Match, int | None]:
     """The match in an item of MESSAGES, and `copies`. A publication has an empty `matched_by`."""
     matched_by, copies, hop = cast("tuple[str, int | None, tuple[object, ...]]", item.body)
-    return Match(Hop._make(hop), matched_by), copies
+    passed = (copies or 0) if matched_by else 0
+    return Match(Hop._make(hop), matched_by, passed), copies
 
 
 def alone(group: Group) -> tuple[LayerItem | None, Group]:

@@ -2,7 +2,8 @@
 
 The content proves such a hop if only one publication in all captures has this payload and these headers, and
 a server that the message reached sends them on: with the same reply, or with `_R_.`, which replaces the reply
-after a service import; or without a reply, if the content is more than a few bytes. A server may also get the
+after a service import; or without a reply, if the content is more than a few bytes (`answers` proves shorter
+answers through a service import). A server may also get the
 same content from somebody who publishes it again, outside the capture. So nothing is proven for a subject
 under which the content also comes to a server that already had the message.
 """
@@ -34,8 +35,13 @@ def mapped(
             continue  # twice on a line: the content was published again
         entered = [server for hop in hops if (server := facts.receiver(hop))]
         if reached.isdisjoint(entered) and len(set(entered)) == len(entered):
-            for hop in _sent_on(hops, reached, facts):
+            for hop in sent_on(hops, reached, facts):
                 yield Match(hop, "mapped")
+
+
+def is_service_reply(subject: str | None) -> bool:
+    """Whether a server made this reply subject for a request that it sent to another account."""
+    return subject is not None and subject.startswith(_SERVICE_REPLY)
 
 
 def _is_alike(publication: Hop, hop: Hop) -> bool:
@@ -43,11 +49,11 @@ def _is_alike(publication: Hop, hop: Hop) -> bool:
     if hop.tap == publication.tap and hop.ts_ns < publication.ts_ns:
         return False
     if publication.reply and hop.reply:
-        return hop.reply == publication.reply or hop.reply.startswith(_SERVICE_REPLY)
+        return hop.reply == publication.reply or is_service_reply(hop.reply)
     return hop.reply == publication.reply and publication.size >= _ENOUGH
 
 
-def _sent_on(hops: Sequence[Hop], reached: set[str], facts: Facts) -> Iterator[Hop]:
+def sent_on(hops: Sequence[Hop], reached: set[str], facts: Facts) -> Iterator[Hop]:
     """The hops from servers that the message reached, including those that it reached by one of `hops`."""
     known, waiting = set(reached), list(hops)
     while True:

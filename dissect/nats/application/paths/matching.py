@@ -6,6 +6,7 @@ direction, subscription) belongs to the first one, and so on, because a line kee
 messages; the line must have as many hops as there are publications. Equal ones by several publishers are told
 apart by time, if each hop comes before the next publication, within the error of the clocks. If any line has
 more hops than there are publications, some publications are not in the capture, so no hop is certain.
+Otherwise, where time does not tell them apart, the hops of a line are counted, as those of the group.
 If bytes are missing, on a line or from a publisher of equal messages, equal numbers prove nothing, because
 both a publication and a hop may be lost. Unique messages of the same publisher on the same line limit this
 doubt to the messages between the last one before the gap and the first one after it.
@@ -21,6 +22,7 @@ from itertools import chain
 from operator import attrgetter
 
 from ...schema.declaration import Group, LayerItem
+from .answers import answer_items, empty_items, swap_items
 from .clocks import Clocks
 from .evidence import Anchors, HopEvidence, Interval
 from .facts import Facts
@@ -128,6 +130,9 @@ def match_unique(groups: Iterator[Group], facts: Facts) -> Iterator[LayerItem]:
             hop = hop_in(only)
             if hop.is_publication:
                 yield publication_item(hop, 1)
+                yield from answer_items([hop], (), {}, facts)
+            else:
+                yield from empty_items([hop])
             continue
         items, is_all = first_items(group)
         if not is_all:
@@ -139,6 +144,8 @@ def match_unique(groups: Iterator[Group], facts: Facts) -> Iterator[LayerItem]:
         publications = [hop for hop in hops if hop.is_publication]
         if publications:
             yield from _unique(publications, hops, facts, evidence)
+        else:
+            yield from empty_items(hops)
     yield from evidence.items()
 
 
@@ -181,7 +188,10 @@ def _unique(
             matches.setdefault(one, []).extend(Match(hop, "unique") for hop in sure)
     if others and len(publications) == 1:
         exact = matches.setdefault(publications[0], [])
-        exact += mapped(publications[0], [match.hop for match in exact], others, facts)
+        found_others = [*mapped(publications[0], [match.hop for match in exact], others, facts)]
+        exact += found_others
+        yield from swap_items(publications[0], found_others)
+    yield from answer_items(publications, others, matches, facts)
     for one, found_matches in matches.items():
         evidence.add(one, [match for match in found_matches if match.matched_by == "unique"])
         yield from match_items(one, found_matches)
@@ -207,7 +217,8 @@ def match_equal(
 def matches_of(
     equals: _Equals, facts: Facts, clocks: Clocks, anchors: Anchors
 ) -> Iterator[tuple[Hop, Match]]:
-    """Equal publications, each with a hop that certainly belongs to it."""
+    """Equal publications, each with a hop that certainly belongs to it; the first one also with those of the
+    group."""
     publications = equals.publications
     publishers = {one.line for one in publications}
     if len(publishers) > 1:
@@ -216,8 +227,9 @@ def matches_of(
             return
         publications = sorted(publications, key=lambda one: (clocks.time(one), one[:3]))
         for line in equals.lines.values():
-            if not facts.is_torn(line[0].side):
-                yield from _by_time(publications, line, clocks)
+            line = sorted(line, key=lambda hop: hop.number)
+            proven = [] if facts.is_torn(line[0].side) else [*_by_time(publications, line, clocks)]
+            yield from proven or _of_group(publications, line, clocks)
         return
     publications = sorted(publications, key=lambda one: one.number)
     parts: list[tuple[list[Hop], list[Hop]]] = []
@@ -255,7 +267,6 @@ def _by_time(
     publications: list[Hop], line: list[Hop], clocks: Clocks
 ) -> Iterator[tuple[Hop, Match]]:
     """Hops of equal publications by several publishers: each has to come before the next publication."""
-    line = sorted(line, key=lambda hop: hop.number)
     if len(line) != len(publications) or _is_of_several_accounts(line):
         return
     taps = {hop.tap for hop in chain(publications, line)}
@@ -268,6 +279,15 @@ def _by_time(
     is_after = all(hop >= at + error for hop, at in zip(arrived, times))
     if is_after and all(hop + error < later for hop, later in zip(arrived, times[1:])):
         yield from zip(publications, (Match(hop, "time") for hop in line))
+
+
+def _of_group(
+    publications: list[Hop], line: list[Hop], clocks: Clocks
+) -> Iterator[tuple[Hop, Match]]:
+    """The hops of equal publications by several publishers that nothing tells apart: one, with their
+    number."""
+    if not _is_of_several_accounts(line) and _in_time(publications, line, clocks):
+        yield publications[0], Match(line[0], "group", len(line))
 
 
 def _in_time(publications: Iterable[Hop], line: Iterable[Hop], clocks: Clocks) -> bool:

@@ -81,9 +81,16 @@ class PathRecord(Record):
     matched_by: Annotated[
         str | None,
         "proof of the hop: unique (content, or JetStream's sequence), ordered (among equal "
-        "messages of one publisher), time, or mapped (content, under another subject or "
-        "reply); absent for the publication",
+        "messages of one publisher), time, mapped (content, under another subject or "
+        "reply), or group (it carries one of the equal messages of several publishers); absent for "
+        "the publication",
         TextColumn("by", 7),
+    ] = None
+    passed: Annotated[
+        int | None,
+        "number of frames on this connection and subscription that carry one of the equal messages, "
+        "if `matched_by` is group: the row, under the first of the messages, shows the first frame",
+        TextColumn("passed", 6),
     ] = None
     copies: Annotated[
         int | None,
@@ -182,7 +189,8 @@ class _Way:
         ordered = self._matches
         if len(ordered) > 1:
             ordered = sorted(ordered, key=lambda match: self._position(match.hop))
-        for at, (hop, matched_by) in enumerate([Match(one, ""), *ordered], 1):
+        for at, (hop, matched_by, passed) in enumerate([Match(one, ""), *ordered], 1):
+            is_timed = at > 1 and not passed  # which message of a group it is, is unknown
             ts_ns = clocks.time(hop)
             sender, receiver = facts.sender(hop), facts.receiver(hop)
             came_ns, _ = self._came.get(sender or "", (began_ns, one))
@@ -200,9 +208,10 @@ class _Way:
                 subject=hop.subject,
                 account=hop.account,
                 ts_ns=ts_ns,
-                since_ns=ts_ns - came_ns if at > 1 else None,
-                total_ns=ts_ns - began_ns if at > 1 else None,
+                since_ns=ts_ns - came_ns if is_timed else None,
+                total_ns=ts_ns - began_ns if is_timed else None,
                 matched_by=matched_by or None,
+                passed=passed or None,
                 copies=copies,
                 clock_ns=correction.ns if correction else None,
                 clock_error_ns=correction.error_ns if correction else None,

@@ -16,10 +16,11 @@ from operator import attrgetter
 
 from ...schema.declaration import ApplicationLayer, LastStage, Table, Work, text_columns
 from ..messages import EVERY_OP
+from .answers import match_answers, match_swaps
 from .clocks import Clocks
 from .evidence import Anchors, latencies
 from .facts import Facts
-from .items import ASKS, CONTENTS, EQUALS, MESSAGES, PLACES
+from .items import ANSWERS, ASKS, CONTENTS, EQUALS, MESSAGES, PLACES, SWAPS
 from .matching import match_asks, match_equal, match_stored, match_unique
 from .rows import PathRecord, rows_of
 from .session import PathSession
@@ -33,6 +34,8 @@ def stages(work: Work) -> LastStage:
     work.run(CONTENTS, partial(match_unique, facts=facts))
     clocks = Clocks.of(latencies(work))
     work.run(EQUALS, partial(match_equal, facts=facts, clocks=clocks, anchors=Anchors.of(work)))
+    work.run(SWAPS, match_swaps)
+    work.run(ANSWERS, partial(match_answers, facts=facts))
     return LastStage(MESSAGES, partial(rows_of, facts=facts, clocks=clocks))
 
 
@@ -45,7 +48,7 @@ PATHS = Table(
     position=attrgetter("ts_ns", "session", "number", "message"),
     text=text_columns(
         PathRecord,
-        "message hop ts_ns kind op from_server to_server subject since_ns matched_by copies clock_ns",
+        "message hop ts_ns kind op from_server to_server subject since_ns matched_by copies passed clock_ns",
     ),
     layer=ApplicationLayer(EVERY_OP, PathSession, across=True, grouped=stages),
     payloads=True,

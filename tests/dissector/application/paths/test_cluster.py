@@ -193,10 +193,17 @@ def checked(folder: Path) -> tuple[int, Counter[str | None], int]:
             if frame.op == "PUB":
                 published.add(match[0])
     matched: Counter[str | None] = Counter()
+    groups = Counter(NUMBER.sub(overwritten, number) for number in published)
     for row in records([str(equal)], ["paths"]):
         assert isinstance(row, PathRecord)
         session, _, number = row.message.partition(":")
-        if (session, int(number)) in truth:
+        if row.matched_by == "group":
+            carried, one = truth[row.session, row.number], truth[session, int(number)]
+            made = NUMBER.sub(overwritten, carried)
+            assert made == NUMBER.sub(overwritten, one) and row.passed
+            assert row.passed <= (row.copies or 0) == groups[made]
+            matched["group"] += row.passed
+        elif (session, int(number)) in truth:
             assert truth[row.session, row.number] == truth[session, int(number)]
             matched[row.matched_by] += 1
     kept = [each for each in truth.values() if each in published and int(each[5:]) % 2 == 0]

@@ -166,6 +166,44 @@ def test_a_service_import_and_its_answer(tmp_path: Path) -> None:
         assert answers == [[("_INBOX.me.1", "mapped")], [("_INBOX.me.2", "mapped")]]
 
 
+@pytest.mark.parametrize("answer", [b"ok", b"", b"the same answer"])
+def test_equal_or_short_answers_of_a_service_import_go_where_their_requests_came_from(
+    tmp_path: Path, answer: bytes
+) -> None:
+    with peers("shop", "desk", "desk") as (service, asking, other):
+        service.sub("help")
+        for each in (asking, other):
+            each.sub("_INBOX.me.*" if each is asking else "_INBOX.you.*")
+        for number in (b"1", b"2", b"3"):
+            for each, name in ((asking, "me"), (other, "you")):
+                question = b"help %b for %b" % (number, name.encode())
+                each.pub("shop.help", question, f"_INBOX.{name}.{number.decode()}")
+                match = service.until(rb"MSG help 1 (_R_\.\S+) .*?\r\nhelp [^\r]*\r\n")
+                service.pub(match[1].decode(), answer)
+                each.until(
+                    rb"MSG _INBOX\.%b\.%b [^\r]*\r\n%b\r\n" % (name.encode(), number, answer)
+                )
+        made = ways(tmp_path, [service, asking, other])
+        made.pop("shop.help")
+        inboxes = [f"_INBOX.{name}.{number}" for name in ("me", "you") for number in (1, 2, 3)]
+        answers = sorted(hops for each in made.values() for hops in each)
+        assert answers == [[(inbox, "mapped")] for inbox in inboxes]
+
+
+def test_equal_answers_to_one_request_are_not_told_apart(tmp_path: Path) -> None:
+    with peers("shop", "desk") as (service, asking):
+        service.sub("help")
+        asking.sub("_INBOX.me.*")
+        asking.pub("shop.help", b"a question", "_INBOX.me.1")
+        match = service.until(rb"MSG help 1 (_R_\.\S+) .*?\r\na question\r\n")
+        for _ in range(2):
+            service.pub(match[1].decode(), b"ok")
+        asking.until(rb"\r\nok\r\n")
+        made = ways(tmp_path, [service, asking])
+        assert made.pop("shop.help") == [[("help", "mapped")]]
+        assert [*made.values()] == [[[], []]]
+
+
 def test_what_somebody_publishes_again_is_a_message_of_its_own(tmp_path: Path) -> None:
     with peers("shop", "shop", "shop") as (publisher, between, reader):
         between.sub("in")

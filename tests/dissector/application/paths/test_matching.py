@@ -88,7 +88,21 @@ def test_equal_ones_of_several_publishers_are_told_apart_by_time_only() -> None:
         1: [(2, "time")],
         5: [(6, "time")],
     }
-    assert matched(ours, [hop(6, "r"), hop(7, "r")]) == {1: [], 5: []}
+    assert matched(ours, [hop(6, "r"), hop(7, "r")]) == {1: [(6, "group")], 5: []}
+
+
+def test_equal_ones_of_several_publishers_are_a_group_where_nothing_tells_them_apart() -> None:
+    ours = [hop(1, "p"), hop(2, "q"), hop(3, "p")]
+    theirs = [hop(4, "r"), hop(5, "r"), hop(6, "r"), hop(5, "s")]
+    of_group = {1: [(4, "group"), (5, "group")], 2: [], 3: []}
+    assert matched(ours, theirs) == of_group
+    nothing: dict[int, list[tuple[int, str | None]]] = {1: [], 2: [], 3: []}
+    assert matched(ours, [*theirs, hop(7, "r")]) == nothing, "more than were published"
+    assert matched(ours, [hop(2, "r"), hop(2, "s")])[1] == [(2, "group"), (2, "group")]
+    assert matched(ours, [hop(1, "r"), hop(1, "r")]) == nothing, "one came before it was published"
+    accounts = [hop(4, "r", account="A"), hop(5, "r", account="B")]
+    assert matched(ours, accounts) == nothing
+    assert matched(ours, theirs, torn={("p", "responder", 2)}) == nothing
 
 
 def test_accounts_are_not_mixed() -> None:

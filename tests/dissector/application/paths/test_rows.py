@@ -60,3 +60,13 @@ def test_a_hop_comes_after_its_cause_even_where_clocks_deny_it() -> None:
 def test_hops_without_their_publication_make_no_rows() -> None:
     (item,) = match_items(PUBLICATION, [Match(ROUTE, "unique")])
     assert [*rows_of(iter([iter([item])]), FACTS, NO_CLOCKS)] == []
+
+
+def test_a_hop_of_a_group_has_a_number_and_no_latency() -> None:
+    items = [*match_items(PUBLICATION, [Match(ROUTE, "group", 4)])]
+    items.append(publication_item(PUBLICATION, 7))
+    made = [*rows_of(iter([iter(items)]), FACTS, NO_CLOCKS)]
+    assert values(made, "matched_by", "passed", "copies", "since_ns", "total_ns") == [
+        (None, None, 7, None, None),
+        ("group", 4, 7, None, None),
+    ]
