@@ -22,7 +22,9 @@ def main() -> int:
     except ModuleNotFoundError as error:
         if error.name != "click":
             raise
-        print("natsync: not installed: click; pip install 'natsync[cli]'", file=sys.stderr)
+        from ._extras import pip_install
+
+        print(f"natsync: not installed: click; {pip_install('cli')}", file=sys.stderr)
         return _USAGE
     except KeyboardInterrupt:
         return _INTERRUPTED

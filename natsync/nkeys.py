@@ -10,6 +10,7 @@ from __future__ import annotations
 from binascii import crc_hqx  # nkeys use CRC-16/XMODEM: polynomial 0x1021, initial value 0
 from typing import TYPE_CHECKING
 
+from ._extras import pip_install
 from .errors import OptionError
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["KeyPair", "is_public_key"]
 
-REMEDY = "needs the package cryptography: pip install 'natsync[nkeys]'"
 
 _SEED = 18 << 3  # five bits: the base32 digit S, with which all seeds begin
 _USER = 20 << 3  # U
@@ -94,5 +94,6 @@ def _private_key(raw: bytes, option: str) -> Ed25519PrivateKey:
     try:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError as error:
-        raise OptionError(option, REMEDY) from error
+        needs = f"needs the package cryptography: {pip_install('nkeys')}"
+        raise OptionError(option, needs) from error
     return ed25519.Ed25519PrivateKey.from_private_bytes(raw)

@@ -24,7 +24,9 @@ try:
     from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
     from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
 except ModuleNotFoundError as error:
-    needs = "natsync.otel needs opentelemetry-api: pip install 'natsync[otel]'"
+    from ._extras import pip_install
+
+    needs = f"natsync.otel needs opentelemetry-api: {pip_install('otel')}"
     raise ModuleNotFoundError(needs, name=error.name) from error
 
 from . import __version__

@@ -163,7 +163,7 @@ def needed_by(extra: str, needs: list[str]) -> list[str]:
 def test_the_dissector_without_its_extra_names_it_on_one_line(bare: Path) -> None:
     done = subprocess.run([bare / "nats-dissect", "--help"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.endswith("pip install 'natsync[dissect]'\n") and done.stderr.count("\n") == 1
+    assert done.stderr.endswith(".whl[dissect]'\n") and done.stderr.count("\n") == 1
 
 
 def test_the_client_works_without_anything_else(bare: Path) -> None:
@@ -175,4 +175,4 @@ def test_the_command_without_its_extra_names_it_on_one_line(bare: Path, program:
     command = [bare / program[0], *program[1:], "rtt"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "natsync: not installed: click; pip install 'natsync[cli]'\n"
+    assert re.fullmatch(r"natsync: not installed: click; pip install '\S*\[cli\]'\n", done.stderr)

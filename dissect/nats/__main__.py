@@ -17,11 +17,10 @@ def main() -> None:
     """Runs the program."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
+        from natsync._extras import pip_install
+
         names = ", ".join(missing)
-        print(
-            f"nats-dissect: not installed: {names}; pip install 'natsync[{_EXTRA}]'",
-            file=sys.stderr,
-        )
+        print(f"nats-dissect: not installed: {names}; {pip_install(_EXTRA)}", file=sys.stderr)
         sys.exit(2)
     from .cli import main as command_line
 

@@ -24,7 +24,7 @@ from .application.servers import ServerRecord
 from .capture import CaptureReport
 from .capture.files import Paths, capture_names
 from .capture.report import check_report
-from .errors import MissingLibrary
+from .errors import imported
 from .options import Options, changed_options
 from .output.arrow.records import batch, batches, frame_batches, schema
 from .output.arrow.types import pyarrow
@@ -105,10 +105,7 @@ class Rows(Generic[_R]):
     def to_pandas(self) -> pandas.DataFrame:
         """The records not read yet, as a `pandas.DataFrame`; `time` is a timestamp in UTC. Raises
         MissingLibrary without pandas or pyarrow."""
-        try:
-            import pandas  # noqa: F401  # pyarrow needs it, but its error says less
-        except ImportError:
-            raise MissingLibrary("pandas", "all") from None
+        imported("pandas", "all")  # pyarrow needs it, but its error says less
         return self.to_arrow().to_pandas()
 
 

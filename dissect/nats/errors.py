@@ -6,6 +6,11 @@ Each error's text is one line, its facts are attributes, and it can be pickled.
 
 from __future__ import annotations
 
+from importlib import import_module
+from types import ModuleType
+
+from natsync._extras import pip_install
+
 
 def reason_of(error: Exception) -> str:
     """Why something failed, without the path and the number that Python puts around the system's words."""
@@ -36,15 +41,29 @@ class CaptureError(DissectError):
 
 
 class MissingLibrary(DissectError):
-    """A required library that is not installed. `extra` is the extra that installs it."""
+    """A required library that is not installed, or that cannot be imported for the reason in `why_not`.
+    `extra` is the extra that installs it."""
 
-    def __init__(self, library: str, extra: str) -> None:
+    def __init__(self, library: str, extra: str, why_not: str = "") -> None:
         self.library = library
         self.extra = extra
-        super().__init__(library, extra)
+        self.why_not = why_not
+        super().__init__(library, extra, why_not)
 
     def __str__(self) -> str:
-        return f"{self.library} is not installed; pip install 'natsync[{self.extra}]'"
+        fault = f"cannot be imported: {self.why_not}" if self.why_not else "is not installed"
+        return f"{self.library} {' '.join(fault.split())}; {pip_install(self.extra)}"
+
+
+def imported(module: str, extra: str, library: str = "") -> ModuleType:
+    """Imports a module of a library. Raises MissingLibrary if it is not installed, or its import fails: the
+    library, named as the module unless it has another name, comes with the extra."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        is_missing = isinstance(error, ModuleNotFoundError) and module.startswith(error.name or "-")
+        why_not = "" if is_missing else str(error)
+        raise MissingLibrary(library or module, extra, why_not) from None
 
 
 class QueryError(DissectError):

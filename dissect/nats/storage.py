@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from .errors import CaptureError, MissingLibrary, reason_of
+from .errors import CaptureError, imported, reason_of
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -63,15 +63,12 @@ def elsewhere(path: str) -> tuple[fs.FileSystem, str]:
     scheme, _, rest = path.partition(":")
     scheme = _SCHEMES.get(scheme.lower(), scheme.lower())
     host, slash, name = rest.removeprefix("//").partition("/")
+    fs = imported("pyarrow.fs", "spark", "pyarrow")
     try:
-        from pyarrow import fs
-
         if scheme == "file":
             system, root = fs.FileSystem.from_uri(f"file:{rest}")
             return system, str(root)
         system, root = _connected(scheme, host, tuple(sorted(environment().items())))
-    except ImportError as error:
-        raise MissingLibrary("pyarrow", "spark") from error
     except (OSError, ValueError) as error:
         raise CaptureError(path, f"cannot be reached ({reason_of(error)})") from error
     return system, f"{root.rstrip('/')}{slash}{name}".rstrip("/") or root

@@ -64,6 +64,8 @@ class ResultBackend(KeyValueStoreBackend):
         self._failure_expires: int | None = (
             self.expires if failure is None else self.prepare_expires(failure, type=int)
         )
+        # `result_chord_expires` came with Celery 5.7.
+        self._counter_expires: int | None = getattr(self, "chord_expires", self.expires)
         options: _Options = dict(self.app.conf.get("result_backend_transport_options") or {})
         servers, virtual_host = without_virtual_host(url or "")
         self._servers = servers if servers.partition("://")[2] else "nats://127.0.0.1:4222"
@@ -125,7 +127,7 @@ class ResultBackend(KeyValueStoreBackend):
         while True:
             last = self._ensure(lambda: self._results().last(key))
             count = int(last.value or 0) + 1
-            if self._replaced(key, b"%d" % count, self.chord_expires, last.revision):
+            if self._replaced(key, b"%d" % count, self._counter_expires, last.revision):
                 return count
 
     def expire(self, key: str, value: float | None) -> None:
@@ -229,7 +231,7 @@ class ResultBackend(KeyValueStoreBackend):
         client = self._client()
         opened = self._opened
         if opened is None or opened.client is not client:
-            times = (self.expires, self.chord_expires, self._failure_expires)
+            times = (self.expires, self._counter_expires, self._failure_expires)
             lifetime = max(time or 0 for time in times) if all(times) else 0
             opened = self._opened = Results(client, self._domain, self._config, lifetime)
         return opened

@@ -15,7 +15,9 @@ try:
     from kombu.transport.base import to_rabbitmq_queue_arguments
     from kombu.utils.json import dumps, loads
 except ModuleNotFoundError as error:
-    needs = "natsync.kombu needs kombu: pip install 'natsync[kombu]'"
+    from .._extras import pip_install
+
+    needs = f"natsync.kombu needs kombu: {pip_install('kombu')}"
     raise ModuleNotFoundError(needs, name=error.name) from error
 
 from ..errors import ConnectionClosedError, Error

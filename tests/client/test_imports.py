@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import natsync
+from natsync._extras import pip_install
 
 from tests.support.fake_server import Background, FakeServer
 from tests.support.paths import ROOT
@@ -91,8 +92,8 @@ def test_a_package_without_its_extra_names_it() -> None:
         "    assert not hasattr(natsync, name)\n"
         "assert 'connect(' in pydoc.render_doc(natsync, renderer=pydoc.plaintext)\n"
     )
-    kombu = "natsync.kombu needs kombu: pip install 'natsync[kombu]'"
-    otel = "natsync.otel needs opentelemetry-api: pip install 'natsync[otel]'"
+    kombu = f"natsync.kombu needs kombu: {pip_install('kombu')}"
+    otel = f"natsync.otel needs opentelemetry-api: {pip_install('otel')}"
     assert python(code).splitlines() == [kombu, kombu, otel, otel]
 
 

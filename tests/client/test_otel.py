@@ -11,6 +11,7 @@ from time import monotonic
 import pytest
 
 import natsync
+from natsync._extras import pip_install
 from natsync.errors import NoRespondersError
 from natsync.jetstream import ConsumerConfig, ConsumerDeletedError, JetStreamMsg, StreamConfig
 from natsync.protocol import Err, HMsg, HPub, Msg, Pub
@@ -365,5 +366,5 @@ def test_without_opentelemetry_it_names_the_extra() -> None:
     code = "import sys; sys.modules['opentelemetry'] = None\nimport natsync.otel"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert ran.stderr.splitlines()[-1] == (
-        "ModuleNotFoundError: natsync.otel needs opentelemetry-api: pip install 'natsync[otel]'"
+        f"ModuleNotFoundError: natsync.otel needs opentelemetry-api: {pip_install('otel')}"
     )

@@ -102,7 +102,11 @@ def test_times_are_those_of_celery(make: Make) -> None:
     backend._set_with_state("b", "1", states.FAILURE)
     assert 50 < remaining("b") < 70
     backend.incr("c")
-    assert 1790 < remaining("c") < 1810
+    if hasattr(backend, "chord_expires"):  # since Celery 5.7
+        assert 1790 < remaining("c") < 1810
+    else:
+        assert 3590 < remaining("c") < 3610
+        backend.expire("c", 1800)
     before = backend._results().last("c").revision
     backend.expire("c", 1800)  # it has that already
     assert backend._results().last("c").revision == before

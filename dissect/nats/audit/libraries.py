@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from ..errors import MissingLibrary
+from ..errors import imported
 
 _LIBRARIES = {"sigma.rule": "pysigma", "duckdb": "duckdb", "pyarrow": "pyarrow"}
 
@@ -12,7 +10,4 @@ _LIBRARIES = {"sigma.rule": "pysigma", "duckdb": "duckdb", "pyarrow": "pyarrow"}
 def check_libraries(extra: str = "audit") -> None:
     """Raises MissingLibrary, which names the `extra` to install, if one of them is not installed."""
     for module, library in _LIBRARIES.items():
-        try:
-            import_module(module)
-        except ImportError:
-            raise MissingLibrary(library, extra) from None
+        imported(module, extra, library)

@@ -27,7 +27,7 @@ from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from ..engine.frame_runs import FrameRun
-from ..errors import MissingLibrary, QueryError
+from ..errors import QueryError, imported
 from ..schema.declaration import Type
 from ..schema.records import FrameRecord, Record
 from ..tables import TABLE_OF, TABLES
@@ -261,12 +261,7 @@ def _batches(query: str, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatc
 
 def library() -> ModuleType:
     """The module duckdb. Raises MissingLibrary if it is not installed."""
-    try:
-        import duckdb
-    except ImportError:
-        raise MissingLibrary("duckdb", "sql") from None
-    module: ModuleType = duckdb
-    return module
+    return imported("duckdb", "sql")
 
 
 def connect(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from ..errors import MissingLibrary
+from ..errors import imported
 
 NOT_IP = "not ip"
 
@@ -18,10 +18,7 @@ _SLIPS = (AttributeError, LookupError, RecursionError, TypeError, ValueError, st
 
 def find_ip_with_dpkt(data: bytes) -> int | str:
     """The offset of the IP header in an Ethernet frame, or the reason why there is none."""
-    try:
-        import dpkt
-    except ImportError:
-        raise MissingLibrary("dpkt", "dissect") from None
+    dpkt = imported("dpkt", "dissect")
     try:
         layer = dpkt.ethernet.Ethernet(data)
     except (dpkt.Error, *_SLIPS):

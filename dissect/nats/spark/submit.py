@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryFile
 from typing import IO, TYPE_CHECKING
 
-from ..errors import MissingLibrary, SparkError
+from ..errors import SparkError, imported
 from .launch.java import check_java
 from .launch.master import check_master, check_workers, is_local, is_loopback
 from .spark_errors import fault_of
@@ -75,10 +75,7 @@ def session(
 def check_libraries() -> None:
     """Raises MissingLibrary if a library that every job needs is not installed."""
     for name in ("pyspark", "pyarrow"):
-        try:
-            __import__(name)
-        except ImportError:
-            raise MissingLibrary(name, "spark") from None
+        imported(name, "spark")
 
 
 def _log_bytes(log: IO[bytes]) -> bytes:

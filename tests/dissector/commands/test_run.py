@@ -23,6 +23,7 @@ from dissect.nats.commands.run import (
     print_session,
 )
 from dissect.nats.output.terminal import PLAIN
+from natsync._extras import pip_install
 
 from tests.support.paths import CAPTURES
 
@@ -153,7 +154,7 @@ def test_secrets_that_cannot_be_used_are_said(
     words = [*command.split(), "-o", str(tmp_path / "out")]
     said = (
         "nats-dissect: decryption secrets in the captures are not used: cryptography is not installed;"
-        " pip install 'natsync[tls]'\n"
+        f" {pip_install('tls')}\n"
     )
     for name, expected in (("tls-links.pcapng", True), ("core-2.15.1.pcap", False)):
         done = CliRunner().invoke(cli, [*words, str(CAPTURES / name)])

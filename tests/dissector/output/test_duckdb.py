@@ -20,6 +20,7 @@ from dissect.nats.output.duckdb import Where, answer
 from dissect.nats.pipeline import records, released
 from dissect.nats.schema.records import FrameRecord, Record
 from dissect.nats.tables import TABLES
+from natsync._extras import pip_install
 
 from tests.support.paths import CAPTURES
 from tests.support.requirements import missing
@@ -316,7 +317,7 @@ def test_missing_libraries_are_reported_on_one_line() -> None:
         "except errors.DissectError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert done.stdout == "duckdb is not installed; pip install 'natsync[sql]'\n"
+    assert done.stdout == f"duckdb is not installed; {pip_install('sql')}\n"
 
 
 def test_the_witnesses_are_there() -> None:

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from dissect.nats.cli import cli
 from dissect.nats.output.arrow.records import batch
 from dissect.nats.tables import TABLE_OF, TABLES
+from natsync._extras import pip_install
 
 from tests.dissector.samples.rows import rows
 from tests.support.paths import CAPTURES
@@ -163,8 +164,8 @@ def test_a_missing_plotly_is_named_before_a_capture_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
-    refused(run(tmp_path / "none.pcap", "-o", tmp_path / "a.html"), "pip install 'natsync[report]'")
-    refused(run("--tables", tmp_path, "-o", tmp_path / "a.html"), "pip install 'natsync[report]'")
+    refused(run(tmp_path / "none.pcap", "-o", tmp_path / "a.html"), pip_install("report"))
+    refused(run("--tables", tmp_path, "-o", tmp_path / "a.html"), pip_install("report"))
     assert not [*tmp_path.iterdir()]
 
 
@@ -173,4 +174,4 @@ def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "jinja2", None)
     monkeypatch.delitem(sys.modules, "dissect.nats.report.command")
     monkeypatch.delitem(sys.modules, "dissect.nats.report.page.page", raising=False)
-    refused(run(CORE, "-o", tmp_path / "a.html"), "pip install 'natsync[report]'")
+    refused(run(CORE, "-o", tmp_path / "a.html"), pip_install("report"))

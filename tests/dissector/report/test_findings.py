@@ -15,6 +15,7 @@ from dissect.nats.cli import cli
 from dissect.nats.pipeline import records
 from dissect.nats.report.answers import Answers, answers_of
 from dissect.nats.report.findings import Findings, findings_in, rules, wanted
+from natsync._extras import pip_install
 
 from tests.dissector.samples.rows import rows
 from tests.support.paths import CAPTURES
@@ -44,5 +45,5 @@ def test_the_findings_of_the_audit() -> None:
 def test_without_the_libraries_the_report_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sigma.rule", None)
     findings, answers = found_in(AUTH)
-    assert "pip install 'natsync[audit]'" in findings.why_not and not findings.worst
+    assert pip_install("audit") in findings.why_not and not findings.worst
     assert answers.totals.sessions > 0

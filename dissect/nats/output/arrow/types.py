@@ -17,7 +17,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ...errors import MissingLibrary
+from ...errors import imported
 from ...schema.declaration import Type
 from ...schema.records import Value, text_of
 
@@ -29,12 +29,7 @@ _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 
 def pyarrow() -> ModuleType:
     """The module pyarrow. Raises MissingLibrary if it is not installed."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise MissingLibrary("pyarrow", "parquet") from None
-    module: ModuleType = pyarrow
-    return module
+    return imported("pyarrow", "parquet")
 
 
 def leave_pandas_out() -> None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from importlib import import_module
 from itertools import groupby
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ...durations import width_of
-from ...errors import MissingLibrary
+from ...errors import imported
 from ...number_formats import duration_text, size_text, time_text
 from ...questions.ask import BAR_BITS, AnswerRow
 from ...schema.records import printable
@@ -45,10 +44,7 @@ _DIRECTIONS = {
 
 def plotly() -> ModuleType:
     """`plotly.graph_objects`. Raises MissingLibrary if Plotly is not installed."""
-    try:
-        return import_module("plotly.graph_objects")
-    except ImportError:
-        raise MissingLibrary("plotly", "report") from None
+    return imported("plotly.graph_objects", "report", "plotly")
 
 
 def text(value: str, longest: int = _LABEL) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...errors import MissingLibrary
+from ...errors import imported
 from ...schema.records import Value
 from .certificate import Certificate, first_certificate, read_certificate
 from .client_hello import EARLY_DATA, SUPPORTED_VERSIONS, extensions, read_client_hello
@@ -182,8 +182,6 @@ def suite_name(code: int) -> str:
     known = SUITES.get(code)
     if known:
         return known.name
-    try:
-        from dpkt.ssl_ciphersuites import BY_CODE  # takes 0.2 s: only for rare suites
-    except ImportError:
-        raise MissingLibrary("dpkt", "dissect") from None
-    return BY_CODE[code].name if code in BY_CODE else f"{code:#06x}"
+    # The import takes 0.2 s: only rare suites need it.
+    by_code = imported("dpkt.ssl_ciphersuites", "dissect", "dpkt").BY_CODE
+    return by_code[code].name if code in by_code else f"{code:#06x}"

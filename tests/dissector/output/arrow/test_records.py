@@ -14,6 +14,7 @@ from dissect.nats.pipeline import records
 from dissect.nats.schema.declaration import Type
 from dissect.nats.schema.records import AnomalyRecord, Record, SessionRecord
 from dissect.nats.tables import TABLES
+from natsync._extras import pip_install
 
 from tests.support.arrow_rows import records_of
 from tests.support.paths import CAPTURES
@@ -123,7 +124,7 @@ def test_a_missing_library_is_reported_on_one_line() -> None:
         "except errors.DissectError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert done.stdout == "pyarrow is not installed; pip install 'natsync[parquet]'\n"
+    assert done.stdout == f"pyarrow is not installed; {pip_install('parquet')}\n"
 
 
 def test_nothing_is_imported_before_it_is_needed() -> None:
