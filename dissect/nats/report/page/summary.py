@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from ... import outcomes
-from ...audit.sigma.levels import Level
+from ...audit.sigma.levels import Harm, Level
 from ...capture import CaptureReport
 from ...number_formats import count_text, duration_text, size_text, verb_text
 from ...output.text.lines import undecoded_text
@@ -22,11 +22,13 @@ _NAME_LENGTH = 60
 
 
 class Problem(NamedTuple):
-    """A problem: its level, a sentence, and the section of the page with the details."""
+    """A problem: its level, a sentence, and the section of the page with the details. Within a level, the
+    worst harm comes first, as in an audit; what the tables count are symptoms."""
 
     level: int
     text: str
     section: str
+    harm: Harm = Harm.symptom
 
     @property
     def label(self) -> str:
@@ -50,21 +52,28 @@ def problems(found: Answers, findings: Findings, capture: CaptureReport | None) 
         *_of_jetstream(found),
         *_of_capture(found, capture),
     ]
-    return sorted(every, key=lambda item: item.level)
+    return sorted(every, key=lambda item: (item.level, -item.harm))
 
 
 def _of_findings(findings: Findings) -> Iterator[Problem]:
-    """Rules of level medium or worse that found something."""
-    counted = sum(findings.levels[level.name] for level in Level if level >= Level.medium)
-    severe = [item for item in findings.worst if item.severity >= Level.medium]
-    for _, group in groupby(severe, key=lambda item: item.rule):
+    """Rules of level medium or worse that found something, and those of level low that found what is broken;
+    this counts for a level more."""
+    for _, group in groupby(findings.worst, key=lambda item: item.rule):
         items = list(group)
-        level = BAD if items[0].severity >= Level.high else WARNING
-        subjects = [item.subject or "" for item in items]
-        yield Problem(level, f"{items[0].title}{_names(subjects, len(items))}.", "findings")
-    if left_out := counted - len(severe):
+        harm = Harm[items[0].harm]
+        severity = items[0].severity + (harm >= Harm.outage)
+        if severity >= Level.medium:
+            level = BAD if severity >= Level.high else WARNING
+            subjects = [item.subject or "" for item in items]
+            text = f"{items[0].title}{_names(subjects, len(items))}."
+            yield Problem(level, text, "findings", harm)
+    shown = sum(item.severity >= Level.medium for item in findings.worst)
+    if (
+        left_out := sum(findings.levels[each.name] for each in Level if each >= Level.medium)
+        - shown
+    ):
         text = f"The audit has {count_text(left_out, 'finding')} more, of level medium or worse."
-        yield Problem(WARNING, text, "findings")
+        yield Problem(WARNING, text, "findings", Harm.practice)
 
 
 def _names(rows: list[str], count: int) -> str:

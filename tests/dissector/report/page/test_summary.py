@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
+from dissect.nats.audit import audit
 from dissect.nats.capture import CaptureReport
 from dissect.nats.pipeline import records
 from dissect.nats.questions.ask import tables_read
@@ -13,7 +16,7 @@ from dissect.nats.report.page.page import SECTIONS
 from dissect.nats.report.page.summary import BAD, Problem, facts, problems
 
 from tests.support.audit import finding
-from tests.support.paths import CAPTURES
+from tests.support.paths import CAPTURES, INCIDENTS
 from tests.support.report import answers
 
 
@@ -70,6 +73,41 @@ def test_findings_lead_by_rule_with_names_and_those_of_low_level_are_left_out() 
         ("warning", "Late acks (c0, c1, c2, ...)."),
         ("warning", "The audit has 2 findings more, of level medium or worse."),
     ]
+
+
+def test_what_broke_counts_for_a_level_more_and_comes_first() -> None:
+    worst = [
+        finding(level="high", rule="p", title="Password", subject="a", harm="exposure"),
+        finding(level="medium", rule="s", title="Stopped", subject="b", harm="outage"),
+        finding(level="medium", rule="t", title="No TLS", subject="c", harm="exposure"),
+        finding(level="low", rule="f", title="Filter", subject="d", harm="outage"),
+        finding(level="informational", rule="i", title="Shutdown", subject="e", harm="outage"),
+    ]
+    levels = Counter({"high": 1, "medium": 2, "low": 1, "informational": 1})
+    found = problems(answers(), Findings(worst, levels, ran=3), CaptureReport())
+    assert [(item.label, item.text) for item in found if item.section == "findings"] == [
+        ("error", "Stopped (b)."),
+        ("error", "Password (a)."),
+        ("warning", "Filter (d)."),
+        ("warning", "No TLS (c)."),
+    ]
+
+
+@pytest.mark.parametrize(
+    "incident, cause",
+    [
+        ("interest", "Requests that do not reach their service (prices.get)."),
+        ("left", "Requests after their service left (prices.tea)."),
+        ("oversized", "Message larger than the server allows (shop)."),
+        ("filter", "Consumer that gets nothing while its stream fills (ORDERS)."),
+    ],
+)
+def test_the_cause_of_an_incident_comes_first(incident: str, cause: str) -> None:
+    path = str(INCIDENTS / f"{incident}.pcap")
+    worst = list(audit(path))
+    found = answers(records([path], tables_read(QUESTIONS)))
+    levels = Counter(each.level for each in worst)
+    assert problems(found, Findings(worst, levels), None)[0].text == cause
 
 
 def test_every_problem_leads_to_a_section() -> None:
