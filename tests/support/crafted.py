@@ -96,13 +96,13 @@ def _tenants(count: int) -> list[Record]:
 
 
 def _said(at: int, wrap: Wrap, step_ns: int, count: int) -> list[Record]:
-    isn = (at + 1) * 900_000_000, (at + 1) * 700_000_000
-    return captured(said(b"abcde"[at : at + 1], isn, START_NS + at * step_ns, count), wrap)
+    isn = (at + 1) * 400_000_000, (at + 1) * 300_000_000
+    return captured(said(b"abcdefghi"[at : at + 1], isn, START_NS + at * step_ns, count), wrap)
 
 
 def _tunnels(count: int) -> list[Record]:
     wraps = (gtp(7), geneve(5), pseudowire, mpls(9), lambda packet: link(authenticated(packet)))
-    return together(*(_said(at, wrap, 10**7, count) for at, wrap in enumerate(wraps)))
+    return together(*(_said(at, wrap, 10**7, count) for at, wrap in enumerate(wraps, 4)))
 
 
 def _proxies(count: int) -> list[Record]:
