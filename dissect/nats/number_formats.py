@@ -156,6 +156,11 @@ def verb_text(number: int, one: str, many: str) -> str:
     return one if number == 1 else many
 
 
+def copies_text(number: int) -> str:
+    """How many sessions are not counted, because another one shows the same connection; empty for none."""
+    return f"{count_text(number, 'session')} seen twice, and counted once" if number else ""
+
+
 def _short(number: float) -> str:
     size = abs(number)
     return f"{number:.{2 if size < 9.995 else 1 if size < 99.95 else 0}f}"

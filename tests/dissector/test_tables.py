@@ -24,7 +24,8 @@ EMPTY = {
     "pulls": {"priority"},
     "consumers": {"paused"},
     "paths": {"clock_ns", "clock_error_ns"}  # captures of several hosts
-    | {"passed"},  # several publishers
+    | {"passed", "same_as"},  # several publishers; a connection in several places
+    "servers": {"copies"},
     "streaming": {"error", "payload", "payload_sha256"},
 }
 COMMON = {"account", "anomalies"}  # of every table above frames

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, cast
 
 from ..number_formats import moment_text
 from ..schema.declaration import ApplicationLayer, LayerFrame, Table, TextColumn, text_columns
@@ -62,6 +62,12 @@ class ServerRecord(Record):
     clients: Annotated[
         int, "number of connections from clients to the server", TextColumn("clients", 7, rank=2)
     ] = 0
+    copies: Annotated[
+        int | None,
+        "number of sessions that show one of these connections again: those with the same `client_id`; "
+        "they are not counted",
+        TextColumn("seen twice", 10, rank=6),
+    ] = None
     links: Annotated[
         list[str] | None,
         "`KIND SERVER` for each linked server, by its name, or else its id",
@@ -83,6 +89,7 @@ class _ServerFacts:
     last_ns: int
     connections: int = 0
     clients: int = 0
+    copies: int = 0
     facts: dict[str, tuple[int, str]] = field(default_factory=dict)
     urls: tuple[int, list[str]] = (EARLIEST_NS, [])
     links: set[tuple[str, str]] = field(default_factory=set)
@@ -112,6 +119,8 @@ class Servers:
     def __init__(self) -> None:
         self._servers: dict[str, _ServerFacts] = {}
         self._connections: dict[str, _KnownConnection] = {}
+        # By what the sessions of a connection have in common, the latest ones.
+        self._numbered: dict[tuple[str, int], _KnownConnection] = {}
 
     def add(self, frame: LayerFrame) -> Iterable[Record]:
         """Learns from an INFO or CONNECT; rows come at the end."""
@@ -120,6 +129,7 @@ class Servers:
         info = _object(frame.json)
         connection = self._connection(frame.session)
         if frame.op == "INFO":
+            connection = self._shown_before(connection, frame, info)
             self._learn_info(connection, frame, info)
         elif frame.kind in LINKS:
             self._learn_link(connection, frame, info)
@@ -145,6 +155,7 @@ class Servers:
                 last_ns=server.last_ns,
                 connections=server.connections,
                 clients=server.clients,
+                copies=server.copies or None,
                 links=sorted(links) or None,
                 connect_urls=server.urls[1] or None,
             )
@@ -159,6 +170,30 @@ class Servers:
                 del self._connections[next(iter(self._connections))]
             found = self._connections[session] = _KnownConnection()
         return found
+
+    def _shown_before(
+        self, connection: _KnownConnection, frame: LayerFrame, info: dict[str, object]
+    ) -> _KnownConnection:
+        """The connection, as another session may have shown it before."""
+        key = connection_in(info)
+        if not key or frame.sender != "responder" or connection.ends.get("responder"):
+            return connection
+        known = self._numbered.get(key)
+        if known is None:
+            if len(self._numbered) >= _CONNECTIONS:
+                del self._numbered[next(iter(self._numbered))]
+            self._numbered[key] = connection
+            return connection
+        for sender, server_key in connection.ends.items():  # a CONNECT that came before this INFO
+            if sender in known.ends:
+                self._servers[server_key].connections -= 1
+            else:
+                known.ends[sender] = server_key
+        known.kind = known.kind or connection.kind
+        self._connections[frame.session] = known
+        if server := self._servers.get(key[0]):
+            server.copies += 1
+        return known
 
     def _learn_info(
         self, connection: _KnownConnection, frame: LayerFrame, info: dict[str, object]
@@ -227,6 +262,15 @@ def describes_sender(info: dict[str, object]) -> bool:
     return not is_gossip and not info.get("gateway_cmd")
 
 
+def connection_in(info: dict[str, object]) -> tuple[str, int] | None:
+    """What the sessions that show a connection have in common, by the INFO of its server: the id of the
+    server and the number that the connection has there; None if nothing proves it."""
+    server, number = info.get("server_id"), info.get("client_id")
+    if not isinstance(server, str) or not server or number.__class__ is not int:
+        return None
+    return (server, number) if 0 < cast(int, number) < 1 << 63 else None
+
+
 def _object(text: str) -> dict[str, object]:
     try:
         value = json.loads(text)
@@ -253,7 +297,7 @@ SERVERS = Table(
     position=_position,
     text=text_columns(
         ServerRecord,
-        "server_name server_version cluster domain first_ns clients links connect_urls",
+        "server_name server_version cluster domain first_ns clients copies links connect_urls",
     ),
     layer=ApplicationLayer(GREETINGS, Servers, across=True),
 )

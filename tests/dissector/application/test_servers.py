@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
+from itertools import permutations
 
 import pytest
 
@@ -122,6 +124,30 @@ def test_a_server_that_dials_its_own_address_is_not_linked_to_itself() -> None:
     (row,) = state.finish()
     assert isinstance(row, ServerRecord)
     assert (row.server_name, row.links, row.connections) == ("a", None, 1)
+
+
+def test_a_connection_that_several_sessions_show_counts_once_in_any_order() -> None:
+    numbered = {"server_id": "A", "server_name": "a", "client_id": 7}
+    first, second = (
+        [
+            (session, ("responder", "leafnode", "INFO", numbered)),
+            (session, ("originator", "leafnode", "CONNECT", {"name": "leaf", "server_id": "L"})),
+        ]
+        for session in ("one", "two")
+    )
+    other = [("three", ("responder", "client", "INFO", {**numbered, "client_id": 8}))]
+    client = [("three", ("originator", "client", "CONNECT", {"name": "c"}))]
+    for order in permutations([*first, *second]):
+        state = Servers()
+        for session, greeting in [*order, *other, *client]:
+            state.add(replace(info_frame(greeting), session=session))
+        rows = [row for row in state.finish() if isinstance(row, ServerRecord)]
+        assert sorted(
+            (row.server_id, row.connections, row.clients, row.copies) for row in rows
+        ) == [
+            ("A", 2, 1, 1),
+            ("L", 1, 0, None),
+        ]
 
 
 def test_what_cannot_be_read_is_left_out() -> None:

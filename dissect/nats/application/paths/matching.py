@@ -52,7 +52,7 @@ _number = attrgetter("number")
 def match_asks(groups: Iterator[Group], facts: Facts) -> Iterator[LayerItem]:
     """ASKS: finds where publications are stored, by their acks. A reply subject that is used again must have
     as many acks, all from one stream, because one stream acks in order."""
-    for group in groups:
+    for group in facts.followed(groups):
         only, group = alone(group)
         if only:
             continue
@@ -76,7 +76,7 @@ def match_stored(groups: Iterator[Group], facts: Facts) -> Iterator[LayerItem]:
     may have a stream of that name: then the place is ambiguous, and content has to decide; so it has if the
     only publication that was captured has other contents."""
     evidence = HopEvidence(facts)
-    for group in groups:
+    for group in facts.followed(groups):
         items, is_all = first_items(group)
         hops = [*hops_in(items)]
         claims = [hop for hop in hops if hop.is_publication]
@@ -124,7 +124,7 @@ class _Equals:
 def match_unique(groups: Iterator[Group], facts: Facts) -> Iterator[LayerItem]:
     """CONTENTS: yields all publications, and the hops of those that equal no other one."""
     evidence = HopEvidence(facts)
-    for group in groups:
+    for group in facts.followed(groups):
         only, group = alone(group)
         if only:
             hop = hop_in(only)

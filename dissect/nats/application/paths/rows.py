@@ -51,6 +51,11 @@ class PathRecord(Record):
         TextColumn("hop", 3),
     ]
     session: Annotated[str, "session of the frame"]
+    same_as: Annotated[
+        list[str] | None,
+        "other sessions that show the same connection: their frames are not followed again",
+        TextColumn("seen twice in", 16, render=", ".join, may_cut=True, rank=4),
+    ] = None
     number: Annotated[int, "number of the frame"]
     sender: Annotated[str, "who sent the frame: originator or responder"]
     kind: Annotated[str, "kind of the connection", TextColumn("kind", 8, rank=3)]
@@ -149,6 +154,7 @@ def _alone(one: Hop, copies: int | None, facts: Facts, clocks: Clocks) -> PathRe
         message=f"{one.session}:{one.number}",
         hop=1,
         session=one.session,
+        same_as=facts.same.get(one.session),
         number=one.number,
         sender=one.sender,
         kind=one.kind,
@@ -199,6 +205,7 @@ class _Way:
                 message=message,
                 hop=at,
                 session=hop.session,
+                same_as=facts.same.get(hop.session),
                 number=hop.number,
                 sender=hop.sender,
                 kind=hop.kind,

@@ -48,7 +48,8 @@ PATHS = Table(
     position=attrgetter("ts_ns", "session", "number", "message"),
     text=text_columns(
         PathRecord,
-        "message hop ts_ns kind op from_server to_server subject since_ns matched_by copies passed clock_ns",
+        "message hop ts_ns kind op from_server to_server subject since_ns matched_by copies passed same_as"
+        " clock_ns",
     ),
     layer=ApplicationLayer(EVERY_OP, PathSession, across=True, grouped=stages),
     payloads=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.cells import cell_len, set_cell_size
 
 from ...capture import CaptureReport
-from ...number_formats import duration_text, size_text, time_text
+from ...number_formats import copies_text, duration_text, size_text, time_text
 from ...output.terminal import Terminal, painted
 from ...schema.records import printable
 from .traffic import TopTraffic
@@ -38,6 +38,7 @@ def summary(traffic: TopTraffic, report: CaptureReport) -> list[str]:
         f" {size_text(round(rates.get('bytes', 0)))}/s",
         f"requests: {totals['requests']}, {per_second(rates.get('requests')) or 0}/s{latency};"
         f" problems: {totals['problems']}",
+        *filter(None, [copies_text(traffic.copies)]),
     ]
 
 

@@ -15,6 +15,7 @@ from heapq import nsmallest
 from typing import ClassVar, Generic, TypeVar
 
 from ... import outcomes
+from ...application.servers import connection_in
 from ...durations import Durations
 from ...engine.connections import Connection
 from ...schema.records import AnomalyRecord, FrameRecord, Record
@@ -157,7 +158,8 @@ class TopLines(Generic[AnyLine]):
 
 class TopTraffic:
     """The four tables, and totals. Call `meet` for each connection before its rows are added, and `part` when
-    it is over; `measure` ends an interval."""
+    it is over; `measure` ends an interval. Sessions that show a connection which another session shows
+    already are counted in `copies`, and nowhere else."""
 
     def __init__(self, most: int = MOST_LINES) -> None:
         self.connections: TopLines[ConnectionLine] = TopLines(most)
@@ -168,8 +170,14 @@ class TopTraffic:
         self.rates: dict[str, float] = {}
         self.latencies = Durations()
         self.open: Counter[str] = Counter()
+        self.copies = 0
         self._before: Counter[str] = Counter()
         self._met: dict[str, Connection] = {}
+        self._shown: dict[tuple[str, int], str] = (
+            {}
+        )  # the first session of each numbered connection
+        self._numbers: dict[str, tuple[str, int]] = {}  # its number, by that session
+        self._copies: set[str] = set()
 
     def meet(self, connection: Connection) -> None:
         """Notes a connection whose rows may come next."""
@@ -178,7 +186,12 @@ class TopTraffic:
     def part(self, connection: Connection) -> None:
         """Notes that a connection is over and gets no more rows; it stays in its table."""
         self._update(connection)
-        self._met.pop(connection.flow.id, None)
+        session = connection.flow.id
+        self._met.pop(session, None)
+        self._copies.discard(session)
+        number = self._numbers.pop(session, None)
+        if number and self._shown[number] == session:
+            del self._shown[number]
 
     def _update(self, connection: Connection) -> None:
         """Updates the line of a connection with facts that its rows do not have."""
@@ -189,13 +202,32 @@ class TopTraffic:
 
     def add(self, records: Iterable[Record]) -> None:
         """Counts rows of `frames` and `anomalies`, and events of requests."""
+        copies = self._copies
         for record in records:
             if isinstance(record, FrameRecord):
-                self._add_frame(record)
+                if record.op == "INFO" and record.session not in self._numbers:
+                    self._note_number(record)
+                if record.session not in copies:
+                    self._add_frame(record)
             elif isinstance(record, RequestEvent):
-                self._add_request(record)
-            elif isinstance(record, AnomalyRecord):
+                if record.request.session not in copies:
+                    self._add_request(record)
+            elif isinstance(record, AnomalyRecord) and record.session not in copies:
                 self._add_anomaly(record)
+
+    def _note_number(self, frame: FrameRecord) -> None:
+        """Notes the number that a connection has on its server, and whether another session shows it, too."""
+        session, number = frame.session, connection_in(_object(frame.json))
+        connection = self._met.get(session)
+        if not number or not connection or session in self._copies or frame.sender != "responder":
+            return
+        first = self._met.get(self._shown.get(number, ""))
+        if first and connection.flow.first_ns <= first.flow.latest_ns:
+            self._copies.add(session)
+            self.copies += 1
+        else:
+            self._shown[number] = session
+            self._numbers[session] = number
 
     def lines(self, table: str) -> list[TopLine]:
         """The lines of a table, by its name."""
@@ -308,12 +340,7 @@ class TopTraffic:
 
 def _name(line: ConnectionLine, frame: FrameRecord) -> None:
     """Takes the names of client and server from INFO and CONNECT."""
-    try:
-        info = json.loads(frame.json or "")
-    except (ValueError, RecursionError):
-        return
-    if not isinstance(info, dict):
-        return
+    info = _object(frame.json)
     name = info.get("name" if frame.op == "CONNECT" else "server_name")
     if not isinstance(name, str) or not name:
         return
@@ -321,3 +348,11 @@ def _name(line: ConnectionLine, frame: FrameRecord) -> None:
         line.server = name
     elif line.name is None or frame.op == "INFO":
         line.name = name
+
+
+def _object(text: str | None) -> dict[str, object]:
+    try:
+        value = json.loads(text or "")
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from dissect.nats import sessions
 from dissect.nats.application.paths import facts as path_facts
 from dissect.nats.application.paths import items as path_items
 from dissect.nats.application.paths.rows import PathRecord
@@ -19,6 +23,8 @@ from dissect.nats.tables import frames_for
 from tests.dissector.application.paths.grouping import Scattered, items_of, path_rows
 from tests.dissector.application.scripted_session import ScriptedSession, values
 from tests.support.paths import CAPTURES
+from tests.support.pcapwriter import Record
+from tests.support.sightings import capture_of, proxied, translated
 
 
 def hops(name: str) -> dict[str, list[PathRecord]]:
@@ -27,6 +33,10 @@ def hops(name: str) -> dict[str, list[PathRecord]]:
         assert isinstance(row, PathRecord)
         found.setdefault(row.message, []).append(row)
     return {message: sorted(rows, key=lambda row: row.hop) for message, rows in found.items()}
+
+
+def rows_in(path: Path) -> list[PathRecord]:
+    return [row for row in records([str(path)], ["paths"]) if isinstance(row, PathRecord)]
 
 
 def route(rows: list[PathRecord]) -> list[tuple[str | None, str | None]]:
@@ -66,6 +76,18 @@ def test_what_is_not_proven_is_left_out() -> None:
     assert len(rows) == 4
     for each in rows:
         assert {row.matched_by for row in each[1:]} == {"ordered"} and len(each) < 6
+
+
+@pytest.mark.parametrize("places", [translated, proxied])
+def test_a_connection_that_is_seen_twice_is_followed_once(
+    tmp_path: Path, places: Callable[[], list[list[Record]]]
+) -> None:
+    once = rows_in(capture_of(tmp_path / "seen.pcap", places()[:1]))
+    twice = rows_in(capture_of(tmp_path / "seen.pcap", places()))
+    first, other = sessions([str(tmp_path / "seen.pcap")])
+    assert {row.session for row in twice} == {first.session}
+    assert all(row.same_as == [other.session] for row in twice) and len(twice) == 11
+    assert [replace(row, same_as=None) for row in twice] == once
 
 
 def test_the_order_of_sessions_does_not_matter() -> None:

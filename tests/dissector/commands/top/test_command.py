@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from dissect.nats.commands.top.traffic import TopTraffic
 from dissect.nats.schema.records import RequestRecord, SessionRecord
 
 from tests.support.paths import CAPTURES
+from tests.support.pcapwriter import START_NS, Record
+from tests.support.sightings import CLIENT, POD, capture_of, proxied, seen, translated
 from tests.support.terminals import terminal
 
 CORE = CAPTURES / "core-2.15.1.pcap"
@@ -161,3 +164,26 @@ def test_the_counts_are_those_of_the_tables(name: str) -> None:
     assert sum(line.requests for line in asked.values()) == len(requests)
     failed = sum(row.outcome != "ok" for row in requests)
     assert sum(line.failed for line in asked.values()) == failed
+
+
+@pytest.mark.parametrize("places", [translated, proxied])
+def test_a_connection_that_is_seen_twice_counts_once(
+    tmp_path: Path, places: Callable[[], list[list[Record]]]
+) -> None:
+    once = counted(capture_of(tmp_path / "once.pcap", places()[:1]))
+    path = capture_of(tmp_path / "twice.pcap", places())
+    twice = counted(path)
+    assert (once.copies, twice.copies) == (0, 1)
+    assert twice.totals == once.totals and twice.totals["messages"] == 12
+    for table in ("connections", "subjects", "problems"):
+        assert twice.lines(table) == once.lines(table)
+    assert [(line.requests, line.failed) for line in twice.requests] == [(1, 1)]
+    text = run("--once", str(path)).output
+    assert "\n1 session seen twice, and counted once\n" in text
+
+
+def test_another_connection_with_the_number_of_an_earlier_one_counts(tmp_path: Path) -> None:
+    later = seen((CLIENT[0], CLIENT[1] + 1), POD, START_NS + 30 * 10**9)
+    traffic = counted(capture_of(tmp_path / "seen.pcap", [seen(), later, proxied(number=8)[1]]))
+    assert (len(traffic.connections), traffic.copies) == (3, 0)
+    assert not traffic._shown and not traffic._numbers and not traffic._copies
