@@ -39,6 +39,7 @@ from .commands.command_options import (
     ReportOptions,
     ServerOptions,
     SessionOptions,
+    SqlOptions,
     own,
 )
 from .commands.ladder import print_ladder
@@ -195,8 +196,8 @@ def _info(options: FactOptions) -> None:
 
 @cli.command("sql")
 @click.argument("query")
-@takes(CommandOptions, *QUERIED, "payload", *INPUT)
-def _sql(options: CommandOptions, query: str) -> None:
+@takes(SqlOptions, *own(SqlOptions), *QUERIED, "payload", *INPUT, arguments="[CAPTURE...]")
+def _sql(options: SqlOptions, query: str) -> None:
     """Run a SQL query over the tables.
 
     The tables are named like the commands that list them: SELECT kind, count(*) FROM sessions GROUP BY kind.

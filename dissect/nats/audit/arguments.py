@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from ..commands.command_options import CommandOptions, jobs_of
+from ..commands.command_options import TABLES_OF, CommandOptions, jobs_of
 from ..option_types import Opt, OptionGroup, flag, lists, one_of, text, texts
 from ..spark.options.arguments import CONF
 from .output.formats import OUTPUTS
@@ -53,12 +53,7 @@ class AuditOptions(CommandOptions):
         "Exit with status 1 if there is a finding of this level or a worse one.",
         Opt(OptionGroup.RULES, one_of([*Level.__members__, NEVER])),
     ] = Level.high.name
-    tables: Annotated[
-        str | None,
-        "Read the Parquet tables in this folder instead of captures: the folders that `nats-dissect"
-        " spark` writes, or files such as frames.parquet.",
-        Opt(OptionGroup.SELECTION, text("DIR")),
-    ] = None
+    tables: Annotated[str | None, TABLES_OF] = None
     master: Annotated[
         str | None,
         "Run the rules over the tables on this Spark cluster: spark://HOST:PORT, yarn, local[4] ...",

@@ -19,6 +19,7 @@ from ..commands.sorting import order_among
 from ..number_formats import count_text
 from ..output.arrow.types import leave_pandas_out
 from ..output.duckdb import Loadable
+from ..output.folders import is_folder, lacking_text
 from ..output.sink import Fault, say, sink_of, writing
 from ..output.terminal import PLAIN, terminal_of
 from ..output.text.lines import input_lines
@@ -29,7 +30,6 @@ from .engines.duckdb import over_folder, over_records
 from .engines.spark import on_spark
 from .findings.store import SORTABLE, Store, store
 from .findings.suppressions import Suppressions, load_suppressions, names_of
-from .folders import is_folder, lacking_text
 from .loading import loaded_records
 from .output.formats import OUTPUTS, column_names
 from .output.report import Report
@@ -158,13 +158,15 @@ def _order(options: AuditOptions) -> tuple[str, bool] | tuple[()]:
 def _engine(options: AuditOptions, reading: Command, queries: Sequence[Query]) -> Iterator[Engine]:
     tables = tables_of(queries)
     if options.tables is not None and options.master:
-        with on_spark(tables, options.tables, options.master, options.conf) as spark:
+        with on_spark(
+            tables, options.tables, options.master, options.conf, options.between
+        ) as spark:
             yield spark
         return
     if options.tables is not None:
         if not is_folder(options.tables):
             raise Fault(f"{options.tables}: no folder with tables")
-        with over_folder(tables, options.tables) as engine:
+        with over_folder(tables, options.tables, between=options.between) as engine:
             yield engine
         return
     leave_pandas_out()

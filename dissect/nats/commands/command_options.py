@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, TypeVar
 
 from ..capture.sources import STDIN
-from ..capture.time_range import TimeBound, check_bounds
+from ..capture.time_range import TimeBound, TimeRange, check_bounds
 from ..errors import DissectError
 from ..option_types import Opt, OptionGroup, changed, declared, file_name, flag, one_of, text, whole
 from ..options import Options
@@ -138,7 +138,23 @@ class CommandOptions:
 
     def refuse_reading(self) -> None:
         """Raises Fault for options that only captures need: `--tables` reads none."""
-        self.refuse({*declared(Options), "jobs"}, "--tables, which are not dissected again")
+        reading = {*declared(Options), "jobs"} - {"from_time", "until_time"}
+        self.refuse(reading, "--tables, which are not dissected again")
+
+    @property
+    def between(self) -> TimeRange:
+        """The range of time, for the rows of `--tables`. Raises Fault for one that begins with the first
+        packet: tables have none."""
+        names = ("from_time", "until_time")
+        bounds = [self.dissecting.get(name) for name in names]
+        for name, bound in zip(names, bounds):
+            if isinstance(bound, TimeBound) and bound.elapsed:
+                flag = options_of(type(self))[name].flag(name)
+                raise Fault(
+                    f"{flag} does not go with --tables in seconds, which count from the first packet:"
+                    " name a time, such as 2026-11-21T02:01"
+                )
+        return TimeRange(*(bound.ns if isinstance(bound, TimeBound) else None for bound in bounds))
 
     def refuse_formulas(self) -> None:
         """Raises Fault for `--csv-safe` without `--format csv`."""
@@ -179,17 +195,33 @@ class ServerOptions(CommandOptions):
     ] = False
 
 
+TABLES_OF = Opt(
+    OptionGroup.SELECTION,
+    text("DIR"),
+    "Read the Parquet tables in this folder instead of captures, as `archive --out DIR` and `spark --out DIR`"
+    " write them; with --from and --until only rows of that time.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlOptions(CommandOptions):
+    """The captures, or the folder of tables, that a query reads, and how to show its rows."""
+
+    tables: Annotated[str | None, TABLES_OF] = None
+
+    @property
+    def other_inputs(self) -> tuple[str, ...]:
+        """Key logs, and the folder of tables."""
+        return (*super(SqlOptions, self).other_inputs, *filter(None, [self.tables]))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOptions(CommandOptions):
     """The captures, or the folder of tables, and the options of a report."""
 
     output: Annotated[str | None, file_of("Write the page to this file.", required=True)] = None
     jobs: Annotated[int | None, jobs_of("1")] = None
-    tables: Annotated[
-        str | None,
-        "Read Parquet tables, as `spark --out DIR` writes them, instead of captures.",
-        Opt(OptionGroup.SELECTION, text("DIR")),
-    ] = None
+    tables: Annotated[str | None, TABLES_OF] = None
 
 
 def options_of(kind: type[CommandOptions]) -> dict[str, Opt]:

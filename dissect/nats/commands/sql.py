@@ -6,27 +6,35 @@ SQL.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from typing import TextIO
 
-from ..output.duckdb import answer
+from ..output.duckdb import Answer, answer
+from ..output.folders import is_folder
 from ..output.formats import FORMATS
 from ..output.sink import Fault
+from ..output.table_views import answer_of_folder
 from ..output.writer import OutputFormat, QueryFormat, Writer
 from ..pipeline import records
-from .command_options import CommandOptions
+from .command_options import SqlOptions
 from .run import Command, RenderedRows, print_chunks
 from .sorting import order_among
 
 _CHUNK_ROWS = 1024
 
 
-def print_answer(query: str, options: CommandOptions) -> None:
-    """Prints the rows of a query over the captures."""
+def print_answer(query: str, options: SqlOptions) -> None:
+    """Prints the rows of a query over the captures, or over a folder of tables."""
+    if bool(options.captures) is (options.tables is not None):
+        raise Fault("sql takes captures, or --tables with a folder of Parquet tables")
+    if options.tables is not None:
+        options.refuse_reading()
+        if not is_folder(options.tables):
+            raise Fault(f"{options.tables}: no folder with tables")
     run = Command("sql", options)
-    rows = _QueryRows(query, run)
+    rows = _QueryRows(query, run, options)
     with closing(rows.chunks()) as chunks:
         print_chunks(run, OutputFormat(str, rows.writer), chunks, silent=True)
 
@@ -34,20 +42,18 @@ def print_answer(query: str, options: CommandOptions) -> None:
 class _QueryRows:
     """The rows of a query. Their format needs the columns, which are known only with the first chunk."""
 
-    def __init__(self, query: str, run: Command) -> None:
+    def __init__(self, query: str, run: Command, options: SqlOptions) -> None:
         self._query = query
         self._run = run
+        self._options = options
         self._format: QueryFormat
 
     def chunks(self) -> Generator[RenderedRows, None, None]:
         """The rows, rendered."""
-        options = self._run.options
+        options = self._options
         sort = options.sort
         order = None if sort is None else partial(_order, sort)
-        source = partial(
-            records, options.captures, options=options.dissection, report=self._run.report
-        )
-        with answer(self._query, source, order) as (schema, batches):
+        with self._answer(options, order) as (schema, batches):
             self._format = FORMATS[options.format].query(schema, self._run.layout)
             left = options.limit
             for batch in batches:
@@ -58,6 +64,16 @@ class _QueryRows:
                     yield RenderedRows([*self._format.render(batch.slice(start, _CHUNK_ROWS))])
                 if left == 0:
                     break
+
+    def _answer(
+        self, options: SqlOptions, order: Callable[[Sequence[str]], tuple[str, bool]] | None
+    ) -> AbstractContextManager[Answer]:
+        if options.tables is not None:
+            return answer_of_folder(self._query, options.tables, options.between, order)
+        source = partial(
+            records, options.captures, options=options.dissection, report=self._run.report
+        )
+        return answer(self._query, source, order)
 
     def writer(self, output: TextIO) -> Writer:
         """The writer of the rows, made after the first chunk."""

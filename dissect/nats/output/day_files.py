@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 HOUR_NS = 3600 * 10**9
 DAY_NS = 24 * HOUR_NS
-_NO_DAY = "__HIVE_DEFAULT_PARTITION__"
+NO_DAY = "__HIVE_DEFAULT_PARTITION__"
+"""The day of rows without a time, as Hive writes it."""
 _FILES = 32  # most files that are open together
 _FILE_BYTES = 1 << 30  # S3 copies at most 5 GiB at once
 
@@ -100,7 +101,7 @@ class _OpenFile:
 def day_folder(ts_ns: int | None) -> str:
     """The name of the folder for rows of this time."""
     if ts_ns is None:
-        return f"date={_NO_DAY}"
+        return f"date={NO_DAY}"
     days = ts_ns // DAY_NS
     return f"date={date.fromordinal(date(1970, 1, 1).toordinal() + days).isoformat()}"
 

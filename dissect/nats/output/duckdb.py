@@ -48,7 +48,8 @@ _FENCED = {
     "allow_community_extensions": "false",
     "python_enable_replacements": "false",
 }
-_LOCKED = {"lock_configuration": "true"}
+LOCKED = {"lock_configuration": "true"}
+"""Settings after which no query can change a setting."""
 _MEMORY = "768MB"  # DuckDB asks for 125 MB a thread; what does not fit goes to the temporary folder
 # The limit of a whole query. DuckDB does not count results of scalar functions: `repeat('x', 1600000000)`.
 _MOST_BYTES = 1_400_000_000
@@ -97,7 +98,7 @@ class Where:
         # On separate lines, so that a comment in the condition does not end the query.
         self._query = f"SELECT (\n{condition}\n) FROM {table}"
         self._columns = _columns_named(table, condition)
-        self._connection = connect(duck, ":memory:", _SMALL | _LOCKED)
+        self._connection = connect(duck, ":memory:", _SMALL | LOCKED)
         try:
             with self._explained():
                 self._check()
@@ -167,30 +168,52 @@ def answer(
     The tables are stored in a database in a temporary folder, which is removed after the block in any case.
     """
     duck = library()
-    with temporary_folder() as folder:
+    with temporary_folder() as folder, explained(query):
         path = os.path.join(folder, "tables.duckdb")
         limits = limits_of(folder)
-        try:
-            with closing(create(duck, path, limits)) as connection:
-                create_tables(connection, TABLES)
-                with bounded():  # constant expressions are evaluated here
-                    named = _tables_named(duck, connection, query)
-                    if order:
-                        first, descending = order(connection.sql(query).columns)
-                        query = _sorted(duck, query, first, descending)
-                with closing(source(named)) as records:
-                    load(connection, records)
-            with (
-                closing(connect(duck, path, limits | _LOCKED, read_only=True)) as connection,
-                bounded(),
-                interruptible(connection),
-            ):
-                reader = pyarrow().RecordBatchReader.from_stream(connection.sql(query))
-                yield Answer(reader.schema, _batches(query, reader))
-        except MemoryError:
-            raise QueryError(query, _TOO_MUCH) from None
-        except duck.Error as error:
-            raise _query_error(query, error, sorted(_words(query) & TABLES.keys())) from None
+        with closing(create(duck, path, limits)) as connection:
+            create_tables(connection, TABLES)
+            named, query = checked(connection, query, order)
+            with closing(source(named)) as records:
+                load(connection, records)
+        with closing(connect(duck, path, limits | LOCKED, read_only=True)) as connection:
+            with answered(connection, query) as found:
+                yield found
+
+
+def checked(
+    connection: duckdb.DuckDBPyConnection,
+    query: str,
+    order: Callable[[Sequence[str]], tuple[str, bool]] | None,
+) -> tuple[list[str], str]:
+    """The tables that a query names, and the query in the order that `order` chooses. Raises QueryError, and
+    DuckDB's errors."""
+    duck = library()
+    with bounded():  # constant expressions are evaluated here
+        named = _tables_named(duck, connection, query)
+        if order:
+            first, descending = order(connection.sql(query).columns)
+            query = _sorted(duck, query, first, descending)
+    return named, query
+
+
+@contextmanager
+def answered(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[Answer]:
+    """Runs a query."""
+    with bounded(), interruptible(connection):
+        reader = pyarrow().RecordBatchReader.from_stream(connection.sql(query))
+        yield Answer(reader.schema, _batches(query, reader))
+
+
+@contextmanager
+def explained(query: str) -> Iterator[None]:
+    """A block whose errors of DuckDB become QueryError."""
+    try:
+        yield
+    except MemoryError:
+        raise QueryError(query, _TOO_MUCH) from None
+    except library().Error as error:
+        raise _query_error(query, error, sorted(_words(query) & TABLES.keys())) from None
 
 
 def limits_of(folder: str) -> dict[str, str]:

@@ -104,12 +104,18 @@ class RemoteTables:
             return [name for name in names if self._is_data(name)]
         return [f"{table}.parquet"] if f"{table}.parquet" in self._found else None
 
-    def fetch(self, tables: Iterable[str], folder: str) -> None:
-        """Copies the files of tables to a folder of this machine."""
+    def fetch(
+        self, tables: Iterable[str], folder: str, is_wanted: Callable[[str, str], bool]
+    ) -> None:
+        """Copies files of tables to a folder of this machine: those that are wanted, by table and name."""
         from pyarrow import fs
 
         here = fs.LocalFileSystem()
-        names = {table: files for table in tables if (files := self.files(table)) is not None}
+        names = {
+            table: [name for name in files if is_wanted(table, name)]
+            for table in tables
+            if (files := self.files(table)) is not None
+        }
         for table, files in names.items():
             for name in files or [f"{table}/"]:
                 os.makedirs(os.path.dirname(f"{folder}/{name}"), exist_ok=True)

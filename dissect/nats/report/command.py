@@ -11,10 +11,10 @@ import os
 from collections.abc import Collection, Generator, Sequence
 
 from ..audit.engines.duckdb import over_folder, over_records
-from ..audit.folders import has_table, is_folder, lacking_text
 from ..audit.loading import loaded_records
 from ..capture import CaptureReport
 from ..capture.sources import STDIN
+from ..capture.time_range import TimeRange
 from ..commands.command_options import ReportOptions
 from ..commands.processes import processes
 from ..commands.run import leave, progress_bar
@@ -23,6 +23,7 @@ from ..errors import MissingLibrary, reason_of
 from ..number_formats import count_text
 from ..output.arrow.types import leave_pandas_out
 from ..output.duckdb import Loadable
+from ..output.folders import has_table, is_folder, lacking_text
 from ..output.sink import Fault, Sink, say, sink_of, writing
 from ..output.text.lines import undecoded_text
 from .answers import Answers, answers_of
@@ -50,7 +51,7 @@ def write_report(options: ReportOptions) -> None:
     if tables is None:
         _from_captures(sink, options)
     else:
-        _from_tables(sink, tables)
+        _from_tables(sink, tables, options.between)
 
 
 def _from_captures(sink: Sink, options: ReportOptions) -> None:
@@ -74,11 +75,11 @@ def _from_captures(sink: Sink, options: ReportOptions) -> None:
     leave(report, interrupted.yes)
 
 
-def _from_tables(sink: Sink, folder: str) -> None:
+def _from_tables(sink: Sink, folder: str, between: TimeRange) -> None:
     with writing(sink):
         _check_folder(folder)
         queries = rules()
-        with over_folder(wanted(queries), folder, lenient=True) as engine:
+        with over_folder(wanted(queries), folder, True, between) as engine:
             if engine.lacking:
                 say(lacking_text(folder, engine.lacking))
             findings, found = findings_in(queries, engine), answers_of(engine)

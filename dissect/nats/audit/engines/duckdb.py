@@ -8,25 +8,22 @@ from contextlib import closing, contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from ...capture.time_range import TimeRange
 from ...errors import QueryError
 from ...output.arrow.records import BATCH_ROWS
 from ...output.duckdb import (
     ALL,
-    SQL_TYPES,
     Columns,
     Loadable,
-    connect,
     create,
     create_tables,
     library,
     limits_of,
     load,
 )
-from ...output.table_folder import RemoteTables
-from ...storage import is_uri
-from ...tables import TABLES
+from ...output.folders import ALWAYS
+from ...output.table_views import views
 from ...temporary import temporary_folder
-from ..folders import columns_lacking, table_files, table_paths
 from ..sql.dialect import Dialect
 from ..sql.query import Answers, Query, Row
 
@@ -107,64 +104,13 @@ def over_records(
 
 
 @contextmanager
-def over_folder(tables: Collection[str], root: str, lenient: bool = False) -> Iterator[DuckDb]:
-    """The engine over Parquet files: a folder per table, as `nats-dissect spark` writes it, or a file. Files
-    of a URI are first copied to a temporary folder. If `lenient`, queries may name tables that are missing:
-    these have no rows."""
-    with temporary_folder() as folder:
-        if is_uri(root):
-            there = RemoteTables(root)
-            root = os.path.join(folder, "tables")
-            there.fetch(sorted(tables), root)
-        # `allowed_directories` can only be set while external access is still enabled.
-        limits = limits_of(folder) | {"enable_external_access": "true"}
-        with closing(connect(library(), ":memory:", limits)) as connection:
-            connection.execute(f"SET allowed_directories = ['{_quoted(os.path.abspath(root))}']")
-            connection.execute("SET enable_external_access = false")
-            with _readable(root):
-                paths = table_paths(root, sorted(tables))
-            views = {table: _view(connection, table, path) for table, path in paths.items()}
-            lacking = {table: names for table, names in views.items() if names}
-            if lenient:
-                create_tables(connection, sorted({*tables} - paths.keys()))
-            yield DuckDb(connection, paths, lacking)
-
-
-@contextmanager
-def _readable(path: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = f"{error.filename} cannot be read: {error.strerror}"
-        raise QueryError(path, reason) from None
-
-
-def _view(connection: duckdb.DuckDBPyConnection, table: str, path: str) -> list[str]:
-    """Creates a view over the files of a table. Returns the columns that these do not have, and that have no
-    values in the view. Raises QueryError if the files are of another table, or cannot be read."""
-    with _readable(path):
-        files = [os.path.abspath(file) for file in table_files(path)]
-    if not files:
-        create_tables(connection, [table])
-        return []
-    listed = ", ".join(f"'{_quoted(file)}'" for file in files)
-    read = f"read_parquet([{listed}], hive_partitioning = false, union_by_name = true)"
-    try:
-        names = connection.execute(f"DESCRIBE SELECT * FROM {read}").fetchall()
-        lacking = columns_lacking(table, {name for name, *_ in names})
-        columns = ", ".join(
-            (
-                f"NULL::{SQL_TYPES[column.type]} AS {column.name}"
-                if column.name in lacking
-                else f"r.{column.name}"
-            )
-            for column in TABLES[table].columns
-        )
-        connection.execute(f"CREATE VIEW {table} AS SELECT {columns} FROM {read} AS r")
-    except (library().Error, ValueError) as error:
-        raise QueryError(path, f"{path} is not the table {table!r}: {error}") from None
-    return lacking
-
-
-def _quoted(path: str) -> str:
-    return path.replace("'", "''")
+def over_folder(
+    tables: Collection[str], root: str, lenient: bool = False, between: TimeRange = ALWAYS
+) -> Iterator[DuckDb]:
+    """The engine over the Parquet files in a folder, with the rows in a range of time. If `lenient`, queries
+    may name tables that are missing: these have no rows."""
+    with views(tables, root, between) as (connection, lacking):
+        if lenient:
+            create_tables(connection, sorted({*tables} - lacking.keys()))
+        some = {table: names for table, names in lacking.items() if names}
+        yield DuckDb(connection, lacking, some)

@@ -11,11 +11,12 @@ from contextlib import ExitStack, contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from ...capture.time_range import TimeRange
 from ...errors import QueryError
+from ...output.folders import ALWAYS, columns_lacking, condition
 from ...spark.options.settings import absolute
 from ...spark.submit import session
 from ...tables import TABLES
-from ..folders import columns_lacking
 from ..sql.dialect import Dialect
 from ..sql.query import Answers, Query, Row
 from .shared_reads import SharedReads
@@ -72,18 +73,24 @@ class Spark:
 
 @contextmanager
 def on_spark(
-    tables: Collection[str], root: str, master: str | None, conf: Mapping[str, str]
+    tables: Collection[str],
+    root: str,
+    master: str | None,
+    conf: Mapping[str, str],
+    between: TimeRange = ALWAYS,
 ) -> Iterator[Spark]:
     """The engine over Parquet files, as `nats-dissect spark` writes them. Uses this program's SparkSession,
     or starts one. Raises DissectError, also for Spark's errors that leave the block."""
-    with session(master, conf) as spark, over_views(spark, tables, root) as engine:
+    with session(master, conf) as spark, over_views(spark, tables, root, between) as engine:
         yield engine
 
 
 @contextmanager
-def over_views(spark: SparkSession, tables: Collection[str], root: str) -> Iterator[Spark]:
+def over_views(
+    spark: SparkSession, tables: Collection[str], root: str, between: TimeRange = ALWAYS
+) -> Iterator[Spark]:
     """The engine over the tables in a folder. During the block, they are temporary views of the session."""
-    views = {table: _view(spark, table, absolute(root)) for table in sorted(tables)}
+    views = {table: _view(spark, table, absolute(root), between) for table in sorted(tables)}
     there = {table: lacking for table, lacking in views.items() if lacking is not None}
     try:
         yield Spark(spark, there, {table: lacking for table, lacking in there.items() if lacking})
@@ -92,7 +99,7 @@ def over_views(spark: SparkSession, tables: Collection[str], root: str) -> Itera
             spark.catalog.dropTempView(table)
 
 
-def _view(spark: SparkSession, table: str, root: str) -> list[str] | None:
+def _view(spark: SparkSession, table: str, root: str, between: TimeRange) -> list[str] | None:
     """Creates a view over the files of a table, and returns the columns that these do not have; None if there
     is neither a folder nor a file of it. Raises QueryError if the files are of another table."""
     from ...spark.table_reader import read_table
@@ -105,5 +112,5 @@ def _view(spark: SparkSession, table: str, root: str) -> list[str] | None:
         lacking = columns_lacking(table, found.names)
     except ValueError as error:
         raise QueryError(root, f"{root}/{table} is not the table {table!r}: {error}") from None
-    found.rows.createOrReplaceTempView(table)
+    found.rows.where(condition(table, between)).createOrReplaceTempView(table)
     return lacking

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import RuleError, reason_of
-from ..folders import files_in
+from ...output.folders import files_in
 from .filters import applied
 from .rules import Correlation, Detection, Filter, parsed
 from .yaml_lines import YamlFault, documents

@@ -1,17 +1,30 @@
-"""Files in the folders of a user: rules, and Parquet tables."""
+"""Files in the folders of a user: rules, and Parquet tables.
+
+A range of time leaves out files of tables by their names: those in the folders of other days, and, in an
+archive, those of other hours (see `day_files`).
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence, Set
+from datetime import date
 from pathlib import Path
 
-from ..output.table_folder import RemoteTables, local_rule
+from ..capture.time_range import TimeRange
 from ..schema.declaration import declared
 from ..schema.records import LATER
 from ..storage import is_uri
 from ..tables import TABLES
+from ..types import NEVER_NS
+from .day_files import DAY_NS, HOUR_NS, NO_DAY
+from .table_folder import RemoteTables, local_rule
+
+ALWAYS = TimeRange()
+_EPOCH = date(1970, 1, 1).toordinal()
+_DAY_FILE = re.compile(r"date=(?P<day>[^/]+)/(?:(?P<hour>\d\d)-\d{9})?[^/]*\Z")
 
 
 def files_in(folder: str | Path, suffixes: tuple[str, ...]) -> list[Path]:
@@ -55,14 +68,50 @@ def _table_path(root: str, table: str) -> str | None:
     return None
 
 
-def table_files(path: str) -> list[str]:
-    """The Parquet files of a table at a path of `table_paths`. Other files in its folder are not its data,
-    such as a page that is being written there, or files of a job that is not complete. Raises OSError.
+def table_files(path: str, between: TimeRange = ALWAYS) -> list[str]:
+    """The Parquet files of a table at a path of `table_paths` that may have rows in a range of time. Other
+    files in its folder are not its data, such as a page that is being written there, or files of a job that
+    is not complete. Raises OSError.
     """
     if not os.path.isdir(path):
         return [path]
-    is_data = local_rule(os.path.dirname(path))
-    return [str(file) for file in files_in(path, (".parquet",)) if is_data(file.name)]
+    is_data, table = local_rule(os.path.dirname(path)), os.path.basename(path)
+    return [
+        str(file)
+        for file in files_in(path, (".parquet",))
+        if is_data(file.name) and may_be_in(table, f"{file.parent.name}/{file.name}", between)
+    ]
+
+
+def may_be_in(table: str, name: str, between: TimeRange) -> bool:
+    """Whether a file of a table, by the end of its path, may have rows in a range of time."""
+    if between.is_all or (found := _DAY_FILE.search(name)) is None:
+        return True
+    try:
+        day_ns = (date.fromisoformat(found["day"]).toordinal() - _EPOCH) * DAY_NS
+    except ValueError:
+        return found["day"] != NO_DAY  # rows without a time are in no range
+    first_ns, size_ns = day_ns, DAY_NS
+    if found["hour"]:
+        first_ns, size_ns = day_ns + int(found["hour"]) * HOUR_NS, HOUR_NS
+    last_ns = NEVER_NS if _has_last(table) else first_ns + size_ns - 1
+    return between.meets(first_ns, last_ns)
+
+
+def condition(table: str, between: TimeRange) -> str:
+    """The condition, in SQL, on the rows of a table in a range of time: those with a time in it or, where
+    rows have a `last_ns`, those that overlap it."""
+    time = TABLES[table].time
+    parts = []
+    if between.from_ns is not None:
+        parts.append(f"{'last_ns' if _has_last(table) else time} >= {between.from_ns}")
+    if between.until_ns is not None:
+        parts.append(f"{time} < {between.until_ns}")
+    return " AND ".join(parts) or "TRUE"
+
+
+def _has_last(table: str) -> bool:
+    return table in TABLES and any(column.name == "last_ns" for column in TABLES[table].columns)
 
 
 def columns_lacking(table: str, there: Set[str]) -> list[str]:
