@@ -139,10 +139,12 @@ def test_a_summary_of_shares() -> None:
     assert printed[2] == "flows were divided among 2 tasks, each of which read all packets"
 
 
-def test_files_that_are_not_captures_are_counted() -> None:
-    for others, expected in ((["a"], "1 other file is not"), (["a", "b"], "2 other files are not")):
-        *_, counted, _ = lines(Summary(files=1, passed_over=others), "tables")
-        assert counted.startswith(f"{expected} ")
+def test_files_that_are_not_captures_are_named() -> None:
+    names = [f"{number}.txt: not a capture" for number in range(12)]
+    for others in (names[:1], names[:10]):
+        assert [*lines(Summary(files=1, passed_over=others), "tables")][2:-1] == others
+    *_, counted, _ = lines(Summary(files=1, passed_over=names), "tables")
+    assert counted == "12 other files are not captures, 10 of them named here; --summary names all"
 
 
 def test_a_summary_for_people() -> None:

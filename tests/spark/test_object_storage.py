@@ -12,14 +12,22 @@ from click.testing import CliRunner, Result
 from dissect.nats.cli import cli
 from dissect.nats.output.table_folder import MARK
 from dissect.nats.spark import output, read
+from dissect.nats.spark.options.settings import settings_of
 from dissect.nats.spark.table_reader import read_table
 
+from tests.support.damage import pcap_bytes, read_pcap
 from tests.support.partitioned import in_one
 from tests.support.paths import CAPTURES
+from tests.support.requirements import missing
 from tests.support.s3 import SECRET, Bucket
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+try:
+    from dissect.nats.spark.structured_streaming.stream import FolderReader
+except ImportError:
+    missing("pyspark", "pip install 'natsync[spark]'")
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 
@@ -52,9 +60,10 @@ def test_from_captures_to_findings_and_a_report(
         *("--chunk-size", "32k", "--summary", tmp_path / "summary.json"),
     )
     assert (here.exit_code, done.exit_code) == (0, 0), done.output
-    assert "1 other file is not a capture" in done.stderr
+    assert f"nats-dissect: {captures}/letter.txt: not a capture: it begins with" in done.stderr
     summary = (tmp_path / "summary.json").read_text()
     assert SECRET not in summary
+    assert len(json.loads(summary)["passed_over"]) == 1
     assert json.loads(summary)["rows"] == json.loads((local / MARK).read_text())["rows"]
     mark = json.loads(filled.get(f"tables/{MARK}"))
     names = filled.names("tables")
@@ -117,6 +126,27 @@ def test_captures_in_a_bucket_as_a_table(spark: SparkSession, filled: Bucket) ->
     assert run("frames", path, "--format", "jsonl").stdout.count("\n") == expected
     query = run("sql", "SELECT count(*) AS n FROM frames", path, "--format", "jsonl")
     assert json.loads(query.stdout) == {"n": expected}
+
+
+def test_a_stream_of_a_bucket_with_its_states_in_the_bucket(s3_bucket: Bucket) -> None:
+    whole = read_pcap((CAPTURES / NAMES[0]).read_bytes())
+    half = len(whole.records) // 2
+    options = {
+        "path": s3_bucket.uri("inbox"),
+        "state": s3_bucket.uri("state", "s3a"),
+        "settle": "0",
+    }
+    offset, rows = {"entries": 0, "files": 0, "late": 0, "grown": 0}, []
+    for number, part in enumerate((whole.records[:half], whole.records[half:])):
+        s3_bucket.put(f"inbox/{number}.pcap", pcap_bytes(whole.with_records(part)))
+        reader = FolderReader(settings_of(options), ["session", "number", "op"])
+        later = reader.latestOffset()
+        for partition in reader.partitions(offset, later):
+            rows += [repr(row) for batch in reader.read(partition) for row in batch.to_pylist()]
+        reader.commit(later)
+        offset = later
+    frames = in_one([str(CAPTURES / NAMES[0])], ["frames"])
+    assert offset["files"] == 2 and len(set(rows)) == len(rows) == len(frames)
 
 
 @pytest.mark.parametrize("command", [["audit"], ["report", "-o", "report.html"]])

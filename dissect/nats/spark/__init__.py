@@ -44,15 +44,16 @@ def read(spark: SparkSession, paths: Paths, table: str = "frames", **options: ob
 
 
 def register(spark: SparkSession) -> None:
-    """Registers the data source "nats-capture" for `spark.read.format`; see `source`. Raises SparkError
-    if the Python of the workers lacks this package."""
+    """Registers the data source "nats-capture" for `spark.read.format`; see `source`. Lets filters reach data
+    sources of Python in this session. Raises SparkError if the Python of the workers lacks this package.
+    """
     from .launch.worker_python import set_worker_python
     from .launch.worker_storage import share_storage
-    from .structured_streaming.source import CaptureSource
+    from .structured_streaming.source import source_of
 
     set_worker_python(spark)
     share_storage(spark)
-    spark.dataSource.register(CaptureSource)
+    spark.dataSource.register(source_of(spark))
 
 
 def _absolute(paths: Paths) -> list[str]:

@@ -27,6 +27,7 @@ from .progress import wants_progress
 from .submit import check_libraries, session
 
 _DAMAGED = 3
+_NAMED = 10  # most files that are named because they are no captures
 
 
 def run_job(arguments: JobArguments) -> None:
@@ -72,8 +73,10 @@ def lines(summary: Summary, out: str) -> Iterator[str]:
         f"read {read} of {count_text(summary.files, 'file')} in {count_text(summary.chunks, 'chunk')};"
         f" starts guessed wrong: {summary.wrong_starts}"
     )
-    if summary.passed_over:
-        yield passed_over_text(summary.passed_over)
+    yield from summary.passed_over[:_NAMED]
+    if len(summary.passed_over) > _NAMED:
+        others = passed_over_text(summary.passed_over)
+        yield f"{others}, {_NAMED} of them named here; --summary names all"
     if summary.shares:
         tasks = count_text(summary.shares, "task")
         yield f"flows were divided among {tasks}, each of which read all packets"

@@ -16,7 +16,7 @@ _SHIP = (
 )
 _OURS = {"dissect", "natsync", "dpkt"}
 # The exception of a worker, in the last line of its traceback.
-_RAISED = re.compile(r"^\s*dissect\.nats\.errors\.\w+: (?P<text>.+)$", re.MULTILINE)
+_RAISED = re.compile(r"(?:^|\s)dissect\.nats\.errors\.\w+: (?P<text>.+)$", re.MULTILINE)
 _LACKING = re.compile(r"ModuleNotFoundError: No module named '(?P<name>\w+)")
 _PYTHONS = re.compile(
     r"PYTHON_VERSION_MISMATCH\W.*?version: (?P<worker>[\d.]+) than that in driver: (?P<driver>[\d.]+),"

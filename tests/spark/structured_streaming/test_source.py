@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dissect.nats import Options, Payload
-from dissect.nats.errors import CaptureError
+from dissect.nats.errors import CaptureError, SparkError
 from dissect.nats.pipeline import records
+from dissect.nats.schema.records import FrameRecord
 from dissect.nats.spark import read, register
+from dissect.nats.spark.spark_errors import fault_of
 from dissect.nats.tables import TABLES
 from natsync.protocol import Kind
 
@@ -171,6 +173,7 @@ def test_sql(spark: SparkSession) -> None:
         ({"max_flows": "0"}, "option max_flows must be a whole number, 1 or more, not '0'"),
         ({"settle": "5"}, "spark.read has no option 'settle'; spark.readStream has it"),
         ({"limit": "3"}, "nats-capture has no option 'limit'; limit the DataFrame: .limit(N)"),
+        ({"mode": "dropmalformed"}, "option mode must be PERMISSIVE or FAILFAST, not"),
     ],
 )
 def test_a_wrong_option_is_named(
@@ -180,7 +183,8 @@ def test_a_wrong_option_is_named(
 
     with pytest.raises(PySparkException) as error:
         source(spark, CORE, **options).count()
-    assert expected in str(error.value)
+    assert f"dissect.nats.errors.SparkError: {expected}" in str(error.value).splitlines()[0]
+    assert "Traceback" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -194,12 +198,61 @@ def test_what_is_no_capture_is_reported_before_work_begins(
     with pytest.raises(PySparkException) as error:
         source(spark, path).count()
     assert CaptureError.__name__ in str(error.value) and expected in str(error.value)
+    assert "Traceback" not in str(error.value)
 
 
-def test_a_damaged_capture_gives_what_it_has(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.fixture
+def short(tmp_path: Path) -> Path:
     whole = Path(CORE).read_bytes()
-    short = tmp_path / "core-2.15.1.pcap"
-    short.write_bytes(whole[: len(whole) // 2])
+    path = tmp_path / "core-2.15.1.pcap"
+    path.write_bytes(whole[: len(whole) // 2])
+    return path
+
+
+def test_a_damaged_capture_gives_what_it_has_and_the_driver_names_it(
+    spark: SparkSession, short: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = lines(source(spark, str(short), shares=2))
     assert made == expected([str(short)], "frames")
     assert set(made) < set(expected([CORE], "frames"))
+    said = capsys.readouterr().err
+    assert said.count(f"nats-dissect: {short}: ") == 1
+    assert lines(source(spark, str(short), mode="permissive", shares=1)) == made
+
+
+def test_a_damaged_capture_fails_fast(spark: SparkSession, short: Path) -> None:
+    from pyspark.errors import PySparkException
+
+    made = source(spark, str(short), mode="FAILFAST", shares=2)
+    with pytest.raises(PySparkException) as error:
+        made.collect()
+    *_, said = str(error.value).splitlines()
+    assert said.startswith(f"dissect.nats.errors.CaptureError: {short}: ")
+    assert said.endswith("; mode PERMISSIVE reads what can be read")
+    assert isinstance(fault_of(error.value), SparkError)
+    assert str(fault_of(error.value)).startswith(f"{short}: ")
+    assert source(spark, CORE, mode="FAILFAST").count() == len(expected([CORE], "frames"))
+
+
+def test_filters_on_the_kind_reach_the_source(spark: SparkSession) -> None:
+    capture = str(CAPTURES / "leafnode-2.15.1.pcap")
+    made = source(spark, capture, shares=1).where("kind = 'leafnode' AND op = 'INFO'")
+    rows = [row for row in records([capture], ["frames"]) if isinstance(row, FrameRecord)]
+    infos = [row for row in rows if row.kind == "leafnode" and row.op == "INFO"]
+    assert lines(made) == sorted(plain(astuple(row)) for row in infos) != []
+    assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
+
+
+def test_filters_on_the_time_lose_no_row(spark: SparkSession) -> None:
+    orders = str(CAPTURES / "orders-2.15.1.pcap")
+    times = [
+        row.ts_ns
+        for path in (CORE, orders)
+        for row in records([path], ["frames"])
+        if isinstance(row, FrameRecord)
+    ]
+    bound = sorted(times)[len(times) // 3]
+    made = source(spark, CORE, orders, shares=1, separate="true")
+    assert made.where(f"ts_ns >= {bound}").count() == sum(ts_ns >= bound for ts_ns in times)
+    assert made.where(f"ts_ns < {bound}").count() == sum(ts_ns < bound for ts_ns in times)
+    assert made.where(f"ts_ns > {max(times)}").count() == 0

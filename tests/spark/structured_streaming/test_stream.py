@@ -278,3 +278,26 @@ def test_a_query_that_is_started_again(spark: SparkSession, inbox: Inbox) -> Non
     run()
     found = spark.read.parquet(str(inbox.root / "out")).select(COLUMNS).collect()
     assert sorted(repr(list(row)) for row in found) == inbox.expected(0, 1, 2, 3)
+
+
+def test_a_file_that_is_no_capture_is_named_once(
+    inbox: Inbox, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inbox.put(0)
+    letter = inbox.path / "letter.txt"
+    letter.write_text("Dear all")
+    os.utime(letter, LONG_AGO)
+    reader = inbox.reader()
+    for _ in range(2):
+        assert reader.latestOffset()["files"] == 1
+    said = capsys.readouterr().err
+    assert said.count(f"nats-dissect: {letter}: not a capture: it begins with") == 1
+
+
+def test_a_damaged_file_ends_a_stream_that_fails_fast(inbox: Inbox) -> None:
+    inbox.file(0).write_bytes(inbox.parts[0][:-5])
+    os.utime(inbox.file(0), LONG_AGO)
+    reader = inbox.reader(mode="FAILFAST")
+    with pytest.raises(CaptureError, match="mode PERMISSIVE reads what can be read"):
+        batch(reader, NOTHING, reader.latestOffset())
+    assert batch(inbox.reader(), NOTHING, reader.latestOffset()) != []

@@ -46,6 +46,9 @@ def absolute(path: str) -> str:
     return path if not path or is_uri(path) or path == STDIN else os.path.abspath(path)
 
 
+PERMISSIVE, FAILFAST = "PERMISSIVE", "FAILFAST"
+_EITHER = one_of((PERMISSIVE, FAILFAST))
+_MODE = replace(_EITHER, convert=lambda value: _EITHER.convert(str(value).upper()))
 _FOLDER = replace(text("DIR"), convert=absolute)
 
 
@@ -61,6 +64,12 @@ class Settings:
         "The columns to read, such as op,subject.",
         Opt(OptionGroup.OUTPUT, several(text("COLUMN"), "A,B"), default="all"),
     ] = None
+    mode: Annotated[
+        str,
+        "What damaged captures do: PERMISSIVE reads what can be read, and stderr names them; FAILFAST ends"
+        " the query.",
+        Opt(OptionGroup.OUTPUT, _MODE),
+    ] = PERMISSIVE
     shares: Annotated[
         int | None,
         "The number of tasks.",

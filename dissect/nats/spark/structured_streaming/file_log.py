@@ -8,7 +8,7 @@ reads the same bytes, even if the folder has changed meanwhile.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from ...errors import SparkError
@@ -57,6 +57,10 @@ class FileLog:
         self._store.write(_ENTRY.format(len(self._entries) + 1), content)
         self._learn(entry)
         return entry
+
+    def refused(self, now_ns: int, settle_ns: int) -> Iterator[tuple[str, str]]:
+        """The files that do not change any more and are no captures, each with the reason."""
+        return self._complete.refused(now_ns, settle_ns)
 
     def _learn(self, entry: NewFiles) -> None:
         self._entries.append(entry)

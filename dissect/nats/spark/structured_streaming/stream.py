@@ -23,17 +23,19 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ...capture import CaptureReport
 from ...engine.session_tables import ReleasedRows
-from ...errors import SparkError
+from ...errors import CaptureError, SparkError
 from ...option_types import changed
 from ...output.arrow.released import batches
 from ...partition.complete_files import NewFiles
 from ...partition.continued import ContinuedDissection
-from ..options.settings import Settings
+from ..options.settings import FAILFAST, Settings
+from .driver_warnings import Warnings, one_line_errors
 from .file_log import FileLog
 from .state_store import StateStore
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark import Accumulator
 
 Offset = dict[str, int]
 _TABLE = "frames"
@@ -54,7 +56,12 @@ class FolderReader(DataSourceStreamReader):
     """The reader of a stream. An offset has the number of log entries that are done, and counts of their
     files."""
 
-    def __init__(self, wanted: Settings, columns: Sequence[str]) -> None:
+    def __init__(
+        self,
+        wanted: Settings,
+        columns: Sequence[str],
+        warnings: Accumulator[Warnings] | None = None,
+    ) -> None:
         if wanted.table != _TABLE:
             raise SparkError(f"a stream has no table {wanted.table}", f"it has {_TABLE} only")
         if not wanted.state:
@@ -68,12 +75,16 @@ class FolderReader(DataSourceStreamReader):
         self._wanted = wanted
         self._columns = tuple(columns)
         self._state = wanted.state
+        self._warnings = warnings
         self._kept: FileLog | None = None
+        self._refused: set[str] = set()
 
-    def __getstate__(self) -> tuple[Settings, tuple[str, ...]]:
-        return self._wanted, self._columns
+    def __getstate__(self) -> tuple[Settings, tuple[str, ...], Accumulator[Warnings] | None]:
+        return self._wanted, self._columns, self._warnings
 
-    def __setstate__(self, state: tuple[Settings, tuple[str, ...]]) -> None:
+    def __setstate__(
+        self, state: tuple[Settings, tuple[str, ...], Accumulator[Warnings] | None]
+    ) -> None:
         FolderReader.__init__(self, *state)
 
     @property
@@ -93,9 +104,14 @@ class FolderReader(DataSourceStreamReader):
         """The offset after all files that can be read now."""
         wanted = self._wanted
         journal = self._journal()
-        entry = journal.record(wanted.paths, time.time_ns(), wanted.settle_ns)
+        now_ns = time.time_ns()
+        entry = journal.record(wanted.paths, now_ns, wanted.settle_ns)
         if entry:
             _complain(_oddities(entry))
+        for path, reason in journal.refused(now_ns, wanted.settle_ns):
+            if path not in self._refused:
+                self._refused.add(path)
+                _complain([f"{reason}; it is not read"])
         return _offset(journal.entries())
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
@@ -114,8 +130,10 @@ class FolderReader(DataSourceStreamReader):
                 "put it back, or start again with another checkpoint and another folder of states",
             )
         report = CaptureReport()
-        yield from batches(_TABLE, self._rows(begin, end, entries, report), self._columns)
-        _complain([f"{file.path}: {file.damage}" for file in report.damaged])
+        with one_line_errors():
+            yield from batches(_TABLE, self._rows(begin, end, entries, report), self._columns)
+            check_mode(self._wanted.mode, report)
+        warn(self._warnings, report)
 
     def commit(self, end: Offset) -> None:
         """Deletes the states that will not be needed again."""
@@ -161,6 +179,26 @@ def _oddities(entry: NewFiles) -> Iterator[str]:
             yield f"{one.path} came late, and is read by itself: flows do not go on into it"
     for one in entry.grown:
         yield f"{one.path} has grown since it was taken, which is not read; see option settle"
+
+
+def check_mode(mode: str, report: CaptureReport) -> None:
+    """Raises CaptureError if files were not read, or not to their ends, and that is to end the query."""
+    if mode == FAILFAST:
+        for file in report.damaged:
+            raise CaptureError(
+                file.path, str(file.damage), "mode PERMISSIVE reads what can be read"
+            )
+        for text in report.unreadable:
+            raise SparkError(text)
+
+
+def warn(warnings: Accumulator[Warnings] | None, report: CaptureReport) -> None:
+    """Has the driver say which captures were not read, or not to their ends; or else the log of the task."""
+    texts = [f"{file.path}: {file.damage}" for file in report.damaged] + report.unreadable
+    if warnings is None:
+        _complain(texts)
+    elif texts:
+        warnings.add(tuple(texts))
 
 
 def _complain(texts: Iterable[str]) -> None:
