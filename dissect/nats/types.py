@@ -24,6 +24,8 @@ TICK_NS = 1_000_000_000  # the resolution of time-outs; see `Tick`
 CLOCK_AHEAD_NS = 3600 * 10**9
 # In `Segment.flags`: other bytes of this Multipath TCP connection travel on flows that are not known.
 ELSEWHERE = 0x100
+# In `Segment.flags`: the checksum is wrong although others of this side are right (see `tcp.checksum`).
+DAMAGED = 0x200
 NO_SCALE = -1  # see `Segment.window_scale`
 
 
@@ -102,7 +104,7 @@ class Segment:
     among all packets that were read, over all files, from 1. `window` is the unscaled receive window of the
     header, or the largest value if it was not captured. `window_scale` is the shift count that a SYN offers
     (RFC 7323), `NO_SCALE` if the SYN has no such option, and None if it was not captured or there is no SYN.
-    `checksum` is the one in the header, right or wrong; None if it was not captured.
+    `header` has the captured bytes of the TCP header after the acknowledgement number, options included.
     """
 
     ts_ns: int
@@ -118,7 +120,12 @@ class Segment:
     window: int = 0xFFFF
     window_scale: int | None = None
     path: FlowPath = field(default=NO_PATH, compare=False)
-    checksum: int | None = field(default=None, compare=False)
+    header: bytes = field(default=b"", compare=False)
+
+    @property
+    def checksum(self) -> int | None:
+        """The checksum in the header, right or wrong; None if it was not captured."""
+        return int.from_bytes(self.header[4:6], "big") if len(self.header) >= 6 else None
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from tests.support.tcp_conversation import ACK, PSH, RST, SYN, TcpConversation
@@ -47,6 +47,25 @@ def tcp(
     offset = (20 + len(options)) // 4 << 4
     numbers = (*ports, seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, offset, flags, window, 0, 0)
     return struct.pack("!HHIIBBHHH", *numbers) + options + payload
+
+
+def with_checksum(record: Record, partial: bool = False) -> Record:
+    """A record of Ethernet, IP without options and TCP, with the checksum of TCP: the right one, or, if
+    `partial`, that of addresses and size alone, as systems leave it to network cards."""
+    data = record.data
+    if data[12:14] == b"\x08\0":
+        start, addresses, end = 34, data[26:34], 14 + int.from_bytes(data[16:18], "big")
+    else:
+        start, addresses, end = 54, data[22:54], 54 + int.from_bytes(data[18:20], "big")
+    body = data[start : start + 16] + b"\0\0" + data[start + 18 : end]
+    covered = addresses + struct.pack("!HH", TCP, len(body)) + (b"" if partial else body)
+    covered += bytes(len(covered) & 1)
+    total = sum(word for (word,) in struct.iter_unpack("!H", covered))
+    while total > 0xFFFF:
+        total = (total >> 16) + (total & 0xFFFF)
+    checksum = struct.pack("!H", total if partial else total ^ 0xFFFF)
+    at = start + 16
+    return replace(record, data=data[:at] + checksum + data[at + 2 :])
 
 
 def ip(

@@ -223,6 +223,7 @@ class Owner:
         peer = owned.ways[0].side if way is owned.ways[1] else owned.ways[1].side
         columns[state.W_SEQ], columns[state.W_OFFSET] = side.stream.next_seq, side.stream.offset
         columns[state.W_UNIT] = side.window_unit
+        columns[state.W_CHECKS] = side.stream.checks
         if latest := peer.stream.ack:
             columns[state.W_HAS_ACK] = 1
             columns[state.W_ACK], columns[state.W_WINDOW] = latest.ack, latest.window

@@ -14,9 +14,10 @@ UNCLEAR, ELSEWHERE, TCP = range(3)
 """A packet may belong to any connection; to none that the kernel follows; or its key is known."""
 
 # What is found out about a packet.
-P_TCP, P_BODY, P_LENGTH, P_CLEAN, P_WIDTH = range(5)
+P_TCP, P_BODY, P_LENGTH, P_CLEAN, P_ADDRESSES, P_WIDTH = range(6)
 """Where the TCP header begins; where its payload does, and the size that the IP header announces; whether it
-is whole, in the usual wrapping and with few options."""
+is whole, in the usual wrapping and with few options; and where the addresses begin, which end where the TCP
+header begins."""
 
 _IPV4, _IPV6, _ARP, _LLDP = 0x0800, 0x86DD, 0x0806, 0x88CC
 _VLAN, _QINQ, _OLD_QINQ = 0x8100, 0x88A8, 0x9100
@@ -61,6 +62,20 @@ def _find_tcp(text: Array, at: int, total: int, end: int, stop: int, found: Arra
 
 
 @compiled
+def is_right(text: Array, found: Array) -> bool:
+    """Whether the checksum of a whole TCP packet is right, as in `tcp.checksum`."""
+    at, stop = found[P_ADDRESSES], found[P_BODY] + found[P_LENGTH]
+    total = _PROTO_TCP + stop - found[P_TCP]
+    while at + 4 <= stop:
+        total += four(text, at)
+        at += 4
+    for shift in range(24, 24 - 8 * (stop - at), -8):
+        total += int(text[at]) << shift
+        at += 1
+    return bool(total % 0xFFFF == 0)
+
+
+@compiled
 def _is_carrier(text: Array, at: int, end: int) -> bool:
     """Whether the UDP datagram at `at` may carry another packet."""
     if at + 4 > end:
@@ -75,6 +90,7 @@ def _place_ipv4(text: Array, at: int, end: int, key: Array, found: Array) -> int
         return UNCLEAR
     proto, total = text[at + 9], _two(text, at + 2)
     if proto == _PROTO_TCP:
+        found[P_ADDRESSES] = at + 12
         if not _find_tcp(text, at + 20, total, end, at + total, found):
             return UNCLEAR
         _words(text, at + 12, key, 0, 1)
@@ -92,6 +108,7 @@ def _place_ipv6(text: Array, at: int, end: int, key: Array, found: Array) -> int
         return UNCLEAR
     proto, size = text[at + 6], _two(text, at + 4)
     if proto == _PROTO_TCP:
+        found[P_ADDRESSES] = at + 8
         if not _find_tcp(text, at + 40, size, end, at + 40 + size, found):
             return UNCLEAR
         _words(text, at + 8, key, 0, 4)

@@ -107,8 +107,9 @@ class Stop(IntEnum):
     W_SUBS,  # the epoch of the subscriptions to which messages are delivered
     W_ASKER,  # the epoch of requests whose replies come in this way; negative: there were none yet
     W_SUM,  # bytes of messages
+    W_CHECKS,  # whether a wrong checksum means that the packet was damaged
     W_OPS,  # number of frames, by operation
-) = range(26)
+) = range(27)
 W_WIDTH = W_OPS + OPS
 
 # Columns of a slot.

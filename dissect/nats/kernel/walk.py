@@ -29,6 +29,7 @@ from .packets import (
     P_TCP,
     TCP,
     four,
+    is_right,
     place,
 )
 from .state import (
@@ -54,6 +55,7 @@ from .state import (
     S_LAST_NS,
     W_ACK,
     W_BYTES,
+    W_CHECKS,
     W_DATA,
     W_FULL,
     W_HAS_ACK,
@@ -86,6 +88,7 @@ def _is_plain(
         and text[tcp + 13] & _PLAIN_FLAGS == _ACK_ONLY
         and four(text, tcp + 4) == way[W_SEQ]
         and (text[tcp + 14] or text[tcp + 15])
+        and (not way[W_CHECKS] or not found[P_LENGTH] or is_right(text, found))
         and ts_ns <= control[C_EXPIRY]
         and ts_ns >= slot[S_LAST_NS] - control[C_STEP]
     )

@@ -1,7 +1,7 @@
 """TCP headers: packets -> segments, or the reason why there is none.
 
-Follows RFC 9293. The only option that is read is the window scale of a SYN. Checksums are not verified,
-because they are wrong in packets that were captured before the network card filled them in.
+Follows RFC 9293. The only option that is read is the window scale of a SYN. Checksums are not verified here
+(see `tcp.checksum`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .tunnels import CARRIERS, look_inside
 
 # One `unpack` call parses the common packet. Fields: the link header's mark of IPv4; first byte, length,
 # fragment and protocol of IPv4; addresses and ports (adjacent without IP options); sequence number,
-# acknowledgement number, data offset, flags, window and checksum of TCP. By link type: the struct, the mark,
+# acknowledgement number, data offset, flags and window of TCP. By link type: the struct, the mark,
 # the offset of the IP header.
-_COMMON = "BxH2xHxB2x12sIIBBHH"
+_COMMON = "BxH2xHxB2x12sIIBBH2x"
 _SHAPES = {
     1: (struct.Struct("!12x2s" + _COMMON), b"\x08\x00", 14),
     113: (struct.Struct("!14x2s" + _COMMON), b"\x08\x00", 16),
@@ -36,7 +36,8 @@ _UNUSUAL = _SHAPES[1]
 _FIVE_WORDS = 0x45  # IPv4 without options
 _HEADER = struct.Struct("!4sIIBB")
 _WINDOW = struct.Struct("!H")
-_CHECKSUM_AT = 16
+_NUMBERS = 12  # bytes of a TCP header before `Segment.header`
+_SHOWN_AT = 20 + _NUMBERS
 _PORTS = struct.Struct("!HH")
 # The size of the IPv4 header (20 bytes) and the TCP header together, by the byte of the TCP header that has
 # its data offset; 0 if there are more options than time stamps, such as those of Multipath TCP.
@@ -45,6 +46,7 @@ _HEADERS = tuple(
     size + 20 if (size := offset >> 2 & 60) <= 20 + _TIME_STAMPS else 0 for offset in range(256)
 )
 _FIXED = 20  # bytes of a TCP header before its options
+_WITHOUT_OPTIONS = _FIXED - _NUMBERS
 _SYN = 2
 _END, _PADDING, _WINDOW_SCALE = 0, 1, 3
 # The largest window scale: a larger one counts as 14 (RFC 7323, 2.3).
@@ -156,8 +158,8 @@ class PacketParser:
             segment = None
             is_common = start + smallest <= end
             if is_common:
-                kind, first, total, part, proto, key, seq, ack, offset, flags, window, check = (
-                    unpack(block, start)
+                kind, first, total, part, proto, key, seq, ack, offset, flags, window = unpack(
+                    block, start
                 )
                 header = headers[offset]
                 is_common = (
@@ -193,7 +195,7 @@ class PacketParser:
                 segment.capture, segment.key, segment.seq, segment.ack = capture, key, seq, ack
                 segment.flags, segment.payload, segment.length = flags, payload, total - header
                 segment.window, segment.window_scale, segment.path = window, None, path
-                segment.checksum = check
+                segment.header = block[at + _SHOWN_AT : at + header]
             append(segment)
         self._second_ns = since_ns, until_ns
         self._packets += len(run.places)
@@ -272,7 +274,11 @@ class PacketParser:
                     options = data[datagram.start + _FIXED : body]
                     is_long = len(options) > _TIME_STAMPS
                     if segment.flags & _SYN or is_long or segment.key in self._subflows.sides:
+                        before = segment.key, segment.seq, segment.ack
                         self._subflows.translate(segment, options)
+                        # The checksum is not that of the segment in its new place.
+                        if (segment.key, segment.seq, segment.ack) != before:
+                            segment.header = segment.header[:_WITHOUT_OPTIONS]
                 return segment
             inside = look_inside(datagram.proto, data, datagram.start, datagram.end, networks)
             if isinstance(inside, str):
@@ -324,13 +330,10 @@ def _segment(packet: Packet, path: FlowPath, data: bytes, datagram: Datagram) ->
     key = addresses + ports
     payload = data[body:end]
     place = packet.ts_ns, packet.number, packet.capture, key
-    segment = Segment(*place, seq, ack, flags, payload, end - body, path=path)
+    header = data[start + _NUMBERS : body]
+    segment = Segment(*place, seq, ack, flags, payload, end - body, path=path, header=header)
     if start + _HEADER.size + _WINDOW.size <= len(data):
         (segment.window,) = _WINDOW.unpack_from(data, start + _HEADER.size)
-    if start + _CHECKSUM_AT + 2 <= len(data):
-        segment.checksum = int.from_bytes(
-            data[start + _CHECKSUM_AT : start + _CHECKSUM_AT + 2], "big"
-        )
     if flags & _SYN:
         segment.window_scale = window_scale(data[options:body], body - options)
     return segment

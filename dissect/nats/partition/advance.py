@@ -54,6 +54,8 @@ def advance(
     for side, direction in zip(sides, summary.directions):
         if side.stream.held or direction.size and side.stream.next_seq != direction.first_seq:
             return False
+        if direction.wrong and side.stream.checks:
+            return False
         if direction.packets and direction.path not in side.paths:
             return False
         # The flow table would not count packets without bytes if they were strays.

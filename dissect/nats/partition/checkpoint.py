@@ -166,7 +166,7 @@ def _without_payload(segment: Segment) -> _Pickled:
     """Pickles a segment without its payload, which was delivered already."""
     place = segment.ts_ns, segment.number, segment.capture, segment.key
     rest = segment.seq, segment.ack, segment.flags, b"", segment.length, 0, segment.window
-    return Segment, (*place, *rest, None, segment.path, segment.checksum)
+    return Segment, (*place, *rest, None, segment.path, segment.header)
 
 
 class _Unpickler(pickle.Unpickler):

@@ -40,7 +40,7 @@ class DirectionSummary:
 
     To count full receive windows, `early` is the number of bytes before the first packet of the other
     direction; and for each unit in which that side may count its windows, `fills` has the number of later
-    segments that fill one.
+    segments that fill one. `wrong` is whether a checksum is wrong.
     """
 
     key: bytes
@@ -54,6 +54,7 @@ class DirectionSummary:
     fills: dict[int, int] = field(default_factory=dict)
     source: Segment | None = None
     path: FlowPath = NO_PATH
+    wrong: bool = False
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from ..framing import FinishedFraming, FrameStream
 from ..framing.contexts import mirrored
 from ..framing.events import Batch, Event
 from ..sessions import SessionDelta, is_plain
+from ..tcp.checksum import is_partial, is_right, is_wrong
 from ..tcp.strays import is_near
 from ..tcp.window import unit_that_fits
 from ..types import EARLIEST_NS, NEVER_NS, NO_PATH, Chunk, Direction, Gap, Segment
@@ -77,7 +78,7 @@ class DirectionBuilder:
 
     __slots__ = (
         "builder index key path packets first_seq ack_seq next_seq size last peer early fills"
-        " piece pending at context skip stream decoder first ts_ns"
+        " piece pending at context skip stream decoder first ts_ns checks wrong"
     ).split()
 
     def __init__(self, builder: FlowSummaryBuilder, index: int, key: bytes) -> None:
@@ -88,6 +89,7 @@ class DirectionBuilder:
         self.packets = self.early = 0
         self.first_seq = self.next_seq = self.ack_seq = -1
         self.size = 0
+        self.checks = self.wrong = False
         self.last: Segment | None = None
         self.peer: DirectionBuilder
         self.fills: dict[int, int] = {}
@@ -117,10 +119,10 @@ class DirectionBuilder:
         """Counts a segment. Returns whether it takes the fast path of flow table and reassembly."""
         self.packets += 1
         self.last = segment
-        if segment.path != self.path:
-            if self.packets > 1:
-                return False
-            self.path = segment.path
+        if self.packets == 1:
+            self.path, self.checks = segment.path, is_right(segment)
+        elif segment.path != self.path:
+            return False
         builder = self.builder
         if segment.ts_ns > builder.last_ns:
             builder.last_ns = segment.ts_ns
@@ -143,6 +145,11 @@ class DirectionBuilder:
             self.first_seq = seq
         if len(segment.payload) != length:
             return False
+        if (self.checks or not self.wrong) and is_wrong(segment):
+            # As in the flow table: of a side whose checksums are right, this segment waits for a true copy.
+            if self.checks and not is_partial(segment):
+                return False
+            self.checks, self.wrong = False, True
         self.next_seq = seq + length & 0xFFFFFFFF
         start = self.size
         self.size = end = start + length
@@ -196,6 +203,7 @@ class DirectionBuilder:
             fills=self.fills,
             source=source,
             path=self.path,
+            wrong=self.wrong,
         )
 
 

@@ -3,8 +3,7 @@
 A strange capture is data: stages report anomalies and never raise. The value of each member is its name in
 the column `anomaly` and in filters; it does not change.
 
-Retransmissions and packets out of order are only counted, because they are how TCP works. Checksums are not
-checked: a machine that records its own traffic sees them before the network card fills them in.
+Retransmissions and packets out of order are only counted, because they are how TCP works.
 """
 
 from __future__ import annotations
@@ -21,7 +20,12 @@ class Anomaly(Enum):
     TRUNCATED = "truncated"
     """Bytes that the capture cut off: the snap length was shorter than the packet."""
     OVERLAP_DIFFERS = "overlap_differs"
-    """A second copy of bytes that differs from the first copy, which is used."""
+    """A second copy of bytes that differs from the first copy. The first one is used, unless it was damaged
+    on the wire: its TCP checksum is wrong although those of its side are right."""
+    BAD_CHECKSUM = "bad_checksum"
+    """A segment whose TCP checksum is wrong although those before were right, and of whose bytes no other
+    copy came: they are used. From there on, checksums of this side are not checked. Without bytes: the
+    sequence number is damaged, too, and the segment was left out."""
     DATA_AFTER_FIN = "data_after_fin"
     """Bytes after the FIN of their sender, which are left out."""
     DATA_BEFORE_START = "data_before_start"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import replace
+from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
 from ..schema.anomalies import Anomaly
-from ..types import Item, Oddity, Segment
+from ..types import DAMAGED, Item, Oddity, Segment
 
 end_of = attrgetter("end")
 _AT_ONCE_NS = 1_000_000  # shorter than any time-out of a retransmission
@@ -21,6 +23,11 @@ class Piece(NamedTuple):
     payload: bytes
     segment: Segment
 
+    def part(self, start: int, end: int) -> Piece:
+        """The bytes between two positions."""
+        data = self.payload[start - self.start : end - self.start]
+        return Piece(start, end, data, self.segment)
+
 
 class Run:
     """Waiting bytes without a gap."""
@@ -31,6 +38,25 @@ class Run:
         self.start = piece.start
         self.end = piece.end
         self.pieces = [piece]
+
+    @classmethod
+    def of(cls, pieces: list[Piece]) -> Run:
+        """A run of these pieces, which follow one another."""
+        run = cls(pieces[0])
+        run.pieces, run.end = pieces, pieces[-1].end
+        return run
+
+    def without(self, piece: Piece) -> list[Run]:
+        """The runs that are left without one of the pieces."""
+        at = bisect_right(self.pieces, piece.start, key=end_of)
+        return [Run.of(part) for part in (self.pieces[:at], self.pieces[at + 1 :]) if part]
+
+    def use_damaged(self, items: list[Item]) -> None:
+        """Makes the first piece, which is damaged, one like others, and reports this."""
+        piece = self.pieces[0]
+        segment = replace(piece.segment, flags=piece.segment.flags & ~DAMAGED)
+        report(Anomaly.BAD_CHECKSUM, piece.start, piece.end, segment, items)
+        self.pieces[0] = piece._replace(segment=segment)
 
     def append(self, piece: Piece) -> None:
         """Adds the piece that follows the last one."""
@@ -58,6 +84,20 @@ class Run:
                 self.pieces[index].start, self.pieces[index].payload, origin, segment, items
             )
             index += 1
+
+
+def damaged_between(runs: list[Run], start: int, end: int) -> list[Piece]:
+    """The damaged pieces that have bytes between two positions."""
+    found: list[Piece] = []
+    for run in islice(runs, bisect_right(runs, start, key=end_of), None):
+        if run.start >= end:
+            break
+        for piece in islice(run.pieces, bisect_right(run.pieces, start, key=end_of), None):
+            if piece.start >= end:
+                break
+            if piece.segment.flags & DAMAGED:
+                found.append(piece)
+    return found
 
 
 def is_copy(segment: Segment, first: Segment) -> bool:

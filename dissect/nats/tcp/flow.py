@@ -38,7 +38,7 @@ class CompleteStream(NamedTuple):
     """The state of a complete stream in which no bytes wait: its counts (missing, retransmitted and duplicate
     bytes, segments out of order), its sequence numbers (but `fin` is the stream position of its end), the
     latest acknowledgement and window of the other side, and the last bytes with their position, and the
-    time, sequence number, checksum and path of their segment.
+    time, sequence number, header and path of their segment.
     """
 
     counts: tuple[int, int, int, int]
@@ -49,7 +49,7 @@ class CompleteStream(NamedTuple):
     fin: int
     ack: tuple[int, int] | None
     last: tuple[int, bytes] | None
-    source: tuple[int, int, int | None, tuple[str, ...]]
+    source: tuple[int, int, bytes, tuple[str, ...]]
 
 
 class ByteStream(Protocol):
@@ -59,7 +59,8 @@ class ByteStream(Protocol):
     segment in `ack` instead of calling `acked`, and bytes at the sequence number `next_seq` are delivered at
     once (-1: no bytes are). `advance` replaces the `push` of many segments; `last` is the chunk of the last
     one. `position` returns the stream position of a sequence number, and `near` whether it is close to the
-    current position. `shows` is whether a segment on another path continues or repeats the bytes.
+    current position. `checks` is whether checksums of this direction have been right. `shows` is whether a
+    segment on another path continues or repeats the bytes.
     """
 
     ack: Segment | None
@@ -70,6 +71,7 @@ class ByteStream(Protocol):
     duplicate_bytes: int
     out_of_order: int
     isn: int | None
+    checks: bool
 
     @property
     def held(self) -> Sequence[object]: ...

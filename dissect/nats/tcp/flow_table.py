@@ -34,6 +34,7 @@ from ..types import (
     Item,
     Segment,
 )
+from .checksum import is_damaged, is_wrong, take_damaged
 from .deadlines import Deadlines
 from .ends import beginning, ends, oddity
 from .flow import (
@@ -62,7 +63,6 @@ from .window import fills_window, learn_scale, note_window
 
 _FIN, _SYN, _RST, _ACK = 1, 2, 4, 16
 
-_DEFAULTS = FlowLimits()
 # This many of the flows that became complete last are not packed: their last acknowledgement is yet to come.
 _UNPACKED = 16
 _NOTHING: list[Delivery] = []
@@ -74,12 +74,9 @@ class FlowTable:
     counts directions whose gaps were given up because too many bytes waited."""
 
     def __init__(
-        self,
-        new_stream: Callable[[], ByteStream],
-        limits: FlowLimits = _DEFAULTS,
+        self, new_stream: Callable[[], ByteStream], limits: FlowLimits = FlowLimits()
     ) -> None:
-        self.evicted = 0
-        self.relieved = 0
+        self.evicted = self.relieved = 0
         self._new_stream = new_stream
         self._limits = limits
         self._routes: dict[bytes, Route] = {}  # by the keys of segments
@@ -90,8 +87,7 @@ class FlowTable:
         self.flows = Deadlines()  # all flows
         self.next_expiry_ns = self.flows.next_ns
         self.clock_ns = NEVER_NS  # the time of the packet before
-        # The time of the packet before, if it is far ahead of the clock.
-        self._ahead_ns: int | None = None
+        self._ahead_ns: int | None = None  # that time, if it is far ahead of the clock
         self._waiting: dict[Side, tuple[Flow, int]] = {}  # number of waiting bytes, by side
         self._waiting_bytes = 0
 
@@ -110,6 +106,9 @@ class FlowTable:
             return self._add_rare(segment)
         flow, side, receiver = route
         peer, stream = receiver.stream, side.stream
+        length = segment.length
+        if stream.checks and length and is_wrong(segment):
+            return self._add_rare(segment)
         if peer.held or segment.seq != stream.next_seq:
             if segment.path not in side.paths:
                 return self._add_rare(segment)
@@ -123,7 +122,6 @@ class FlowTable:
         if not segment.window or side.window_watched:
             note_window(side, receiver, segment)
         peer.ack = segment
-        length = segment.length
         if not length:
             return _NOTHING
         side.bytes += length
@@ -196,6 +194,10 @@ class FlowTable:
             route = self._open(segment)
         flow, side, _ = route
         deliveries = ends(ended, segment)
+        if is_damaged(side, segment):
+            items = take_damaged(side, segment)
+            deliveries += self._note_time(flow, segment)
+            return self._weigh(flow, [*deliveries, (flow, side.direction, items)])
         if is_stray(route, segment):
             return deliveries + self._add_stray(route, segment)
         if segment.path not in side.paths:
@@ -219,9 +221,8 @@ class FlowTable:
             return self._add_stray(route, segment)
         flow, side, _ = route
         self.clock_ns = segment.ts_ns
-        deliveries = self._note_time(flow, segment)
         side.packets += 1
-        return deliveries + self._feed(route, segment)
+        return self._note_time(flow, segment) + self._feed(route, segment)
 
     def _add_stray(self, route: Route, segment: Segment) -> list[Delivery]:
         """Handles a segment that fits no window: it waits until another shows that it began a new flow."""

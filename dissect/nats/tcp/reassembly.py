@@ -26,20 +26,19 @@ from bisect import bisect_right
 from dataclasses import replace
 
 from ..schema.anomalies import Anomaly
-from ..types import Chunk, FlowPath, Gap, Item, Segment
-from .buffer import Piece, Run, compare_bytes, end_of, is_copy, report
+from ..types import DAMAGED, Chunk, FlowPath, Gap, Item, Segment
+from .buffer import Piece, Run, compare_bytes, damaged_between, end_of, is_copy, report
 from .flow import CompleteStream
 from .limits import Limits
 
 _FIN, _SYN, _ACK = 1, 2, 16
+_ODD = _FIN | _SYN | DAMAGED
 _MASK = 0xFFFFFFFF
 _NEVER = -1  # not a sequence number
 _WINDOW = 1 << 30  # the largest window of TCP (RFC 7323)
 NEAR = 64 << 20  # larger than any window in use
 _PIECE_BYTES = 512  # memory of a piece without its payload
-CLOSE = (
-    1 << 16
-)  # from copies of a packet on other paths, which are captured at nearly the same time
+CLOSE = 1 << 16  # from copies of a packet on other paths, captured at nearly the same time
 _LAST_BYTES = 64  # stored bytes of a complete stream, with which late copies are compared
 _WITNESS = Segment(0, 0, "", b"", 0, 0, _ACK, b"", 0)
 
@@ -61,6 +60,7 @@ class Stream:
         "held",
         "ack",
         "isn",
+        "checks",
         "_limits",
         "_seq",
         "next_seq",
@@ -85,6 +85,7 @@ class Stream:
         self.held: list[Run] = []  # sorted, with gaps between them and before the first
         self.ack: Segment | None = None
         self.isn: int | None = None
+        self.checks = False
         self._limits = limits
         self._seq = _NEVER  # sequence number of `offset`, once any is known
         self.next_seq = _NEVER  # `_seq` while nothing waits: a segment there is delivered at once
@@ -103,7 +104,7 @@ class Stream:
         payload = segment.payload
         length = segment.length
         seq = segment.seq
-        if seq == self.next_seq and len(payload) == length and length and not segment.flags & 3:
+        if seq == self.next_seq and len(payload) == length and length and not segment.flags & _ODD:
             offset = self.offset
             chunk = _new(Chunk)  # calling the class takes 4 times as long (CPython 3.11)
             chunk.ts_ns, chunk.number = segment.ts_ns, segment.number
@@ -160,7 +161,7 @@ class Stream:
         ack = (self.ack.ack, self.ack.window) if self.ack else None
         last = (self._last.offset, self._last.data) if self._last else None
         first = self._source
-        source = first.ts_ns, first.seq, first.checksum, tuple(first.path)
+        source = first.ts_ns, first.seq, first.header, tuple(first.path)
         return CompleteStream((*counts, self.out_of_order), *numbers, ack, last, source)
 
     def unpack(self, state: CompleteStream) -> None:
@@ -172,10 +173,8 @@ class Stream:
         if state.ack:
             self.ack = replace(_WITNESS, ack=state.ack[0], window=state.ack[1])
         self._last = Chunk(0, 0, "", *state.last) if state.last else None
-        ts_ns, seq, checksum, path = state.source
-        self._source = replace(
-            _WITNESS, ts_ns=ts_ns, seq=seq, checksum=checksum, path=FlowPath(*path)
-        )
+        ts_ns, seq, header, path = state.source
+        self._source = replace(_WITNESS, ts_ns=ts_ns, seq=seq, header=header, path=FlowPath(*path))
 
     @property
     def held_bytes(self) -> int:
@@ -299,6 +298,8 @@ class Stream:
                 start = end
             elif self._settled and start < self.offset:
                 start = self._repeated(origin, end, segment, items)
+            if self.held and not segment.flags & DAMAGED:
+                self._replace_damaged(origin, end, segment, items)
             if start < end:
                 self._hold(origin, start, end, segment, items)
         self._advance(items)
@@ -377,11 +378,37 @@ class Stream:
             held[index].pieces += held[index + 1].pieces
             held[index].end = held.pop(index + 1).end
 
+    def _replace_damaged(self, origin: int, end: int, segment: Segment, items: list[Item]) -> None:
+        """Removes damaged bytes of which a segment from `origin` to `end` has a true copy."""
+        for piece in damaged_between(self.held, origin, end):
+            start, stop = max(piece.start, origin), min(piece.end, end)
+            compare_bytes(piece.start, piece.payload, origin, segment, items)
+            self.retransmitted_bytes += stop - start
+            index = bisect_right(self.held, piece.start, key=end_of)
+            self.held[index : index + 1] = self.held[index].without(piece)
+            self._held_bytes -= len(piece.payload)
+            self._held_pieces -= 1
+            for left in (piece.part(piece.start, start), piece.part(stop, piece.end)):
+                if left.start < left.end:
+                    self._fill(bisect_right(self.held, left.start, key=end_of), left)
+
     def _advance(self, items: list[Item]) -> None:
-        """Delivers the bytes that no longer wait."""
-        if self._settled and self.held and self.held[0].start == self.offset:
-            for piece in self.held.pop(0).pieces:
-                self._deliver(piece, items)
+        """Delivers the bytes that no longer wait, up to a damaged piece."""
+        if not (self._settled and self.held and self.held[0].start == self.offset):
+            return
+        run = self.held.pop(0)
+        for at, piece in enumerate(run.pieces):
+            if piece.segment.flags & DAMAGED:
+                self.held.insert(0, Run.of(run.pieces[at:]))
+                break
+            self._deliver(piece, items)
+
+    @property
+    def _awaited(self) -> int:
+        """The position whose acknowledgement shows that the receiver has what the first waiting bytes wait
+        for: the bytes of a gap, or, if they are damaged, a true copy."""
+        first = self.held[0]
+        return first.pieces[0].end if first.start == self.offset else first.start
 
     def _deliver(self, piece: Piece, items: list[Item]) -> None:
         start, end, payload, segment = piece
@@ -415,10 +442,10 @@ class Stream:
 
     def _doubt(self, now: Segment, items: list[Item]) -> None:
         """Gives up gaps whose bytes the receiver has acknowledged, after a short wait."""
-        first = self.held[0].start
-        if self._proved < first:
+        awaited = self._awaited
+        if self._proved < awaited:
             position = self._acked_position()
-            if position >= first:
+            if position >= awaited:
                 self._proved, self._proved_ns, self._proved_packets = position, now.ts_ns, 0
             return
         self._proved_packets += 1
@@ -426,7 +453,7 @@ class Stream:
             self._proved_packets >= self._limits.patience_packets
             or now.ts_ns - self._proved_ns >= self._limits.patience_ns
         ):
-            while self.held and self.held[0].start <= self._proved:
+            while self.held and self._awaited <= self._proved:
                 self._give_up_gap(items)
             self._proved = _NEVER
 
@@ -435,7 +462,13 @@ class Stream:
         return self.offset - _WINDOW if self.ack is None else self.position(self.ack.ack)
 
     def _give_up_gap(self, items: list[Item], why: Anomaly | None = None) -> None:
+        """Gives up what the first waiting bytes wait for."""
         first = self.held[0]
+        if first.start == self.offset:
+            first.use_damaged(items if self.checks else [])
+            self.checks = False
+            self._advance(items)
+            return
         if why:
             report(why, self.offset, first.start, first.pieces[0].segment, items)
         self._skip_to(first.start, first.pieces[0].segment, items)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from dissect.nats.kernel.driver import Driver
 from tests.dissector.fuzzing.harms import NAMES, sample
 from tests.dissector.fuzzing.kernel import generated
 from tests.dissector.kernel.both import KERNEL, kept_of
+from tests.support.damage import Pcap, read_pcap
+from tests.support.pcapwriter import Conversation, Record, pcap_file, with_checksum
 
 pytestmark = KERNEL
 
@@ -27,3 +30,21 @@ def test_rows_of_generated_traffic_are_the_same(number: int, tmp_path: Path) -> 
     kept = kept_of(pcap, tmp_path, 3000)
     assert kept > len(pcap.records) / 2, "the kernel keeps too little of plain traffic"
     assert Driver.rows_of.__doc__
+
+
+def test_damaged_packets_are_left_to_python(tmp_path: Path) -> None:
+    talk = Conversation().handshake()
+    talk.from_server(b'INFO {"server_id":"NS","client_id":7} \r\n')
+    talk.from_client(b'CONNECT {"lang":"go"}\r\n')
+    for number in range(300):
+        talk.from_client(b"PUB a %d\r\n" % number + bytes(number) + b"\r\n")
+    plain = [with_checksum(record) for record in talk.records]
+    at = next(at for at, record in enumerate(plain) if b"PUB a 200\r\n" in record.data)
+    wrong = replace(plain[at], data=plain[at].data[:-9] + b"x" + plain[at].data[-8:])
+    all_right = kept_of(pcap_of(plain), tmp_path, 4096)
+    one_wrong = kept_of(pcap_of([*plain[:at], wrong, *plain[at:]]), tmp_path, 4096)
+    assert 300 < one_wrong < all_right
+
+
+def pcap_of(records: list[Record]) -> Pcap:
+    return read_pcap(pcap_file(records))

@@ -11,6 +11,7 @@ from dissect.nats.capture import CaptureReport, read_runs
 from dissect.nats.kernel import packets, state
 from dissect.nats.kernel.arrays import LINKS, words_of
 from dissect.nats.packet import PacketParser
+from dissect.nats.tcp.checksum import is_right
 from dissect.nats.types import Packet
 
 from tests.dissector.kernel.both import KERNEL
@@ -37,6 +38,7 @@ def checked(packet: Packet, seen: dict[str, int]) -> None:
         start = found[packets.P_BODY]
         assert packet.data[start : start + found[packets.P_LENGTH]] == segment.payload
         assert found[packets.P_LENGTH] == segment.length == len(segment.payload)
+        assert packets.is_right(text, found) == is_right(segment)
         seen["clean"] = 1
 
 

@@ -75,7 +75,8 @@ def doubled(segments: list[Segment], rng: random.Random) -> list[Segment]:
 def cut(segment: Segment, start: int, end: int) -> Segment:
     """The bytes of a segment from `start` to `end`."""
     data = segment.payload[start:end]
-    return replace(segment, seq=segment.seq + start & _MASK, payload=data, length=len(data))
+    seq = segment.seq + start & _MASK
+    return replace(segment, seq=seq, payload=data, length=len(data), header=b"")
 
 
 def split(segments: list[Segment], rng: random.Random) -> list[Segment]:
@@ -106,7 +107,7 @@ def wrapped(segments: list[Segment], rng: random.Random) -> list[Segment]:
             shift[segment.key] = -segment.seq - 20
         seq = segment.seq + shift.get(segment.key, 0) & _MASK
         ack = segment.ack + shift.get(reversed_key(segment.key), 0) & _MASK
-        out.append(replace(segment, seq=seq, ack=ack))
+        out.append(replace(segment, seq=seq, ack=ack, header=b""))
     return all_together(out, rng)
 
 
