@@ -5,6 +5,9 @@ tunnel or the interface in which their packets were captured. But one connection
 paths: where its packets are routed or mirrored, and where each direction has its own. So a path that a side
 has used decides. On another path, the sequence and acknowledgement numbers decide: a connection takes up
 that path if its bytes continue or repeat there; otherwise, another connection began.
+
+Numbers alone cannot tell a late copy from a tenant whose sequence and acknowledgement numbers both are within
+those of the last 64 KiB: bytes that are no longer stored count as repeated.
 """
 
 from __future__ import annotations

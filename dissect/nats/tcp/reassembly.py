@@ -224,7 +224,7 @@ class Stream:
             return self.isn == seq
         seq += bool(segment.flags & _SYN)
         if self._seq == _NEVER:
-            return self.ack is None or (seq - self.ack.ack) & _MASK <= CLOSE
+            return self.ack is None or seq & _MASK == self.ack.ack
         origin = self.position(seq)
         first = self.held[0].start if self.held and not self._settled else 0
         if segment.flags & _SYN:

@@ -79,6 +79,22 @@ def test_tenants_have_the_rows_that_each_has_alone(
     assert sorted(map(key, found)) == sorted(map(key, alone))
 
 
+@pytest.mark.parametrize("distance", [(-25_635, 27_809), (-1, 1), (700, -300), (-40_000, -9)])
+@pytest.mark.parametrize("kept", [2, 5])
+def test_a_side_that_has_sent_no_bytes_yet_takes_none_of_another_tenant(
+    kept: int, distance: tuple[int, int], tmp_path: Path
+) -> None:
+    near = 100_000 + distance[0], 500_000 + distance[1]
+    one = said(b"a", (100_000, 500_000), syn=False)[kept:]
+    other = said(b"b", near, START_NS + 300_000, syn=False)
+    both = captured(one, vlan(10)), captured(other, vlan(20))
+    frames = rows("frames", together(*both), tmp_path)
+    tenants = {
+        (row.session, row.subject) for row in frames if isinstance(row, FrameRecord) and row.subject
+    }
+    assert len(tenants) == len({session for session, _ in tenants}) == 2
+
+
 @pytest.mark.parametrize("network", NETWORKS, ids=IDS)
 def test_the_flows_of_tenants_show_their_paths(
     network: tuple[Wrap, Wrap, int, str, str], tmp_path: Path
