@@ -40,6 +40,7 @@ class Archiving:
         self._before = Counter(self._record.counts.totals)
         self._sources = self._opened(self._record.about == about)
         self._record.about = about
+        folder.make_tables(options.tables)
 
     def run(self) -> None:
         """Adds batches until the end of the input, or until a signal ends the process."""

@@ -19,7 +19,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from typing import BinaryIO
 
-from ..output.day_files import DAY_NS, HOUR_NS, DayFiles, WrittenFile, day_folder
+from ..output.day_files import HOUR_NS, DayFiles, WrittenFile, day_folder, hour_file
 from ..output.sink import Fault
 from ..storage import is_uri
 from .record import ArchiveRecord, record_of
@@ -62,6 +62,11 @@ class ArchiveFolder:
         self._clean(record)
         return record
 
+    def make_tables(self, tables: Iterable[str]) -> None:
+        """Makes the folders of tables: one without files is a table without rows."""
+        for table in tables:
+            os.makedirs(os.path.join(self.out, table), exist_ok=True)
+
     def files(self, number: int) -> DayFiles:
         """The files of a batch."""
         staged = self._staged(number)
@@ -69,9 +74,7 @@ class ArchiveFolder:
 
         def new(table: str, first_ns: int | None) -> tuple[WrittenFile, BinaryIO]:
             serial = serials[table, first_ns] = serials.get((table, first_ns), -1) + 1
-            hour = 0 if first_ns is None else first_ns % DAY_NS // HOUR_NS
-            more = f"-{serial}" if serial else ""
-            name = f"{day_folder(first_ns)}/{hour:02}-{number:09}{more}.parquet"
+            name = f"{day_folder(first_ns)}/{hour_file(first_ns, number, serial)}"
             path = os.path.join(staged, table, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             return WrittenFile(table, name, path, 0), open(path, "wb")

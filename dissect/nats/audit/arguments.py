@@ -48,6 +48,12 @@ class AuditOptions(CommandOptions):
         " shown with the reason, counted, and do not change the exit status.",
         Opt(OptionGroup.RULES, text("FILE")),
     ] = None
+    since_last: Annotated[
+        str | None,
+        "Only findings that earlier audits with this FILE did not show; FILE remembers them. Over the tables"
+        " of an archive, only what was added since is audited.",
+        Opt(OptionGroup.RULES, text("FILE")),
+    ] = None
     fail_on: Annotated[
         str,
         "Exit with status 1 if there is a finding of this level or a worse one.",
@@ -63,6 +69,6 @@ class AuditOptions(CommandOptions):
 
     @property
     def other_inputs(self) -> tuple[str, ...]:
-        """Key logs, rules, suppressions and tables."""
-        named = (path for path in (self.suppress, self.tables) if path is not None)
+        """Key logs, rules, suppressions, tables and the findings that were shown."""
+        named = filter(None, (self.suppress, self.tables, self.since_last))
         return (*super(AuditOptions, self).other_inputs, *self.rules, *named)

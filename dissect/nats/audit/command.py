@@ -7,27 +7,31 @@ used; 3 done without such a finding, but a capture was cut short or damaged; 130
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 from itertools import islice
 
+from ..capture.time_range import TimeRange
 from ..commands.processes import processes
 from ..commands.run import Command
 from ..commands.sorting import order_among
+from ..errors import reason_of
 from ..number_formats import count_text
 from ..output.arrow.types import leave_pandas_out
 from ..output.duckdb import Loadable
-from ..output.folders import is_folder, lacking_text
-from ..output.sink import Fault, say, sink_of, writing
+from ..output.folders import ALWAYS, is_folder, lacking_text
+from ..output.sink import Fault, say, sink_of, unwritable, writing
 from ..output.terminal import PLAIN, terminal_of
 from ..output.text.lines import input_lines
 from ..output.writer import Layout
 from ..schema.records import printable
+from ..storage import is_uri
 from .arguments import NEVER, AuditOptions
 from .engines.duckdb import over_folder, over_records
 from .engines.spark import on_spark
+from .findings.finding import Finding
 from .findings.store import SORTABLE, Store, store
 from .findings.suppressions import Suppressions, load_suppressions, names_of
 from .loading import loaded_records
@@ -37,6 +41,7 @@ from .run import Engine, Outcome, check_variables, columns_of, queries_of, run, 
 from .sigma.levels import Level
 from .sigma.rule_files import load_rules
 from .sigma.rules import Correlation, Detection
+from .since_last import SinceLast
 from .sql.compiler import compiled
 from .sql.dialect import Dialect
 from .sql.query import Query
@@ -72,7 +77,9 @@ def audit(options: AuditOptions) -> None:
             check_variables(rules, options.variables)
         except ValueError as error:
             raise Fault(f"--var: {error}") from None
-        with _engine(options, reading, queries) as engine, store() as kept:
+        since = None if options.since_last is None else SinceLast(options.since_last)
+        between = _between(options, since)
+        with _engine(options, between, reading, queries) as engine, store() as kept:
             if options.tables and not engine.tables:
                 raise Fault(
                     f"{options.tables}: none of the tables that rules read; `nats-dissect spark"
@@ -80,7 +87,7 @@ def audit(options: AuditOptions) -> None:
                 )
             if engine.lacking:
                 say(lacking_text(options.tables or "", engine.lacking))
-            outcome = run(queries, engine, kept, known.applied)
+            outcome = run(queries, engine, kept, _reviewed(known, since))
             clear()
             findings = islice(kept.findings(*order), options.limit)
             ran = {query.rule.name: query.rule for query in queries}
@@ -88,6 +95,8 @@ def audit(options: AuditOptions) -> None:
             shown = {name: rule for name, rule in ran.items() if name not in idle}
             report = Report(findings, kept.by_rule, shown, layout)
             sink.writer(lambda output: OUTPUTS[options.format].write(output, report))
+    if since:
+        _remember(since, options)
     _summarize(kept, outcome, reading, known)
     _exit(options, kept, reading)
 
@@ -114,6 +123,8 @@ def _check(options: AuditOptions) -> None:
         raise Fault("--conf needs --master")
     if options.tables:
         options.refuse_reading()
+    if options.since_last is not None:
+        options.refuse(("limit",), "--since-last, which shows each finding once")
 
 
 def _suppressions(
@@ -154,19 +165,47 @@ def _order(options: AuditOptions) -> tuple[str, bool] | tuple[()]:
         raise Fault(f"--sort: {error}") from None
 
 
+def _between(options: AuditOptions, since: SinceLast | None) -> TimeRange:
+    """The times of the rows to audit: those that the user names or, with `--since-last`, all that may have
+    new findings."""
+    if options.tables is None or since is None or not options.between.is_all:
+        return options.between if options.tables is not None else ALWAYS
+    if is_uri(options.tables):
+        return ALWAYS
+    try:
+        return since.between(options.tables)
+    except OSError as error:
+        raise Fault(f"{error.filename}: cannot be read: {reason_of(error)}") from None
+
+
+def _reviewed(
+    known: Suppressions, since: SinceLast | None
+) -> Callable[[Iterable[Finding]], Iterable[Finding]]:
+    """Marks suppressed findings and, with `--since-last`, leaves out those that were shown before."""
+    return (lambda found: since.new(known.applied(found))) if since else known.applied
+
+
+def _remember(since: SinceLast, options: AuditOptions) -> None:
+    """Remembers the findings once they are written: if the process ends before, they are written again."""
+    try:
+        since.save()
+    except OSError as error:
+        raise unwritable(options.since_last or "", error) from None
+
+
 @contextmanager
-def _engine(options: AuditOptions, reading: Command, queries: Sequence[Query]) -> Iterator[Engine]:
+def _engine(
+    options: AuditOptions, between: TimeRange, reading: Command, queries: Sequence[Query]
+) -> Iterator[Engine]:
     tables = tables_of(queries)
     if options.tables is not None and options.master:
-        with on_spark(
-            tables, options.tables, options.master, options.conf, options.between
-        ) as spark:
+        with on_spark(tables, options.tables, options.master, options.conf, between) as spark:
             yield spark
         return
     if options.tables is not None:
         if not is_folder(options.tables):
             raise Fault(f"{options.tables}: no folder with tables")
-        with over_folder(tables, options.tables, between=options.between) as engine:
+        with over_folder(tables, options.tables, between=between) as engine:
             yield engine
         return
     leave_pandas_out()

@@ -9,6 +9,7 @@ folder of their own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from datetime import date
 from importlib import import_module
@@ -26,6 +27,8 @@ HOUR_NS = 3600 * 10**9
 DAY_NS = 24 * HOUR_NS
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 """The day of rows without a time, as Hive writes it."""
+HOUR_FILE = re.compile(r"(?P<hour>\d\d)-(?P<batch>\d{9,})(-\d+)?\.parquet")
+"""What `hour_file` makes."""
 _FILES = 32  # most files that are open together
 _FILE_BYTES = 1 << 30  # S3 copies at most 5 GiB at once
 
@@ -98,12 +101,28 @@ class _OpenFile:
         return self._where._replace(rows=self._count)
 
 
+def hour_file(first_ns: int | None, batch: int, serial: int) -> str:
+    """The name of a file of an archive, with rows from this time on: the hour, the batch that wrote it, and a
+    number, if that wrote several."""
+    hour = 0 if first_ns is None else first_ns % DAY_NS // HOUR_NS
+    return f"{hour:02}-{batch:09}{f'-{serial}' if serial else ''}.parquet"
+
+
 def day_folder(ts_ns: int | None) -> str:
     """The name of the folder for rows of this time."""
     if ts_ns is None:
         return f"date={NO_DAY}"
     days = ts_ns // DAY_NS
     return f"date={date.fromordinal(date(1970, 1, 1).toordinal() + days).isoformat()}"
+
+
+def begin_of(folder: str) -> int | None:
+    """The first time of the day of a folder that `day_folder` names; None for another name."""
+    try:
+        day = date.fromisoformat(folder.removeprefix("date=")).toordinal()
+    except ValueError:
+        return None
+    return (day - date(1970, 1, 1).toordinal()) * DAY_NS
 
 
 def _by_period(

@@ -7,10 +7,8 @@ archive, those of other hours (see `day_files`).
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence, Set
-from datetime import date
 from pathlib import Path
 
 from ..capture.time_range import TimeRange
@@ -19,12 +17,10 @@ from ..schema.records import LATER
 from ..storage import is_uri
 from ..tables import TABLES
 from ..types import NEVER_NS
-from .day_files import DAY_NS, HOUR_NS, NO_DAY
+from .day_files import DAY_NS, HOUR_FILE, HOUR_NS, NO_DAY, begin_of
 from .table_folder import RemoteTables, local_rule
 
 ALWAYS = TimeRange()
-_EPOCH = date(1970, 1, 1).toordinal()
-_DAY_FILE = re.compile(r"date=(?P<day>[^/]+)/(?:(?P<hour>\d\d)-\d{9})?[^/]*\Z")
 
 
 def files_in(folder: str | Path, suffixes: tuple[str, ...]) -> list[Path]:
@@ -85,15 +81,14 @@ def table_files(path: str, between: TimeRange = ALWAYS) -> list[str]:
 
 def may_be_in(table: str, name: str, between: TimeRange) -> bool:
     """Whether a file of a table, by the end of its path, may have rows in a range of time."""
-    if between.is_all or (found := _DAY_FILE.search(name)) is None:
-        return True
-    try:
-        day_ns = (date.fromisoformat(found["day"]).toordinal() - _EPOCH) * DAY_NS
-    except ValueError:
-        return found["day"] != NO_DAY  # rows without a time are in no range
-    first_ns, size_ns = day_ns, DAY_NS
-    if found["hour"]:
-        first_ns, size_ns = day_ns + int(found["hour"]) * HOUR_NS, HOUR_NS
+    folder, _, file = name.rpartition("/")
+    day = folder.rpartition("/")[2]
+    begin_ns = begin_of(day)
+    if between.is_all or begin_ns is None:
+        return between.is_all or day != f"date={NO_DAY}"  # rows without a time are in no range
+    first_ns, size_ns = begin_ns, DAY_NS
+    if found := HOUR_FILE.fullmatch(file):
+        first_ns, size_ns = begin_ns + int(found["hour"]) * HOUR_NS, HOUR_NS
     last_ns = NEVER_NS if _has_last(table) else first_ns + size_ns - 1
     return between.meets(first_ns, last_ns)
 
