@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from time import monotonic
+from typing import TypeVar
 
 import pytest
 
@@ -23,10 +24,12 @@ from tests.jetstream.streams import Errors, Gathered
 from tests.support.jetstream import JETSTREAM
 from tests.support.meshes import mesh
 from tests.support.servers import NatsServer, require_server
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(180)]
 
 PATIENCE = 60.0
+_T = TypeVar("_T")
 
 
 @pytest.fixture
@@ -42,13 +45,13 @@ def js(servers: list[NatsServer]) -> Iterator[JetStream]:
         yield nc.jetstream(timeout=5.0)
 
 
-def until(call: Callable[[], object]) -> None:
-    """Repeats a call until it works: a cluster that has just started has no leader."""
+def until(call: Callable[[], _T]) -> _T:
+    """The result of a call, which is repeated until it works: a cluster that has just started has no leader,
+    and during an election nobody answers, or with an error."""
     end = monotonic() + PATIENCE
     while True:
         try:
-            call()
-            return
+            return call()
         except (JetStreamError, natsync.Error):
             if monotonic() > end:
                 raise
@@ -93,7 +96,8 @@ def test_every_message_reaches_its_readers(servers: list[NatsServer], js: JetStr
     config = StreamConfig("S", subjects=["s.>"], num_replicas=3)
     until(lambda: js.create_stream(config))
     stream = js.stream("S")
-    consumer = stream.create_consumer(ConsumerConfig(durable_name="c", ack_wait=5.0))
+    waits = ConsumerConfig(durable_name="c", ack_wait=5.0)
+    consumer = until(lambda: stream.create_consumer(waits))
     errors = Errors()
     publisher = Publisher(js)
     handled, read = Gathered(), Gathered(lambda msg: None)
@@ -103,10 +107,10 @@ def test_every_message_reaches_its_readers(servers: list[NatsServer], js: JetStr
     ):
         publisher.start()
         read.wait(200)
-        js.api.request("CONSUMER.LEADER.STEPDOWN.S.c")
+        until(lambda: js.api.request("CONSUMER.LEADER.STEPDOWN.S.c"))
         errors.wait_for(ConsumingError)
         before = publisher.stored
-        kill(servers, leader(js))
+        kill(servers, eventually(lambda: until(lambda: leader(js))))
         end = monotonic() + PATIENCE
         while publisher.stored < before + 200 and monotonic() < end:
             threading.Event().wait(0.05)
@@ -123,7 +127,8 @@ def test_a_reader_of_the_only_copy_outlives_a_restart_of_its_server(
 ) -> None:
     """The others know of a server that has stopped in order: they answer that the stream is offline."""
     until(lambda: js.create_stream(StreamConfig("S", subjects=["s.>"])))
-    (only,) = (server for server in servers if server.name == leader(js))
+    where = eventually(lambda: until(lambda: leader(js)))
+    (only,) = (server for server in servers if server.name == where)
     urls = [server.url for server in servers if server is not only]
     errors, read = Errors(), Gathered(lambda msg: None)
     with natsync.connect(urls, discover=False) as nc:
@@ -146,8 +151,8 @@ def test_a_consumer_with_one_copy_on_a_server_that_is_gone(
     until(lambda: js.create_stream(StreamConfig("S", subjects=["s.>"], num_replicas=3)))
     stream = js.stream("S")
     config = ConsumerConfig(durable_name="c", num_replicas=1, mem_storage=True)
-    consumer = stream.create_consumer(config)
-    found = consumer.info().cluster
+    consumer = until(lambda: stream.create_consumer(config))
+    found = eventually(lambda: until(consumer.info).cluster)
     assert found
     errors = Errors()
     with consumer.messages(expires=1.0, on_error=errors) as messages:

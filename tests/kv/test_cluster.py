@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -34,21 +34,20 @@ def nc(servers: list[NatsServer]) -> Iterator[natsync.Client]:
         yield client
 
 
+def done(call: Callable[[], object]) -> bool:
+    """Whether the cluster does it now: without a leader, nobody answers, or with an error."""
+    try:
+        call()
+    except (APIError, natsync.RequestTimeoutError, natsync.NoRespondersError):
+        return False
+    return True
+
+
 def ready(nc: natsync.Client, config: KeyValueConfig) -> KeyValue:
-    """The bucket, once the cluster has a leader that makes it; without one, nobody answers."""
+    """The bucket, once the cluster has a leader that makes it."""
     js = nc.jetstream(timeout=0.5)
-    made: list[KeyValue] = []
-
-    def make() -> bool:
-        try:
-            js.create_key_value(config)
-            made.append(nc.jetstream(timeout=20).key_value(config.bucket))
-        except (APIError, natsync.RequestTimeoutError):
-            return False
-        return True
-
-    eventually(make)
-    return made[0]
+    eventually(lambda: done(lambda: js.create_key_value(config)))
+    return nc.jetstream(timeout=20).key_value(config.bucket)
 
 
 def test_conflicts_are_reported_and_no_update_is_lost(nc: natsync.Client) -> None:
@@ -76,7 +75,9 @@ def test_a_watch_survives_the_death_of_its_leader(
 ) -> None:
     js = nc.jetstream(timeout=20)
     kv = ready(nc, KeyValueConfig("killed", history=5, replicas=3))
-    store = js.create_object_store(ObjectStoreConfig("killed", replicas=3))
+    objects = ObjectStoreConfig("killed", replicas=3)
+    eventually(lambda: done(lambda: js.create_object_store(objects)))
+    store = js.object_store("killed")
     content = os.urandom(2_000_000)
     store.put("o", content)
     written = [kv.put(f"k{number}", b"%d" % number) for number in range(100)]
