@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Annotated, cast
+from typing import Annotated
 
 from ..number_formats import moment_text
 from ..schema.declaration import ApplicationLayer, LayerFrame, Table, TextColumn, text_columns
@@ -268,7 +268,7 @@ def connection_in(info: dict[str, object]) -> tuple[str, int] | None:
     server, number = info.get("server_id"), info.get("client_id")
     if not isinstance(server, str) or not server or number.__class__ is not int:
         return None
-    return (server, number) if 0 < cast(int, number) < 1 << 63 else None
+    return (server, number) if 0 < number < 1 << 63 else None
 
 
 def _object(text: str) -> dict[str, object]:

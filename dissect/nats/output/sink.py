@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Protocol, TextIO, TypeVar
+from typing import Literal, Protocol, TextIO, TypeVar
 
 import click
 
@@ -127,7 +127,7 @@ class OutputFile:
         """Opens a temporary file in the same folder, or the output itself, not truncated yet."""
         if os.path.exists(self.name):
             _refuse_input(self.name, self.name, self._captures)
-        mode = "a" if self._direct else "x"
+        mode: Literal["a", "x"] = "a" if self._direct else "x"
         self._output = open(
             self._part, mode, encoding="utf-8", errors="backslashreplace", newline=""
         )

@@ -114,8 +114,8 @@ class Facts:
                 first_ns, last_ns = cast("tuple[int, int]", times)
                 known = sightings.setdefault(cast("tuple[str, int]", connection), [])
                 known.append(Sighting(first_ns, item.session, last_ns))
-        for some in sightings.values():
-            facts._join(some)
+        for of_one in sightings.values():
+            facts._join(of_one)
         return facts
 
     def _join(self, sightings: list[Sighting]) -> None:

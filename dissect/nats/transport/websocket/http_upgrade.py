@@ -56,8 +56,8 @@ def _secrets_of(head: bytes) -> Iterator[str]:
         name, equals, value = pair.strip().partition("=")
         secret = value if equals else name
         yield from (secret, unquote_plus(secret), secret.strip('"'))
-    for name in _CREDENTIALS:
-        credentials = text_of(header(head, name))
+    for field in _CREDENTIALS:
+        credentials = text_of(header(head, field))
         coded = credentials.partition(" ")[2]
         yield from (credentials, coded)
         with suppress(ValueError):
