@@ -25,6 +25,7 @@ from ...engine.connections import PacketEvents
 from ...engine.dissection import Dissection
 from ...errors import DissectError
 from ...options import Options
+from ...output.folders import is_folder
 from ...output.sink import Fault, writing
 from ...output.terminal import Terminal, terminal_of
 from ...output.writer import LineWriter, OutputFormat
@@ -36,6 +37,7 @@ from .options import TopOptions
 from .page import summary
 from .screen import Keys, Quit, Screen
 from .sniffer import sniffing
+from .stored import count_tables
 from .traffic import TopTraffic
 from .views import VIEWS, Controls, TopTable, json_lines, ordered, table_text
 
@@ -47,16 +49,27 @@ _POLL_SECONDS = 0.2
 
 def show_top(options: TopOptions) -> None:
     """Shows the traffic of captures, or of a network interface, until the user leaves, or prints it once."""
-    interface = options.interface
-    if bool(options.captures) == (interface is not None):
-        raise Fault("top takes captures, or --interface with the name of an interface")
+    interface, tables = options.interface, options.tables
+    if [bool(options.captures), interface is not None, tables is not None].count(True) != 1:
+        raise Fault(
+            "top takes captures, --interface with the name of an interface, or --tables with a"
+            " folder of tables"
+        )
+    if tables is not None:
+        _check_tables(options, tables)
     if interface is not None:
         options = replace(options, captures=(STDIN,))
     controls = _controls(options.sort, options.view, options.filter)
     run = Command("top", options)
     terminal = terminal_of(sys.stdout) if options.path is None and sys.stdout else Terminal()
     dumb = os.environ.get("TERM") in ("dumb", "unknown")
-    if options.once or options.format != "text" or terminal.width is None or dumb:
+    if (
+        options.once
+        or tables is not None
+        or options.format != "text"
+        or terminal.width is None
+        or dumb
+    ):
         if interface is not None:
             raise Fault(
                 f"--interface needs a terminal, and no --once, for it has no end: `tcpdump -i {interface}"
@@ -64,7 +77,7 @@ def show_top(options: TopOptions) -> None:
             )
         options.refuse(("interval",), "tables that are printed once")
         chosen = VIEWS if options.view is None else (controls.view,)
-        chunks = _once(run, controls, chosen, terminal)
+        chunks = _once(run, options, controls, chosen, terminal)
         print_chunks(run, OutputFormat(str, LineWriter), chunks, silent=True)
         return
     options.refuse(("limit", "progress"), "the live view, which is as long as the screen")
@@ -91,12 +104,25 @@ def _controls(sort: str | None, view: str | None, wanted: str) -> Controls:
     return controls
 
 
+def _check_tables(options: TopOptions, folder: str) -> None:
+    options.refuse_reading()
+    if not is_folder(folder):
+        raise Fault(f"{folder}: no folder with tables")
+
+
 def _once(
-    run: Command, controls: Controls, views: Sequence[TopTable], terminal: Terminal
+    run: Command,
+    options: TopOptions,
+    controls: Controls,
+    views: Sequence[TopTable],
+    terminal: Terminal,
 ) -> Iterator[RenderedRows]:
     """The tables after the end of the input. Rates are averages over the time of the capture."""
-    options, report, traffic = run.options, run.report, TopTraffic()
-    for timeline in timelines(options.captures, options.dissection, report):
+    report, traffic = run.report, TopTraffic()
+    if options.tables is not None:
+        count_tables(options.tables, options.between, traffic, report)
+    every = timelines(options.captures, options.dissection, report) if options.captures else ()
+    for timeline in every:
         dissection = open_dissection(options.dissection, report)
         with closing(dissection.packets(timeline, report)) as blocks:
             count(blocks, dissection, traffic)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ...option_types import Opt, OptionGroup, flag, one_of, seconds, text
-from ..command_options import FactOptions
+from ..command_options import TABLES_OF, FactOptions
 from .views import VIEWS
 
 INTERVAL = 1.0
@@ -22,6 +22,7 @@ class TopOptions(FactOptions):
         "Capture on this network interface with dumpcap or tcpdump, in place of captures.",
         Opt(OptionGroup.SELECTION, text("NAME"), flags=("-i", "--interface")),
     ] = None
+    tables: Annotated[str | None, TABLES_OF] = None
     once: Annotated[
         bool,
         "Print the tables once, after the end of the input, and exit.",

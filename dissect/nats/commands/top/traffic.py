@@ -21,6 +21,7 @@ from ...engine.connections import Connection
 from ...schema.records import AnomalyRecord, FrameRecord, Record
 from ...sessions import Moment, RequestEvent
 from ...subjects import generic
+from ...tcp.flow import End
 
 MOST_LINES = 10_000
 """The limit of each table except requests. A line takes about 1 kB."""
@@ -156,6 +157,25 @@ class TopLines(Generic[AnyLine]):
         self.forgotten += len(oldest)
 
 
+@dataclass(slots=True, frozen=True)
+class StoredFlow:
+    """What the tables have of a connection."""
+
+    id: str
+    originator: str
+    responder: str
+    first_ns: int
+    latest_ns: int
+    end: End
+
+
+@dataclass(slots=True, frozen=True)
+class StoredConnection:
+    """A connection in tables."""
+
+    flow: StoredFlow
+
+
 class TopTraffic:
     """The four tables, and totals. Call `meet` for each connection before its rows are added, and `part` when
     it is over; `measure` ends an interval. Sessions that show a connection which another session shows
@@ -172,14 +192,14 @@ class TopTraffic:
         self.open: Counter[str] = Counter()
         self.copies = 0
         self._before: Counter[str] = Counter()
-        self._met: dict[str, Connection] = {}
+        self._met: dict[str, Connection | StoredConnection] = {}
         self._shown: dict[tuple[str, int], str] = (
             {}
         )  # the first session of each numbered connection
         self._numbers: dict[str, tuple[str, int]] = {}  # its number, by that session
         self._copies: set[str] = set()
 
-    def meet(self, connection: Connection) -> None:
+    def meet(self, connection: Connection | StoredConnection) -> None:
         """Notes a connection whose rows may come next."""
         self._met[connection.flow.id] = connection
 
@@ -193,7 +213,7 @@ class TopTraffic:
         if number and self._shown[number] == session:
             del self._shown[number]
 
-    def _update(self, connection: Connection) -> None:
+    def _update(self, connection: Connection | StoredConnection) -> None:
         """Updates the line of a connection with facts that its rows do not have."""
         flow = connection.flow
         if line := self.connections.get(flow.id):
