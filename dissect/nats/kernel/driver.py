@@ -12,6 +12,7 @@ of a live capture do not wait.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -30,7 +31,7 @@ from . import state
 from .cooldown import Cooldown
 from .handover import Owned, candidate
 from .owner import Owner, Runs
-from .state import Stop
+from .state import Op, Stop, Worth
 
 if TYPE_CHECKING:
     from .arrays import Arrays
@@ -44,6 +45,8 @@ _MOST_FLOWS = 7 / 8
 _UNCLEAR = 1 / 8  # of the packets of a run: if more are, the next runs are Python's
 _PAUSE, _LONGEST_PAUSE = 16, 4096  # runs
 _AFTER_ALL = NEVER_NS
+_ALONE = frozenset({Op.OK, Op.PING, Op.PONG})  # no other frame depends on these
+_REQUEST_ENTRIES = 512  # of the quota, at most, for a request
 
 
 class Driver:
@@ -139,22 +142,62 @@ class Driver:
         clock_ns, clock_at = int(control[state.C_CLOCK]), int(control[state.C_CLOCK_AT])
         control[state.C_CLOCK_AT] = -1
         alone = listed.pop() if stop is Stop.ALONE else None
+        segments: list[Segment | Tick] = []
+        if events:
+            yield from self._add_events(events, text, listed, segments)
         early = [index for index in listed if index < clock_at]
-        late = listed[len(early) :]
-        segments = self._parsed(early)
-        passed = self._passed(events, text)
-        if segments or events:
-            yield from self._fed(segments, passed)
+        yield from self._read(early, (), segments)
         if clock_at >= 0:
             self._table.clock_ns = clock_ns
-        if late:
-            after = self._parsed(late)
-            yield from self._fed(after, ())
-            segments += after
+        yield from self._read(listed[len(early) :], (), segments)
         self._owner.settle(events)
         self._try_over(segments)
         if alone is not None:
             yield from self._read_alone(alone)
+
+    def _add_events(
+        self,
+        events: list[list[int]],
+        text: bytes,
+        listed: list[int],
+        segments: list[Segment | Tick],
+    ) -> Iterator[ReleasedRows]:
+        """Adds what the kernel has passed on, and reads the listed packets before it, which are removed from
+        `listed`."""
+        owner, run = self._owner, self._run
+        # Few entries may be left for requests and subscriptions: then all connections have to take turns.
+        is_short = self._builder.quota.left < _REQUEST_ENTRIES * len(events) + len(run.block)
+        passed: list[PacketEvents] = []
+        waiting: set[int] = (
+            set()
+        )  # connections with a frame in `passed` on which requests may depend
+        for (index, way), some in groupby(events, itemgetter(state.E_INDEX, state.E_WAY)):
+            frames = []
+            for event in some:
+                if event[state.E_WORTH] != Worth.PAIRED:
+                    frames.append(event)
+                    continue
+                if is_short or way >> 1 in waiting:
+                    yield from self._read(_taken(listed, index), passed, segments)
+                    passed = []
+                    waiting.clear()
+                owner.pair(event, text)
+            if frames:
+                passed.append(self._passed(index, way, frames, text))
+                if any(frame[state.E_OP] not in _ALONE for frame in frames):
+                    waiting.add(way >> 1)
+        if passed:
+            yield from self._read(_taken(listed, events[-1][state.E_INDEX]), passed, segments)
+
+    def _read(
+        self, indexes: Sequence[int], passed: Sequence[PacketEvents], segments: list[Segment | Tick]
+    ) -> Iterator[ReleasedRows]:
+        """Reads packets of the run, and adds the frames that were passed on between them. The segments are
+        added to `segments`."""
+        if indexes or passed:
+            found = self._parsed(indexes)
+            segments += found
+            yield from self._fed(found, passed)
 
     def _parsed(self, indexes: Sequence[int]) -> list[Segment | Tick]:
         """The segments of these packets of the run."""
@@ -229,27 +272,34 @@ class Driver:
             if owned is None or not self._owner.hand_over(owned):
                 self._cooldown.refuse(flow)
 
-    def _passed(self, events: list[list[int]], text: bytes) -> Iterator[PacketEvents]:
-        """The frames that the kernel passes on, as the events of their packets."""
-        for (index, way), some in groupby(events, itemgetter(state.E_INDEX, state.E_WAY)):
-            owned = self._owner.of_way(way)
-            stream = owned.ways[way & 1].stream
-            assert stream and stream.decoder
-            ts_ns, number = self._run.places[index][0], self._run.first + index
-            frames, event, first = [], None, None
-            for event in some:
-                at = event[state.E_TEXT]
-                headers = at + event[state.E_LINE]
-                end = headers + event[state.E_HEADERS]
-                if event[state.E_SETTLES]:
-                    self._owner.add_deliveries(owned)
-                first = first or event
-                frames.append(
-                    stream.decoder.frame(text[at:headers], text[headers:end], event[state.E_BASE])
-                )
-            assert event and first
-            last = Chunk(ts_ns, number, self._run.capture, event[state.E_CHUNK], b"")
-            begun = self._owner.begun(owned, way, first[state.E_FIRST], last)
-            batch = Batch(stream.direction, event[state.E_TIME], begun, last, frames, None)
-            key = ReleaseKey(self._before + index + 1, _AFTER_ALL, "")
-            yield PacketEvents(key, [(owned.connection, [batch])])
+    def _passed(
+        self, index: int, way: int, events: Sequence[Sequence[int]], text: bytes
+    ) -> PacketEvents:
+        """The frames of a packet that the kernel passes on."""
+        owned, run = self._owner.of_way(way), self._run
+        stream = owned.ways[way & 1].stream
+        assert stream and stream.decoder
+        frames = []
+        for event in events:
+            at = event[state.E_TEXT]
+            headers = at + event[state.E_LINE]
+            end = headers + event[state.E_HEADERS]
+            if event[state.E_WORTH] == Worth.SETTLES:
+                self._owner.add_deliveries(owned)
+            line, block = text[at:headers], text[headers:end]
+            frames.append(stream.decoder.frame(line, block, event[state.E_BASE]))
+        first = events[0]
+        place = run.places[index][0], run.first + index, run.capture
+        last = Chunk(*place, first[state.E_CHUNK], b"")
+        begun = self._owner.begun(owned, way, first[state.E_FIRST], last)
+        batch = Batch(stream.direction, first[state.E_TIME], begun, last, frames, None)
+        key = ReleaseKey(self._before + index + 1, _AFTER_ALL, "")
+        return PacketEvents(key, [(owned.connection, [batch])])
+
+
+def _taken(indexes: list[int], stop: int) -> list[int]:
+    """Removes and returns the indexes before `stop`."""
+    count = bisect_left(indexes, stop)
+    taken = indexes[:count]
+    del indexes[:count]
+    return taken

@@ -43,11 +43,11 @@ from .state import (
     E_OP,
     E_REPLY,
     E_REPLY_END,
-    E_SETTLES,
     E_SIZE,
     E_TEXT,
     E_TIME,
     E_WAY,
+    E_WORTH,
     L_HEADERS,
     L_OP,
     L_REPLY,
@@ -79,6 +79,7 @@ from .state import (
     W_SUM,
     W_TIME,
     Op,
+    Worth,
 )
 
 _PUB, _HPUB, _MSG, _HMSG = int(Op.PUB), int(Op.HPUB), int(Op.MSG), int(Op.HMSG)
@@ -87,8 +88,8 @@ _RMSG, _LMSG, _SUB, _UNSUB = int(Op.RMSG), int(Op.LMSG), int(Op.SUB), int(Op.UNS
 _CR, _LF = 13, 10
 _SID_DIGITS = 15
 
-# What a frame is worth.
-_COUNTED, _PASSED, _SETTLES, _IGNORED = range(4)
+_COUNTED, _PAIRED, _PASSED = int(Worth.COUNTED), int(Worth.PAIRED), int(Worth.PASSED)
+_SETTLES, _IGNORED = int(Worth.SETTLES), int(Worth.IGNORED)
 
 # Columns of the work of one packet, and of a frame in it.
 (
@@ -106,8 +107,9 @@ _COUNTED, _PASSED, _SETTLES, _IGNORED = range(4)
     K_COUNTS,
     K_SUBS,
     K_ASKER,
+    K_PASSES,
     K_WIDTH,
-) = range(15)
+) = range(16)
 T_OP, T_SIZE, T_SUB, T_WORTH, T_WIDTH = range(5)
 
 
@@ -141,10 +143,10 @@ def _worth_of_delivery(
         return _SETTLES
     if work[K_ASKER] > 0:
         if starts(text, line[L_REPLY], line[L_REPLY_END], ACK):
-            return _PASSED
+            return _PAIRED
         start, end = line[L_SUBJECT], line[L_SUBJECT_END]
         if bits[filter_bit(text, start, end, work[K_ASKER], control[C_SEED], len(bits))]:
-            return _PASSED
+            return _PAIRED
     return _COUNTED
 
 
@@ -153,28 +155,29 @@ def _worth_of(
     text: Array, line: Array, way: Array, work: Array, control: Array, tables: Array, bits: Array
 ) -> int:
     """What a frame is worth."""
-    op = line[L_OP]
+    op, worth = line[L_OP], _COUNTED
     work[K_ROW] = -1
     if op == _SUB or op == _UNSUB:
         return _SETTLES
     if op > LAST_MESSAGE:
         return _PASSED
     if op == _PUB or op == _HPUB:
-        if line[L_REPLY_END] > line[L_REPLY] and control[C_PAIRS]:
-            return _PASSED
         if line[L_SIZE] > way[W_LARGEST]:
             return _PASSED
         if not is_publishable(text, line[L_SUBJECT], line[L_SUBJECT_END]):
             return _PASSED
+        if line[L_REPLY_END] > line[L_REPLY] and control[C_PAIRS]:
+            worth = _PAIRED
     elif op == _MSG or op == _HMSG:
         worth = _worth_of_delivery(text, line, way, work, control, tables, bits)
-        if worth != _COUNTED:
-            return worth
     elif control[C_CARRIED]:
         return _PASSED
     elif starts(text, line[L_SUBJECT], line[L_SUBJECT_END], ADVISORY):
         return _PASSED
-    return _COUNTED if work[K_COUNTS] >> op & 1 else _PASSED
+    if worth <= _PAIRED and not work[K_COUNTS] >> op & 1:
+        return _PASSED
+    # In order of frames, after one that is passed on.
+    return _PASSED if worth == _PAIRED and work[K_PASSES] else worth
 
 
 @compiled
@@ -204,7 +207,6 @@ def _note_event(
     event[E_BASE], event[E_FIRST] = work[K_BASE], work[K_FIRST]
     event[E_TEXT], event[E_LINE] = work[K_TEXT], end - start
     event[E_HEADERS], event[E_SIZE] = line[L_HEADERS], line[L_SIZE]
-    event[E_SETTLES] = 0
     event[E_REPLY], event[E_REPLY_END] = line[L_REPLY] - start, line[L_REPLY_END] - start
     _note_text(text, start, end, work, arena)
     _note_text(body, headers, headers + line[L_HEADERS], work, arena)
@@ -232,13 +234,13 @@ def _stage(
     worth, op = _IGNORED, line[L_OP]
     if control[C_SESSIONS]:
         worth = _worth_of(text, line, way, work, control, subs, bits)
-        if worth == _COUNTED and line[L_HEADERS] and op != _RMSG:
+        if worth <= _PAIRED and line[L_HEADERS] and op != _RMSG:
             if not are_good_headers(body, headers, headers + line[L_HEADERS]):
                 worth = _PASSED
         if worth != _COUNTED:
             _note_event(body, headers, text, start, end, line, work, events, arena)
-            if worth == _SETTLES:
-                events[work[K_EVENTS] - 1, E_SETTLES] = 1
+            events[work[K_EVENTS] - 1, E_WORTH] = worth
+            work[K_PASSES] |= worth > _PAIRED
     entry = staged[work[K_STAGED]]
     entry[T_OP], entry[T_SIZE], entry[T_WORTH] = op, line[L_SIZE], worth
     entry[T_SUB] = work[K_ROW] if op == _MSG or op == _HMSG else -1
@@ -397,7 +399,7 @@ def begin(way: Array, work: Array, control: Array) -> None:
     """Begins the work of a packet."""
     work[K_SIZE], work[K_LINE], work[K_LEFT] = way[W_SIZE], way[W_LINE], way[W_LEFT]
     work[K_FIRST], work[K_BASE] = way[W_FIRST], way[W_BASE]
-    work[K_STAGED] = 0
+    work[K_STAGED] = work[K_PASSES] = 0
     work[K_EVENTS], work[K_TEXT] = control[C_EVENTS], control[C_TEXT]
     work[K_COUNTS], work[K_SUBS], work[K_ASKER] = way[W_COUNTS], way[W_SUBS], way[W_ASKER]
 
@@ -410,7 +412,7 @@ def commit_frames(
     for index in range(work[K_STAGED]):
         entry = staged[index]
         worth, op = entry[T_WORTH], entry[T_OP]
-        if worth == _COUNTED:
+        if worth <= _PAIRED:
             way[W_OPS + op] += 1
             if entry[T_SIZE] > 0:
                 way[W_SUM] += entry[T_SIZE]

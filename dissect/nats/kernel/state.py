@@ -35,6 +35,16 @@ class Op(IntEnum):
     UNSUB = auto()
 
 
+class Worth(IntEnum):
+    """What a frame is worth."""
+
+    COUNTED = 0  # only sums depend on it
+    PAIRED = auto()  # the same, but for the request that it is, or may answer
+    PASSED = auto()  # Python adds it
+    SETTLES = auto()  # the same, after the sums of the subscriptions of its connection
+    IGNORED = auto()
+
+
 OPS = len(Op)
 LAST_MESSAGE = int(Op.LMSG)
 
@@ -135,7 +145,7 @@ U_EPOCH, U_SID, U_COUNT, U_BYTES, U_LEFT, U_WIDTH = range(6)
     E_SIZE,  # and of its body, line end excluded
     E_REPLY,  # where its reply subject begins in its text
     E_REPLY_END,
-    E_SETTLES,  # whether subscriptions have to be up to date before it is added
+    E_WORTH,
     E_WIDTH,
 ) = range(15)
 
