@@ -44,7 +44,7 @@ endef
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
-demo: NEEDS = .[dissect]
+demo: NEEDS = .[dissect,fast]
 demo: ## install as a user would, and print the sessions in samples/captures
 	$(fresh)
 	$(RUN) nats-dissect sessions samples/captures

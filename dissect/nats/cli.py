@@ -55,6 +55,7 @@ from .commands.sql import print_answer
 from .commands.top.options import TopOptions
 from .commands.topology import print_topology
 from .errors import DissectError, MissingLibrary
+from .kernel.load import description
 from .output.sink import INTERRUPTED, Fault, StandardOutput, silence_output, unwritable
 from .parallel.worker import tune_garbage_collector
 from .schema.declaration import Table
@@ -66,6 +67,7 @@ from .version import version
 def _print_version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
     if wanted:
         click.echo(f"nats-dissect, version {version()}")
+        click.echo(f"Large captures are read by {description()}")
         context.exit()
 
 

@@ -2,7 +2,8 @@
 
 Without `--jobs`, one process reads a small capture, and several read a large one. Several processes take more
 CPU time than one: each takes some tenths of a second to start and reads every packet, and another process
-puts the rows in order.
+puts the rows in order. One process makes the tables that the kernel makes (see `dissect.nats.kernel`): that
+is faster.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 from ..capture import CaptureReport
 from ..capture.sources import files_of, names_of
 from ..errors import DissectError
+from ..kernel.load import LOADED_AFTER, lack, serves
 from ..output.sink import say
 from ..output.writer import OutputFormat
 from ..parallel.pool import cores
@@ -21,6 +23,7 @@ from .command_options import CommandOptions
 # Two processes take as long as one for a capture of about 60 MB, and 0.67 to 0.87 times as long for captures
 # of 560 and 730 MB, for frames to Parquet and for sessions (two cores, CPython 3.11).
 LARGE_BYTES = 256 << 20
+_WORTH_SAYING = 64 << 20
 # Each process reads every packet, which is a tenth of all work, so more processes gain little.
 USUAL_PROCESSES = 4
 
@@ -37,6 +40,8 @@ def processes(options: CommandOptions) -> int:
 def processes_for_rows(table: str, form: OutputFormat, options: CommandOptions) -> int:
     """The number of processes for the rows of a table. By default, several processes share large captures if
     that is faster."""
+    if _has_kernel(table, options):
+        return 1
     if options.jobs is not None:
         return processes(options)
     layer = TABLES[table].layer
@@ -44,7 +49,18 @@ def processes_for_rows(table: str, form: OutputFormat, options: CommandOptions) 
     has_rows_of_frames = form.frames is not None and not packs(form, options)
     if is_across or has_rows_of_frames or options.dissection.separate or options.limit is not None:
         return 1
-    return min(cores(), USUAL_PROCESSES) if _are_large(options.captures) else 1
+    return min(cores(), USUAL_PROCESSES) if _are_large(options.captures, LARGE_BYTES) else 1
+
+
+def _has_kernel(table: str, options: CommandOptions) -> bool:
+    """Whether the kernel makes the rows, which one process does faster than several do without it. If only
+    numba is missing, says so."""
+    if not serves([table], options.dissection) or not _are_large(options.captures, LOADED_AFTER):
+        return False
+    why = lack()
+    if why and _are_large(options.captures, _WORTH_SAYING):
+        say(f"large captures take several times as long: {why}")
+    return not why
 
 
 def packs(form: OutputFormat, options: CommandOptions) -> bool:
@@ -52,14 +68,14 @@ def packs(form: OutputFormat, options: CommandOptions) -> bool:
     return form.frames is not None and options.where is None and options.sort is None
 
 
-def _are_large(captures: tuple[str, ...]) -> bool:
-    """Whether these are regular files (others may not be readable twice) with at least LARGE_BYTES in all.
+def _are_large(captures: tuple[str, ...], least: int) -> bool:
+    """Whether these are regular files (others may not be readable twice) with at least `least` bytes in all.
     Errors are ignored here, because reading the captures reports them."""
     try:
         # Cheap check first: it does not open the files of a folder to see whether they are captures.
-        if _bytes_of(names_of(captures)) < LARGE_BYTES:
+        if _bytes_of(names_of(captures)) < least:
             return False
-        return _bytes_of(files_of(captures, CaptureReport())) >= LARGE_BYTES
+        return _bytes_of(files_of(captures, CaptureReport())) >= least
     except (DissectError, OSError):
         return False
 

@@ -13,12 +13,14 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
+from functools import partial
 from itertools import chain, islice
 from tempfile import SpooledTemporaryFile
 from typing import ContextManager, NamedTuple
 
 from ..capture import CaptureReport
 from ..errors import DissectError
+from ..kernel import load
 from ..output.arrow.types import leave_pandas_out
 from ..output.formats import FORMATS
 from ..output.sink import INTERRUPTED, Fault, say, sink_of, writing
@@ -121,6 +123,7 @@ def progress_bar(
 
 def print_rows(run: Command) -> None:
     """Prints the rows of the command's table."""
+    load.on_compile = partial(say, "compiling the kernel, once on this machine: some seconds")
     options, form, order = run.options, run.format, run.order
     if form.batches:
         leave_pandas_out()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
+from pathlib import Path
 from secrets import randbits
 
 import numpy as np
@@ -22,6 +23,17 @@ MOST_LISTED = 1 << 12
 # By link type: where the EtherType is (-1: there is none), and where the IP header begins.
 LINKS = {1: (12, 14), 113: (14, 16), 276: (0, 20), 0: (-1, 4), 108: (-1, 4)}
 LINKS |= {raw: (-1, 0) for raw in (12, 14, 101, 228)}
+
+
+def is_compiled() -> bool:
+    """Whether machine code of the kernel is stored on this machine, as far as files show that. Numba looks
+    more closely, and compiles if it does not fit."""
+    stats = getattr(walk.walk, "stats", None)  # none, if functions run as Python
+    source = Path(walk.__file__)
+    if stats is None or not stats.cache_path or not source.is_file():
+        return stats is None
+    stored = Path(stats.cache_path).glob(f"{source.stem}.{walk.walk.__name__}-*.nbi")
+    return any(each.stat().st_mtime > source.stat().st_mtime for each in stored)
 
 
 class Arrays:

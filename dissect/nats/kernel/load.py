@@ -1,15 +1,17 @@
-"""Whether the kernel runs: `NATS_DISSECT_KERNEL`, numba, and the size of the captures.
+"""Whether the kernel runs: the variable `NATS_DISSECT_KERNEL`, numba, and the size of the captures.
 
-NATS_DISSECT_KERNEL=off   plain Python
-NATS_DISSECT_KERNEL=on    the kernel, however small a capture is, for tests
+With `off`, Python reads everything; with `on`, the kernel is used for captures of any size, for tests. The
+kernel is imported only here.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from importlib import util
 from typing import TYPE_CHECKING
 
+from ..errors import MissingLibrary
 from ..framing.trace import is_traced
 from ..options import Options, Payload
 
@@ -21,6 +23,29 @@ LOADED_AFTER = 48 << 20
 """The bytes of packets after which the kernel is loaded: Python takes as long for these as loading takes."""
 _TABLES = frozenset({"sessions", "flows", "subscriptions", "anomalies"})
 _SLOTS = 1 << 14
+
+
+def _compiles_in_silence() -> None:
+    """Says nothing."""
+
+
+on_compile: Callable[[], None] = _compiles_in_silence
+"""Called before the kernel is compiled, which takes some seconds, once on a machine. Commands set it."""
+
+
+def lack() -> str:
+    """Why there is no kernel; empty if there is one."""
+    if os.environ.get(VARIABLE) == "off":
+        return f"{VARIABLE} is off"
+    return "" if util.find_spec("numba") else str(MissingLibrary("numba", "fast"))
+
+
+def description() -> str:
+    """What reads plain packets of large captures."""
+    from importlib import metadata  # imported here: it takes a tenth of a command's start-up time
+
+    why = lack()
+    return f"Python alone: {why}" if why else f"the kernel, numba {metadata.version('numba')}"
 
 
 def serves(tables: Iterable[str], options: Options) -> bool:
@@ -46,8 +71,10 @@ class Loader:
         if self._left >= 0:
             return None
         try:
-            from .arrays import Arrays
+            from .arrays import Arrays, is_compiled
         except ImportError:
             self._left = 1 << 62
             return None
+        if not is_compiled():
+            on_compile()
         return Arrays(self._slots)

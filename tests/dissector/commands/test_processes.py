@@ -14,6 +14,7 @@ from dissect.nats.commands import processes as chosen
 from dissect.nats.commands.command_options import CommandOptions
 from dissect.nats.commands.processes import packs, processes, processes_for_rows
 from dissect.nats.errors import MissingLibrary
+from dissect.nats.kernel.load import VARIABLE
 from dissect.nats.output.formats import FORMATS
 from dissect.nats.output.writer import Layout, OutputFormat
 
@@ -95,3 +96,20 @@ def test_one_reads_what_cannot_be_read_twice(tmp_path: Path) -> None:
 def test_the_rows_of_a_large_capture_are_the_same() -> None:
     usual, one = (CliRunner().invoke(cli, ["sessions", CORE, *jobs]) for jobs in ([], ["--jobs=1"]))
     assert usual.exit_code == 0 and usual.stdout == one.stdout and usual.stderr == one.stderr
+
+
+def test_one_is_faster_with_the_kernel(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(chosen, "LOADED_AFTER", 1)
+    monkeypatch.setattr(chosen, "_WORTH_SAYING", 1)
+    monkeypatch.setenv(VARIABLE, "")
+    assert processes_for_rows("sessions", form(table="sessions"), replace(ALL, jobs=5)) == 1
+    assert processes_for_rows("frames", form(), ALL) == 3
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(chosen, "lack", lambda: "numba is not installed")
+    assert processes_for_rows("sessions", form(table="sessions"), ALL) == 3
+    assert "numba is not installed" in capsys.readouterr().err
+    monkeypatch.setenv(VARIABLE, "off")
+    assert processes_for_rows("sessions", form(table="sessions"), ALL) == 3
+    assert capsys.readouterr().err == ""

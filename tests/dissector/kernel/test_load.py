@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from importlib import util
 
 import pytest
 
 from dissect.nats import Options
-from dissect.nats.kernel.load import LOADED_AFTER, VARIABLE, Loader, serves
+from dissect.nats.kernel import load
+from dissect.nats.kernel.load import LOADED_AFTER, VARIABLE, Loader, description, lack, serves
 
 
 def test_small_captures_do_not_load_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,3 +43,24 @@ def test_tables_that_need_every_frame_are_pythons(monkeypatch: pytest.MonkeyPatc
     assert serves(["sessions", "flows"], Options())
     assert not serves(["sessions", "frames"], Options())
     assert not serves(["sessions"], Options(payload="text"))
+
+
+def test_why_there_is_no_kernel_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert lack() == ""
+    assert description().startswith("the kernel, numba ")
+    monkeypatch.setattr(util, "find_spec", lambda name: None)
+    assert "natsync[fast]" in lack()
+    monkeypatch.setenv(VARIABLE, "off")
+    assert description() == "Python alone: NATS_DISSECT_KERNEL is off"
+
+
+def test_that_it_compiles_is_told_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dissect.nats.kernel import arrays
+
+    told: list[int] = []
+    monkeypatch.setattr(load, "on_compile", lambda: told.append(1))
+    for stored in (True, False):
+        monkeypatch.setattr(arrays, "is_compiled", lambda: stored)
+        assert Loader(Options(max_flows=4), LOADED_AFTER).arrays(1)
+    assert told == [1]
