@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from pathlib import Path
 from secrets import randbits
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from ..durations import CLOCK_STEP_NS
 from ..types import Packets
 from . import frames, hashes, lines, packets, state, walk
-from .jit import Array
+from .jit import FOLDER, Array
 from .state import Stop
 
 _SUBS = 1 << 16
@@ -26,14 +25,8 @@ LINKS |= {raw: (-1, 0) for raw in (12, 14, 101, 228)}
 
 
 def is_compiled() -> bool:
-    """Whether machine code of the kernel is stored on this machine, as far as files show that. Numba looks
-    more closely, and compiles if it does not fit."""
-    stats = getattr(walk.walk, "stats", None)  # none, if functions run as Python
-    source = Path(walk.__file__)
-    if stats is None or not stats.cache_path or not source.is_file():
-        return stats is None
-    stored = Path(stats.cache_path).glob(f"{source.stem}.{walk.walk.__name__}-*.nbi")
-    return any(each.stat().st_mtime > source.stat().st_mtime for each in stored)
+    """Whether machine code of the kernel is stored on this machine."""
+    return FOLDER is not None and any(FOLDER.rglob("walk.walk-*.nbi"))
 
 
 class Arrays:

@@ -2,18 +2,24 @@
 `numba`.
 
 Indexes are checked: whatever a packet says, a wrong index raises IndexError. With `NUMBA_DISABLE_JIT=1`, the
-functions run as Python, which is slow, for debuggers and coverage. Stored machine code is used until the file
-of its function changes: after a change in the file of a function that it calls, remove `__pycache__`.
+functions run as Python, which is slow, for debuggers and coverage.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 
 _F = TypeVar("_F", bound=Callable[..., object])
+
+_config: Any = numba.config  # its attributes come from the environment
 
 Array = Any
 """An array of numpy, whose types a checker without numpy cannot know."""
@@ -22,10 +28,37 @@ Number = Any
 """A number of Python or numpy."""
 
 
+def _folder() -> Path | None:
+    """Where machine code is stored: numba's folder, if the user has set one; beside this file; or the user's
+    folder for such files. Its name depends on all files of the kernel: numba itself notices only changes in
+    the file of a function, not in functions that it calls."""
+    here = Path(__file__).parent
+    digest = sha256(f"{numba.__version__} {sys.version}".encode())
+    for path in sorted(here.glob("*.py")):
+        digest.update(path.read_bytes())
+    places = [here / "__pycache__", Path("~/.cache/nats-dissect").expanduser()]
+    if _config.CACHE_DIR:
+        places.insert(0, Path(_config.CACHE_DIR))
+    for place in places:
+        folder = place / f"kernel-{digest.hexdigest()[:16]}"
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK | os.X_OK):
+                return folder
+    return None
+
+
+FOLDER = _folder()
+
+
 def compiled(function: _F) -> _F:
-    """Compiles a function when it is first called. The machine code is stored for the next process, beside
-    this file or in the folder of numba for the user, unless neither can be written."""
+    """Compiles a function when it is first called. The machine code is stored for the next process, unless
+    there is no folder that can be written."""
+    if FOLDER is None:
+        return cast(_F, numba.njit(nogil=True, boundscheck=True)(function))
+    usual = _config.CACHE_DIR
+    _config.CACHE_DIR = str(FOLDER)
     try:
         return cast(_F, numba.njit(cache=True, nogil=True, boundscheck=True)(function))
-    except RuntimeError:
-        return cast(_F, numba.njit(nogil=True, boundscheck=True)(function))
+    finally:
+        _config.CACHE_DIR = usual
