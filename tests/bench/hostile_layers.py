@@ -165,6 +165,19 @@ def s2_bomb(n: int) -> Iterable[Record]:
     return _compressed(_chunk(0, masked_checksum(bytes(_BOMB_BYTES)), block) * n)
 
 
+def s2_of_pings(n: int) -> Iterable[Record]:
+    """Blocks of 24 bytes, each of which becomes 174,763 frames."""
+    pings = b"PING\r\n" * 174_763
+    block = (
+        b"\x82\x80\x40"
+        + b"\x14PING\r\n"
+        + b"\x01\x06"
+        + b"\x1d\x00"
+        + (len(pings) - 6 - 4 - 65_540).to_bytes(3, "little")
+    )
+    return _compressed(_chunk(0, masked_checksum(pings), block) * n)
+
+
 def s2_tiny_chunks(n: int) -> Iterable[Record]:
     """Stored chunks of one byte."""
     chunks = b"".join(
@@ -180,6 +193,7 @@ def s2_wrong_checksums(n: int) -> Iterable[Record]:
 
 
 CASES: dict[Case, int] = {
+    s2_of_pings: 200,
     tls_records_of_a_byte: 20_000,
     tls_records_of_nothing: 20_000,
     tls_records_that_fail: 5000,
@@ -197,7 +211,7 @@ CASES: dict[Case, int] = {
 }
 """The cases, and the smaller one of the two sizes at which each is measured."""
 
-BOMBS = {deflate_bomb, deflate_in_one_message, s2_bomb}
+BOMBS = {deflate_bomb, deflate_in_one_message, s2_bomb, s2_of_pings}
 """Those whose bytes expand a thousand times or more."""
 
 MANY_ROWS = {s2_wrong_checksums}

@@ -60,10 +60,16 @@ def test_it_is_reported_once(case: hostile.Case, n: int, options: Options, tmp_p
     assert anomalies(written(case, n, tmp_path), options) == REPORTED[case]
 
 
-@pytest.mark.parametrize("case", [hostile.deflate_bomb, hostile.s2_bomb])
+@pytest.mark.parametrize("case", [hostile.deflate_bomb, hostile.s2_bomb, hostile.s2_of_pings])
 def test_a_bomb_is_reported_once(case: hostile.Case, options: Options, tmp_path: Path) -> None:
     found = anomalies(written(case, 100, tmp_path), options)
     assert found["decompression_error"] == 1 and found.total() < 6
+
+
+def test_few_bytes_become_few_frames(options: Options, tmp_path: Path) -> None:
+    """Blocks of 24 bytes that become 175,000 frames each: nobody sends them, so none is read."""
+    path = written(hostile.s2_of_pings, 200, tmp_path)
+    assert len(list(records([path], ("frames",), options))) == 2
 
 
 def test_each_wrong_chunk_between_right_ones_is_reported(options: Options, tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ class S2Transform:
         if masked_checksum(plain) != checksum:
             return self._fail("the checksum is wrong", self._passed_over(size))
         self._is_proven = True
-        if not self._expansion.add(size, len(plain)):
+        if not self._expansion.add(size, plain):
             self._is_exhausted = True
             self._plain.note(
                 Anomaly.DECOMPRESSION_ERROR, "the rest is skipped: it expands too much"

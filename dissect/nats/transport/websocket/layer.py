@@ -301,7 +301,7 @@ class WebSocketTransform:
             self._plain.skip(len(message))
             self._break(error.reason)
             return
-        if not self._expansion.add(len(message), len(plain)):
+        if not self._expansion.add(len(message), plain):
             self._is_exhausted = True
             self._plain.skip(len(message))
             self._break("the rest is skipped: it expands too much")
