@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from functools import cache
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from dissect.nats import plots, records
+from dissect.nats import CaptureReport, Options, plots, records
 from dissect.nats.audit.engines.duckdb import over_records
+from dissect.nats.audit.loading import loaded_records
 from dissect.nats.cli import cli
 from dissect.nats.durations import EXACT
+from dissect.nats.output.duckdb import Loadable
 from dissect.nats.questions.ask import tables_read
-from dissect.nats.report.answers import BYTES, QUESTIONS, Answers
+from dissect.nats.report.answers import BYTES, QUESTIONS, Answers, answers_of
 from dissect.nats.report.findings import findings_in, rules, wanted
 from dissect.nats.schema.records import FrameRecord, Record, RequestRecord, SessionRecord
 from dissect.nats.subjects import SINGLE_USE, generic
 
 from tests.support.paths import CAPTURES
 from tests.support.report import answers
+from tests.support.sightings import capture_of, proxied, seen
 
 NAMES = sorted(path.name for path in CAPTURES.iterdir() if path.suffix in (".pcap", ".pcapng"))
 # 89 rules over a capture take half a second, twice.
@@ -206,6 +210,34 @@ def test_connections(name: str) -> None:
     found = report(name)
     assert found.totals.messages == sum(sum(row[1:3]) for row in by_table.values())
     assert found.totals.bytes == sum(row[3] for row in by_table.values())
+
+
+def test_connections_that_are_seen_twice(tmp_path: Path) -> None:
+    places = [*proxied(), *proxied(number=8), seen(number=9)]
+    path = str(capture_of(tmp_path / "seen.pcap", places))
+    made = [row for row in records([path], ["sessions"]) if isinstance(row, SessionRecord)]
+    once = [row for row in made if row.copy_of is None]
+    assert (len(made), len(once)) == (5, 3)
+    messages = {row.session: row.messages_originator + row.messages_responder for row in once}
+    lines = printed("top", "--once", "--view", "connections", path)
+    assert {
+        line["session"]: int(str(line["sent"])) + int(str(line["received"])) for line in lines
+    } == messages
+    (server,) = printed("servers", path)
+    assert (server["clients"], server["connections"], server["copies"]) == (3, 3, 2)
+    assert {line["session"] for line in printed("paths", path)} == messages.keys()
+    columns = wanted(rules())
+
+    def source(tables: Collection[str]) -> Generator[Loadable, None, None]:
+        return loaded_records([path], tables, Options(), CaptureReport(), columns=columns)
+
+    with over_records(columns, source, columns) as engine:
+        found = answers_of(engine, engine.copies)
+    assert (found.totals.sessions, found.copies) == (3, 2)
+    assert found.totals.messages == sum(messages.values())
+    assert sum(row.sessions for row in found.connections.talkers) == 3
+    listed = {str(row["session"]) for row in printed("audit", path) if "session" in row}
+    assert listed <= messages.keys() and listed
 
 
 @every_capture

@@ -18,7 +18,7 @@ from ..commands.processes import processes
 from ..commands.run import Command
 from ..commands.sorting import order_among
 from ..errors import reason_of
-from ..number_formats import count_text
+from ..number_formats import copies_text, count_text
 from ..output.arrow.types import leave_pandas_out
 from ..output.duckdb import Loadable
 from ..output.folders import ALWAYS, is_folder, lacking_text
@@ -89,6 +89,8 @@ def audit(options: AuditOptions) -> None:
                 say(lacking_text(options.tables or "", engine.lacking))
             outcome = run(queries, engine, kept, _reviewed(known, since))
             clear()
+            if engine.copies:
+                say(copies_text(engine.copies))
             findings = islice(kept.findings(*order), options.limit)
             ran = {query.rule.name: query.rule for query in queries}
             idle = outcome.not_run.keys() | outcome.unset.keys()

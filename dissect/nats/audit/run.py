@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from ..output.duckdb import columns_named
+from .copies import with_copies
 from .findings.finding import Finding, findings_of
 from .findings.store import Store
 from .sigma.rules import Correlation, Detection
@@ -19,11 +20,12 @@ from .sql.query import Answers, Query
 
 class Engine(Protocol):
     """An engine that runs SQL over tables. `lacking` are columns of them that have no values, see
-    `DuckDb`."""
+    `DuckDb`; `copies` is the number of sessions that are left out, see `audit.copies`."""
 
     dialect: Dialect
     tables: frozenset[str]
     lacking: Mapping[str, Sequence[str]]
+    copies: int
 
     def answers(self, queries: Sequence[Query]) -> Answers:
         """Runs queries, whose tables all exist: yields each one with its rows. Read all of these before the
@@ -70,13 +72,13 @@ def tables_of(queries: Sequence[Query]) -> frozenset[str]:
 
 
 def columns_of(queries: Sequence[Query]) -> dict[str, list[str]]:
-    """The columns that the queries read, by table."""
+    """The columns that the queries read, by table, and those that tell which connections count once."""
     texts: dict[str, list[str]] = {table: [] for table in tables_of(queries)}
     for query in queries:
         if not query.unset:
             for table in query.tables:
                 texts[table].append(query.sql)
-    return {table: columns_named(table, some) for table, some in texts.items()}
+    return with_copies({table: columns_named(table, some) for table, some in texts.items()})
 
 
 def run(

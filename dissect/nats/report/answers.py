@@ -123,7 +123,8 @@ class JetStreamFigures:
 
 @dataclass(slots=True)
 class Answers:
-    """The answers to all questions of a report."""
+    """The answers to all questions of a report. `copies` is the number of sessions that are not in it,
+    because another one shows the same connection."""
 
     totals: AnswerRow
     traffic: Traffic
@@ -138,9 +139,10 @@ class Answers:
     stores: list[AnswerRow]
     services: Shown
     streaming: Counter[str]
+    copies: int = 0
 
 
-def answers_of(engine: QueryEngine) -> Answers:
+def answers_of(engine: QueryEngine, copies: int = 0) -> Answers:
     """Asks all questions."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for row in ask(engine, "counts", limit=NAMED):
@@ -160,6 +162,7 @@ def answers_of(engine: QueryEngine) -> Answers:
         stores=ask(engine, "stores", limit=ROWS),
         services=Shown(ask(engine, "services", limit=ROWS)),
         streaming=counts["streaming"],
+        copies=copies,
     )
 
 

@@ -20,7 +20,7 @@ from ..commands.processes import processes
 from ..commands.run import leave, progress_bar
 from ..commands.signals import ends_input
 from ..errors import MissingLibrary, reason_of
-from ..number_formats import count_text
+from ..number_formats import copies_text, count_text
 from ..output.arrow.types import leave_pandas_out
 from ..output.duckdb import Loadable
 from ..output.folders import has_table, is_folder, lacking_text
@@ -67,7 +67,7 @@ def _from_captures(sink: Sink, options: ReportOptions) -> None:
                 )
 
         with over_records(columns, source, columns) as engine:
-            findings, found = findings_in(queries, engine), answers_of(engine)
+            findings, found = findings_in(queries, engine), answers_of(engine, engine.copies)
         masked = options.dissection.redact
         text = page(found, findings, report, _title(options.captures), masked)
         sink.writer(lambda stream: stream).write(text)
@@ -82,7 +82,7 @@ def _from_tables(sink: Sink, folder: str, between: TimeRange) -> None:
         with over_folder(wanted(queries), folder, True, between) as engine:
             if engine.lacking:
                 say(lacking_text(folder, engine.lacking))
-            findings, found = findings_in(queries, engine), answers_of(engine)
+            findings, found = findings_in(queries, engine), answers_of(engine, engine.copies)
         title = f"NATS in {os.path.basename(os.path.normpath(folder))}"
         sink.writer(lambda stream: stream).write(page(found, findings, None, title))
     _say_what_there_is(found, findings, sink)
@@ -110,6 +110,8 @@ def _say_what_there_is(
     undecoded = undecoded_text(report) if report else ""
     nothing = "" if found.totals.sessions else f"no NATS; {undecoded}{'; ' * bool(undecoded)}"
     audit = findings.why_not or count_text(findings.levels.total(), "finding")
+    if found.copies:
+        say(copies_text(found.copies))
     say(f"{nothing}{sessions}, {frames}, {audit} in {sink.name}")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 
+from ..audit.copies import with_copies
 from ..audit.findings.finding import Finding
 from ..audit.findings.store import store
 from ..audit.libraries import check_libraries
@@ -62,7 +63,7 @@ def wanted(queries: list[Query] | Findings) -> dict[str, list[str]]:
     if isinstance(queries, list):
         for table, names in columns_of(queries).items():
             columns[table] = list(dict.fromkeys([*columns.get(table, ()), *names]))
-    return columns
+    return with_copies(columns)
 
 
 def findings_in(queries: list[Query] | Findings, engine: Engine) -> Findings:

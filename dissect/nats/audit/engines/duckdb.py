@@ -24,6 +24,7 @@ from ...output.duckdb import (
 from ...output.folders import ALWAYS
 from ...output.table_views import views
 from ...temporary import temporary_folder
+from ..copies import COPY_OF, SESSIONS, counted_once
 from ..sql.dialect import Dialect
 from ..sql.query import Answers, Query, Row
 
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 
 class DuckDb:
     """Queries over the tables of a database; `tables` are their names. `lacking` are the columns of tables in
-    which they have no values, because an earlier version wrote these."""
+    which they have no values, because an earlier version wrote these. `copies` is the number of sessions
+    whose rows are left out, see `audit.copies`."""
 
     dialect = Dialect.DUCKDB
     list_size = "len"
@@ -43,10 +45,12 @@ class DuckDb:
         connection: duckdb.DuckDBPyConnection,
         tables: Collection[str],
         lacking: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        copies: int = 0,
     ) -> None:
         self._connection = connection
         self.tables = frozenset(tables)
         self.lacking = lacking
+        self.copies = copies
 
     def answers(self, queries: Sequence[Query]) -> Answers:
         """Yields each query with its rows. Raises QueryError."""
@@ -100,7 +104,8 @@ def over_records(
     with database(tables, columns) as connection:
         with closing(source(sorted(tables))) as records:
             load(connection, records, columns)
-        yield DuckDb(connection, tables)
+        is_known = COPY_OF in columns.get(SESSIONS, [COPY_OF])
+        yield DuckDb(connection, tables, copies=_left_out(connection, tables) if is_known else 0)
 
 
 @contextmanager
@@ -113,4 +118,22 @@ def over_folder(
         if lenient:
             create_tables(connection, sorted({*tables} - lacking.keys()))
         some = {table: names for table, names in lacking.items() if names}
-        yield DuckDb(connection, lacking, some)
+        yield DuckDb(connection, lacking, some, _left_out(connection, lacking))
+
+
+def _left_out(connection: duckdb.DuckDBPyConnection, tables: Collection[str]) -> int:
+    """Hides the rows of sessions that show a connection again; returns the number of these."""
+    wanted = counted_once(tables)
+    if not wanted:
+        return 0
+    sql = f"SELECT session FROM {SESSIONS} WHERE {COPY_OF} IS NOT NULL"
+    connection.execute(f"CREATE TEMP TABLE copies AS {sql}")
+    ((count, name),) = connection.execute(
+        "SELECT count(*), current_database() FROM copies"
+    ).fetchall()
+    for table in wanted if count else ():  # views that hide those of the same name
+        connection.execute(
+            f'CREATE TEMP VIEW {table} AS SELECT * FROM "{name}".main.{table}'
+            " WHERE session NOT IN (SELECT session FROM copies)"
+        )
+    return int(count)

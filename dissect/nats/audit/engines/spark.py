@@ -17,6 +17,7 @@ from ...output.folders import ALWAYS, columns_lacking, condition
 from ...spark.options.settings import absolute
 from ...spark.submit import session
 from ...tables import TABLES
+from ..copies import COPY_OF, SESSIONS, counted_once
 from ..sql.dialect import Dialect
 from ..sql.query import Answers, Query, Row
 from .shared_reads import SharedReads
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 
 class Spark:
-    """Queries over the tables in a folder; `tables` are the names of those that exist. For `lacking` see
-    `DuckDb`."""
+    """Queries over the tables in a folder; `tables` are the names of those that exist. For `lacking`
+    and `copies` see `DuckDb`."""
 
     dialect = Dialect.SPARK
     list_size = "size"
@@ -37,10 +38,12 @@ class Spark:
         spark: SparkSession,
         tables: Collection[str],
         lacking: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        copies: int = 0,
     ) -> None:
         self._spark = spark
         self.tables = frozenset(tables)
         self.lacking = lacking
+        self.copies = copies
 
     def answers(self, queries: Sequence[Query]) -> Answers:
         """Yields each query with its rows. Sources that several queries read are read once: the rows that any
@@ -93,10 +96,23 @@ def over_views(
     views = {table: _view(spark, table, absolute(root), between) for table in sorted(tables)}
     there = {table: lacking for table, lacking in views.items() if lacking is not None}
     try:
-        yield Spark(spark, there, {table: lacking for table, lacking in there.items() if lacking})
+        lacking = {table: lacking for table, lacking in there.items() if lacking}
+        yield Spark(spark, there, lacking, _left_out(spark, there))
     finally:
         for table in there:
             spark.catalog.dropTempView(table)
+
+
+def _left_out(spark: SparkSession, tables: Collection[str]) -> int:
+    """Hides the rows of sessions that show a connection again; returns the number of these."""
+    wanted = counted_once(tables)
+    if not wanted:
+        return 0
+    copies = spark.table(SESSIONS).where(f"{COPY_OF} IS NOT NULL").select("session")
+    count = copies.count()
+    for table, rows in {table: spark.table(table) for table in wanted if count}.items():
+        rows.join(copies, "session", "left_anti").createOrReplaceTempView(table)
+    return count
 
 
 def _view(spark: SparkSession, table: str, root: str, between: TimeRange) -> list[str] | None:

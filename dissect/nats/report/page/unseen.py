@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...capture import CaptureReport
-from ...number_formats import count_text, size_text, verb_text
+from ...number_formats import copies_text, count_text, size_text, verb_text
 from ...schema.anomalies import Anomaly
 from .. import answers, ladders
 from ..answers import Answers
@@ -95,6 +95,12 @@ def _of_traffic(found: Answers) -> Iterator[Unseen]:
     if still_open := links.ends["open"]:
         verb = verb_text(still_open, "goes", "go")
         yield Unseen(f"{count_text(still_open, 'session')} {verb} on after the captures end.")
+    if found.copies:
+        yield Unseen(
+            f"{copies_text(found.copies)}: before and after address translation, or on both sides of a"
+            " proxy.",
+            "sessions --where 'copy_of IS NOT NULL' lists them.",
+        )
     if sums.unknown:
         yield Unseen(
             f"Of {count_text(sums.unknown, 'session')} the kind is unknown.",

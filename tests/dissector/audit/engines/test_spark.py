@@ -25,6 +25,7 @@ from dissect.nats.capture import CaptureReport
 from dissect.nats.errors import QueryError
 from dissect.nats.options import Options
 from dissect.nats.output.arrow.records import batch
+from dissect.nats.pipeline import records
 from dissect.nats.tables import TABLE_OF
 
 from tests.dissector.audit import cases, cases_data
@@ -34,6 +35,7 @@ from tests.support.audit import detection_text, frame, rules
 from tests.support.audit_evaluator import Rule, rows
 from tests.support.paths import CAPTURES
 from tests.support.requirements import missing
+from tests.support.sightings import capture_of, proxied
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -237,3 +239,24 @@ def tables_in(folder: Path, tables: Collection[str], rows: Iterable[Record]) -> 
         kept[TABLE_OF[type(row)].name].append(row)
     for table, written in kept.items():
         write(folder, table, written)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_a_connection_that_is_seen_twice_counts_once(spark: SparkSession, tmp_path: Path) -> None:
+    capture = str(capture_of(tmp_path / "seen.pcap", proxied()))
+    wanted = ("sessions", "requests", "flows")
+    some: dict[str, list[Record]] = {table: [] for table in wanted}
+    for row in records([capture], wanted):
+        some[TABLE_OF[type(row)].name].append(row)
+    (tmp_path / "tables").mkdir()
+    for table, made in some.items():
+        write(tmp_path / "tables", table, made)
+    count = "SELECT count(*) AS rows FROM {}"
+    counts = []
+    with over_views(spark, wanted, str(tmp_path / "tables")) as there:
+        with over_folder(wanted, str(tmp_path / "tables")) as here:
+            for engine in (there, here):
+                assert engine.copies == 1
+                counts.append([engine.named(count.format(table)) for table in wanted])
+    assert counts == [[[{"rows": 1}], [{"rows": 1}], [{"rows": 2}]]] * 2
