@@ -6,10 +6,12 @@ could not be read; 130 interrupted; 143 terminated. However the process ends, th
 
 from __future__ import annotations
 
+import signal
 import sys
 from contextlib import closing
 
 from ..capture.sources import STDIN
+from ..commands.signals import ends_input
 from ..errors import DissectError
 from ..output.arrow.types import leave_pandas_out
 from ..output.sink import Fault, unwritable
@@ -28,10 +30,14 @@ def archive(options: ArchiveOptions) -> None:
         leave_pandas_out()
         with closing(ArchiveFolder(options.out)) as folder:
             archiving = Archiving(options, folder)
-            archiving.run()
+            # What was read of standard input is committed; folders can be read again.
+            with ends_input(options.live, signal.SIGTERM, signal.SIGHUP) as interrupted:
+                archiving.run()
     except DissectError as error:
         raise Fault(str(error)) from None
     except OSError as error:
         raise unwritable(error.filename or options.out, error) from None
+    if interrupted.yes:
+        sys.exit(128 + interrupted.number)
     if archiving.is_damaged:
         sys.exit(_DAMAGED)

@@ -10,29 +10,41 @@ from contextlib import contextmanager
 
 
 class Interrupted:
-    """Whether there was an interrupt."""
+    """The number of the signal that ended the input; 0 if none has."""
 
     def __init__(self) -> None:
-        self.yes = False
+        self.number = 0
+
+    @property
+    def yes(self) -> bool:
+        """Whether there was an interrupt."""
+        return self.number != 0
 
 
 @contextmanager
-def ends_input(live: bool) -> Iterator[Interrupted]:
-    """While `live`, the first SIGINT ends standard input after the bytes that are already there; the
-    next one interrupts as usual."""
+def ends_input(live: bool, *also: signal.Signals) -> Iterator[Interrupted]:
+    """While `live`, the first SIGINT, or one of these other signals, ends standard input after the bytes that
+    are already there; the next one interrupts as usual."""
     interrupted = Interrupted()
+    usual = {number: signal.getsignal(number) for number in (signal.SIGINT, *also)}
+    ours = live and usual[signal.SIGINT] is signal.default_int_handler
+    usual = {number: each for number, each in usual.items() if each is not signal.SIG_IGN}  # nohup
+
+    def restore() -> None:
+        for number, handler in usual.items():
+            signal.signal(number, handler)
 
     def end(number: int, frame: object) -> None:
-        interrupted.yes = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        interrupted.number = number
+        restore()
         # Python retries the interrupted read after this handler; as it no longer blocks, it finds the end.
         os.set_blocking(sys.stdin.fileno(), False)
 
-    ours = live and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if ours:
-        signal.signal(signal.SIGINT, end)
+        for number in usual:
+            signal.signal(number, end)
     try:
         yield interrupted
     finally:
         if ours:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            restore()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -32,7 +33,7 @@ WAIT_SECONDS = 30
 
 def start(*arguments: str, stdin: IO[bytes] | int | None = None) -> subprocess.Popen[bytes]:
     chosen = ("--tables", ",".join(TABLES), "--settle", "0", "--every", "0.02")
-    command = [sys.executable, "-m", "dissect.nats", "archive", *arguments, *chosen]
+    command = [sys.executable, "-m", "dissect.nats", "archive", *chosen, *arguments]
     return subprocess.Popen(command, cwd=ROOT, stdin=stdin, stderr=subprocess.PIPE)
 
 
@@ -80,6 +81,27 @@ def test_connections_go_on_from_pipe_to_pipe(tmp_path: Path) -> None:
             row.replace("part000.pcap", "-").replace("part001.pcap", "-") for row in expected[table]
         ]
         assert rows == sorted(capture)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_was_read_of_a_pipe_is_committed_at_the_end(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    (path,) = put(tmp_path / "captures", parts_of("core-2.15.1", 2)[:1])
+    process = start("-", "--out", str(out), "--every", "1000", stdin=subprocess.PIPE)
+    assert process.stdin
+    process.stdin.write(path.read_bytes())
+    process.stdin.flush()
+    until = time.monotonic() + WAIT_SECONDS
+    while not is_working(out) and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(0.2)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=WAIT_SECONDS)
+    assert process.returncode == 128 + number, said
+    assert b"batch 1: 0 files, 134 packets" in said
+    assert archived(out, TABLES)["frames"]
 
 
 def test_an_archive_has_one_writer(tmp_path: Path) -> None:

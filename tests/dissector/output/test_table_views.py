@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,8 @@ def flow(first_ns: int, last_ns: int) -> FlowRecord:
         )
         for side in ("originator", "responder")
     }
-    return FlowRecord(
+    make: Callable[..., FlowRecord] = FlowRecord
+    return make(
         session=f"{first_ns}",
         community_id="c",
         originator="o",
