@@ -52,11 +52,16 @@ def is_uri(path: str) -> bool:
     return _URI.match(path) is not None
 
 
+def masked(text: str) -> str:
+    """A text without the passwords of the URIs in it."""
+    return _LOGIN.sub("//***@", text)
+
+
 def elsewhere(path: str) -> tuple[fs.FileSystem, str]:
     """The file system of a URI, and the path of the file in it. Raises CaptureError."""
     if _LOGIN.search(path):
         raise CaptureError(
-            _LOGIN.sub("//***@", path),
+            masked(path),
             "a URI with a password would be shown in messages and summaries",
             "leave it out, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
         )

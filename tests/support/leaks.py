@@ -3,7 +3,8 @@
 What fixtures of a wider scope hold open is there before the test begins, and so is not its leak. Nor
 are connections to Spark's Java: py4j opens one for whichever thread asks it something or drops one of
 its objects, which a garbage collection does during any later test, and keeps it open. Nor are the event
-descriptors of pyarrow's connections to S3, which are kept for the next request.
+descriptors of pyarrow's connections to S3, which are kept for the next request, nor AWS's source of
+randomness.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import pytest
 # A thread that was told to end may need a moment; one that was forgotten never ends.
 PATIENCE = 2.0
 
-_EVENTS = "anon_inode:[eventfd]", "anon_inode:[eventpoll]"
+_EVENTS = "anon_inode:[eventfd]", "anon_inode:[eventpoll]", "(/dev/urandom)"
 
 
 @pytest.fixture(autouse=True)

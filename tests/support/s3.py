@@ -22,11 +22,11 @@ _READY = re.compile(r"Running on (http://127\.0\.0\.1:\d+)")
 class Bucket:
     """A bucket of its own for a test."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, name: str | None = None) -> None:
         from pyarrow import fs
 
         self.endpoint = endpoint
-        self.name = f"b{uuid4().hex}"
+        self.name = name or f"b{uuid4().hex}"
         scheme, _, host = endpoint.partition("://")
         self.fs = fs.S3FileSystem(
             access_key="reader",

@@ -19,6 +19,7 @@ from ..partition.byte_ranges import captures
 from ..storage import is_uri
 from ..tables import TABLES
 from .api import Summary, dissect
+from .iceberg import is_iceberg
 from .options.arguments import JobArguments
 from .options.job_options import JobOptions
 from .options.settings import absolute
@@ -34,7 +35,8 @@ def run_job(arguments: JobArguments) -> None:
     """Runs the job, prints its summary to stderr, and exits with status 3 unless everything was read."""
     summary_path = None if arguments.summary == "-" else arguments.summary
     sink = sink_of(summary_path, arguments.captures, others=arguments.other_inputs)
-    paths, out = [absolute(path) for path in arguments.captures], absolute(arguments.out)
+    paths = [absolute(path) for path in arguments.captures]
+    out = arguments.out if is_iceberg(arguments.out) else absolute(arguments.out)
     tables = tuple(dict.fromkeys(arguments.tables))
     with writing(sink):
         _check(paths, out)
@@ -55,7 +57,7 @@ def _check(paths: Sequence[str], out: str) -> None:
     check_libraries()
     for path in captures([path for path in paths if not is_uri(path)], CaptureReport()):
         size_and_mtime(path)
-    if not is_uri(out):
+    if not is_uri(out) and not is_iceberg(out):
         Folder(out).check()
 
 

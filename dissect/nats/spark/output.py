@@ -47,7 +47,7 @@ class Folder:
 
     def __init__(self, out: str) -> None:
         self.out = out
-        self._fs, self._root = _filesystem(out)
+        self._fs, self._root = filesystem(out)
 
     def check(self) -> None:
         """Raises SparkError if the folder has files that no job has written, or no name."""
@@ -179,7 +179,7 @@ class PartitionWriter(DayFiles):
 
     def __init__(self, out: str, run: str, number: int, tables: Iterable[str]) -> None:
         super().__init__(DAY_NS, self._new_file)
-        self._fs, root = _filesystem(out)
+        self._fs, root = filesystem(out)
         self._out = out
         self._folder = f"{root}/{RUNS}/{run}"
         self._run = run
@@ -188,12 +188,12 @@ class PartitionWriter(DayFiles):
 
     def add(self, table: str, rows: pa.RecordBatch) -> None:
         """Writes rows to the files of their days."""
-        with _writing(self._out):
+        with writing_to(self._out):
             super().add(table, rows)
 
     def close(self) -> None:
         """Completes the files."""
-        with _writing(self._out):
+        with writing_to(self._out):
             super().close()
 
     def _new_file(self, table: str, first_ns: int | None) -> tuple[WrittenFile, BinaryIO]:
@@ -204,7 +204,8 @@ class PartitionWriter(DayFiles):
 
 
 @contextmanager
-def _writing(out: str) -> Iterator[None]:
+def writing_to(out: str) -> Iterator[None]:
+    """A block of a task that writes files of an output. Raises OutputError."""
     try:
         yield
     except OSError as error:
@@ -216,7 +217,7 @@ def _is_complete(run: str | None, name: str) -> bool:
     return not is_of_job(name) or is_data(name, run)
 
 
-def _filesystem(out: str) -> tuple[fs.FileSystem, str]:
+def filesystem(out: str) -> tuple[fs.FileSystem, str]:
     """The file system of the folder, and its path there."""
     if is_uri(out):
         filesystem, path = elsewhere(out)

@@ -9,8 +9,8 @@
     sink.discard(run)                 # in place of publish, if the run failed
 
 Files of a task are not visible before `publish`. `publish` uses only the files in `written`, because a task
-may fail and run again. `output.Folder` writes Parquet files into a folder. A table format such as Iceberg or
-Delta would be another class, whose `publish` commits the files that the tasks wrote. The output of a command
+may fail and run again. `output.Folder` writes Parquet files into a folder, `iceberg.IcebergSink` tables of
+Iceberg, whose `publish` commits the files that the tasks wrote. The output of a command
 (`output.sink`) has the same steps, but its own protocol, because it is one open stream of this process.
 """
 

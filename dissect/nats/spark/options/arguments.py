@@ -32,7 +32,8 @@ class JobArguments(CommandOptions):
 
     out: Annotated[
         str,
-        "The output folder, with one folder per table; tables of an earlier job are replaced.",
+        "The output folder, with one folder per table; tables of an earlier job are replaced. Or a namespace"
+        " of Iceberg, as iceberg:CATALOG.NAMESPACE; only rows of the same captures are replaced.",
         Opt(OptionGroup.OUTPUT, text("DIR"), required=True),
     ] = ""
     tables: Annotated[

@@ -1,0 +1,242 @@
+"""Tables of Apache Iceberg as a sink: `--out iceberg:CATALOG.NAMESPACE`, through pyiceberg (extra `iceberg`).
+
+The catalog is one that pyiceberg is configured for, in ~/.pyiceberg.yaml or the environment
+(PYICEBERG_CATALOG__LAKE__URI ...). Tasks write Parquet files to the locations of the tables, and `publish`
+commits them: one snapshot of each table. Rows of other captures stay. A run replaces the files of earlier
+runs over the same captures, so that nothing is there twice; the names of captures are properties of the
+table. Schemas only gain columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, BinaryIO
+
+from ..errors import DissectError, MissingLibrary, SparkError
+from ..output.arrow.records import schema
+from ..output.arrow.types import pyarrow
+from ..output.day_files import DAY_NS, DayFiles, WrittenFile, day_folder
+from ..output.table_folder import file_name
+from ..storage import environment, has_folders, masked
+from .output import filesystem, writing_to
+from .sink import NewWriter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+
+_BEGIN = "iceberg:"
+_CAPTURES = "nats-dissect.captures."
+_MAPPING = "schema.name-mapping.default"
+_S3 = {
+    "s3.endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+    "s3.region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+    "s3.access-key-id": ("AWS_ACCESS_KEY_ID",),
+    "s3.secret-access-key": ("AWS_SECRET_ACCESS_KEY",),
+    "s3.session-token": ("AWS_SESSION_TOKEN",),
+}
+
+
+def is_iceberg(out: str) -> bool:
+    """Whether an output is a namespace of Iceberg."""
+    return out.startswith(_BEGIN)
+
+
+class IcebergSink:
+    """The tables of a namespace. `captures` are the files that a run reads, `tables` what it writes."""
+
+    def __init__(self, out: str, captures: Sequence[str], tables: Iterable[str]) -> None:
+        self.out = out
+        catalog, _, namespace = out.removeprefix(_BEGIN).partition(".")
+        if not catalog or not namespace:
+            raise SparkError(f"{out}: is not iceberg:CATALOG.NAMESPACE")
+        self._catalog_name = catalog
+        self._namespace = tuple(namespace.split("."))
+        self._captures = sorted({_plain(path) for path in captures})
+        self._tables = tuple(tables)
+        self._locations: dict[str, str] = {}
+        self._key = sha256("\n".join(self._captures).encode("utf-8", "replace")).hexdigest()[:16]
+
+    def check(self) -> None:
+        """Raises SparkError if the catalog cannot be used, or if a run over these captures would leave only a
+        part of an earlier run."""
+        with self._catalog() as catalog:
+            for name in self._tables:
+                if catalog.table_exists((*self._namespace, name)):
+                    self._replaced(catalog.load_table((*self._namespace, name)))
+
+    def begin(self, run: str) -> str:
+        """Creates what is missing: the namespace, tables and columns."""
+        with self._catalog() as catalog:
+            catalog.create_namespace_if_not_exists(self._namespace)
+            for name in self._tables:
+                table = _created(catalog, (*self._namespace, name), _columns(name))
+                self._locations[name] = f"{table.location()}/data/{self._key}-{run}"
+        return run
+
+    def writer(self, run: str) -> NewWriter:
+        """The factory of a run's writers."""
+        return partial(IcebergWriter, self.out, self._locations, run)
+
+    def publish(
+        self,
+        run: str,
+        tables: Iterable[str],
+        written: Iterable[WrittenFile],
+        mark: Mapping[str, object],
+    ) -> None:
+        """Commits the files of a run, one snapshot for each table that they change."""
+        files = [*written]
+        with self._catalog() as catalog:
+            for name in tables:
+                paths = [one.path for one in files if one.table == name]
+                self._commit(catalog.load_table((*self._namespace, name)), run, paths)
+
+    def discard(self, run: str) -> None:
+        """Removes the files of a run from the tables that have no snapshot with them."""
+        with suppress(SparkError, OSError), self._catalog() as catalog:
+            for name, location in self._locations.items():
+                table = catalog.load_table((*self._namespace, name))
+                if not any(location in path for path in _data_files(table)):
+                    system, folder = filesystem(location)
+                    with suppress(FileNotFoundError):
+                        system.delete_dir(folder)
+
+    def _commit(self, table: Table, run: str, paths: Sequence[str]) -> None:
+        from pyiceberg.io.pyarrow import parquet_files_to_data_files
+
+        replaced = self._replaced(table)
+        files = _data_files(table)
+        old = [files[path] for path in files if any(f"/{key}-" in path for key in replaced)]
+        if not paths and not old:
+            return
+        with table.transaction() as change:
+            gone = [f"{_CAPTURES}{key}" for key in replaced if key != self._key]
+            if gone:
+                change.remove_properties(*gone)
+            change.set_properties({f"{_CAPTURES}{self._key}": json.dumps(self._captures)})
+            properties = {"nats-dissect.run": run}
+            metadata = change.table_metadata
+            with change.update_snapshot(snapshot_properties=properties).overwrite() as snapshot:
+                for each in old:
+                    snapshot.delete_data_file(each)
+                for each in parquet_files_to_data_files(table.io, metadata, iter(paths)):
+                    snapshot.append_data_file(each)
+
+    def _replaced(self, table: Table) -> list[str]:
+        """The keys of the earlier runs that a run over these captures replaces. Raises SparkError if it has
+        only some of the captures of one."""
+        replaced = []
+        for name, value in table.properties.items():
+            if name.startswith(_CAPTURES):
+                earlier = set(json.loads(value))
+                lacking = sorted(earlier.difference(self._captures))
+                if not lacking:
+                    replaced.append(name.removeprefix(_CAPTURES))
+                elif len(lacking) < len(earlier):
+                    raise SparkError(
+                        f"{self.out}: an earlier run has read some of these captures together with"
+                        f" {lacking[0]}",
+                        "name all of its captures, or none",
+                    )
+        return replaced
+
+    @contextmanager
+    def _catalog(self) -> Iterator[Catalog]:
+        try:
+            from pyiceberg.catalog import load_catalog
+        except ImportError:
+            raise MissingLibrary("pyiceberg", "iceberg") from None
+        known = environment()
+        found = {
+            name: next((known[key] for key in keys if key in known), "")
+            for name, keys in _S3.items()
+        }
+        given = {name: value for name, value in found.items() if value}
+        try:
+            catalog = load_catalog(self._catalog_name, **given)
+            try:
+                yield catalog
+            finally:
+                catalog.close()
+        except DissectError:
+            raise
+        except Exception as error:  # errors of pyiceberg and its catalogs have no common base
+            reason = masked(str(error)) or type(error).__name__
+            raise SparkError(
+                f"{self.out}: {reason}", "see the configuration of pyiceberg"
+            ) from error
+
+
+class IcebergWriter(DayFiles):
+    """Writes the rows of one partition, in a task, below the `locations` of tables. Raises OutputError."""
+
+    def __init__(
+        self,
+        out: str,
+        locations: Mapping[str, str],
+        run: str,
+        number: int,
+        tables: Iterable[str],
+    ) -> None:
+        super().__init__(DAY_NS, self._new_file)
+        self._out = out
+        self._locations = locations
+        self._run = run
+        self._number = number
+        self._serial = 0
+
+    def add(self, table: str, rows: pa.RecordBatch) -> None:
+        """Writes rows to the files of their days."""
+        with writing_to(self._out):
+            super().add(table, rows)
+
+    def close(self) -> None:
+        """Completes the files."""
+        with writing_to(self._out):
+            super().close()
+
+    def _new_file(self, table: str, first_ns: int | None) -> tuple[WrittenFile, BinaryIO]:
+        name = f"{day_folder(first_ns)}/{file_name(self._number, self._serial, self._run)}"
+        self._serial += 1
+        place = f"{self._locations[table]}/{name}"
+        system, path = filesystem(place)
+        if has_folders(system):
+            system.create_dir(path.rpartition("/")[0], recursive=True)
+        return WrittenFile(table, name, place, 0), system.open_output_stream(path)
+
+
+def _created(catalog: Catalog, name: tuple[str, ...], columns: pa.Schema) -> Table:
+    """A table with at least these columns."""
+    table = catalog.create_table_if_not_exists(name, schema=columns)
+    if not {column.name for column in columns} <= set(table.schema().column_names):
+        with table.update_schema() as change:
+            change.union_by_name(columns)
+    mapping = (
+        table.schema().name_mapping.model_dump_json()
+    )  # files have names, and no IDs of columns
+    if table.properties.get(_MAPPING) != mapping:
+        with table.transaction() as change:
+            change.set_properties({_MAPPING: mapping})
+    return table
+
+
+def _columns(table: str) -> pa.Schema:
+    """The columns of a table. All may be absent: Iceberg adds no others to a table that exists."""
+    return pyarrow().schema([column.with_nullable(True) for column in schema(table)])
+
+
+def _data_files(table: Table) -> dict[str, DataFile]:
+    """The data files of the latest snapshot, by path."""
+    return {task.file.file_path: task.file for task in table.scan().plan_files()}
+
+
+def _plain(path: str) -> str:
+    """A capture by one name: s3a:// and s3:// are the same."""
+    return f"s3{path[3:]}" if path.lower().startswith(("s3a:", "s3n:")) else path

@@ -1,0 +1,89 @@
+"""The commands and programs of docs/spark.md work as they stand there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from dissect.nats.cli import cli
+
+from tests.support.paths import CAPTURES, ROOT
+from tests.support.s3 import Bucket
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+
+PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+NAMES = ("core-2.15.1.pcap", "auth-2.15.1.pcap")
+
+
+def section(title: str) -> str:
+    (found,) = re.findall(rf"^## {title}\n(.*?)^## ", PAGE, re.DOTALL | re.MULTILINE)
+    return str(found)
+
+
+def commands(title: str) -> list[str]:
+    """The commands of this program in a section."""
+    blocks = re.findall(r"```sh\n(.*?)```", section(title), re.DOTALL)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    return [line for line in lines if line.startswith("nats-dissect ")]
+
+
+def programs(title: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", section(title), re.DOTALL)
+
+
+@pytest.fixture
+def work(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a user, with captures. Spark has begun in another one, so it has a link there."""
+    (tmp_path / "captures").mkdir()
+    for name in NAMES:
+        shutil.copy2(CAPTURES / name, tmp_path / "captures")
+    monkeypatch.chdir(tmp_path)
+    jvm = spark.sparkContext._jvm
+    assert jvm
+    link = Path(jvm.System.getProperty("user.dir")) / "captures"
+    link.symlink_to(tmp_path / "captures")
+    yield tmp_path
+    link.unlink()
+
+
+@pytest.mark.parametrize("title, count", [("On this machine", 2), ("In object storage", 3)])
+def test_commands(work: Path, s3_server: str, s3_bucket: Bucket, title: str, count: int) -> None:
+    caps = Bucket(s3_server, "caps")
+    for name in NAMES:
+        caps.put(f"in/{name}", (CAPTURES / name).read_bytes())
+    lines = commands(title)
+    assert len(lines) == count
+    for line in lines:
+        done = CliRunner().invoke(cli, shlex.split(line)[1:])
+        expected = 1 if " audit " in line else 0  # it finds something in these captures
+        assert done.exit_code == expected, f"{line}: {done.stderr}"
+    if title == "In object storage":
+        assert (work / "report.html").stat().st_size > 100_000
+        assert caps.names("tables/frames") != []
+    else:
+        assert {path.name for path in (work / "tables").iterdir()} >= {"frames", "anomalies"}
+
+
+@pytest.mark.parametrize(
+    "title, count", [("In a notebook or a program", 3), ("As a data source", 1)]
+)
+def test_programs(spark: SparkSession, work: Path, title: str, count: int) -> None:
+    texts = programs(title)
+    assert len(texts) == count
+    names: dict[str, object] = {"spark": spark}
+    for text in texts:
+        exec(compile(text, "docs/spark.md", "exec"), names)
+    if title == "As a data source":
+        assert spark.sql("SELECT op FROM frames WHERE op = 'PUB'").count() > 0
+        spark.catalog.dropTempView("frames")
