@@ -1,4 +1,5 @@
-"""Makes the row of a session. Each of its columns is set in this module:
+"""Makes the row of a session. Each of its columns is set in this module, except `same_as` and `copy_of`,
+which need the rows of all sessions (`same_sessions`):
 
 flow, framing    `session_row`    addresses, times, start and end, lost bytes
 layers           `add_facts`      the layers between TCP and NATS
