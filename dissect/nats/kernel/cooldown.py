@@ -13,7 +13,7 @@ from ..tcp.flow import Flow
 _WORTH = 16
 _SHORTEST, _LONGEST = 16, 4096
 _FIRST = 2
-_MOST = 1 << 15  # flows that are noted
+_MOST = 1 << 12  # flows that are noted, and so stay in memory
 
 
 class Cooldown:

@@ -28,14 +28,17 @@ Number = Any
 """A number of Python or numpy."""
 
 
+_SOURCES = ("jit.py", "state.py", "hashes.py", "lines.py", "packets.py", "frames.py", "walk.py")
+
+
 def _folder() -> Path | None:
     """Where machine code is stored: numba's folder, if the user has set one; beside this file; or the user's
-    folder for such files. Its name depends on all files of the kernel: numba itself notices only changes in
-    the file of a function, not in functions that it calls."""
+    folder for such files. Its name depends on all files with compiled functions: numba itself notices only
+    changes in the file of a function, not in functions that it calls."""
     here = Path(__file__).parent
     digest = sha256(f"{numba.__version__} {sys.version}".encode())
-    for path in sorted(here.glob("*.py")):
-        digest.update(path.read_bytes())
+    for name in _SOURCES:
+        digest.update((here / name).read_bytes())
     places = [here / "__pycache__", Path("~/.cache/nats-dissect").expanduser()]
     if _config.CACHE_DIR:
         places.insert(0, Path(_config.CACHE_DIR))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,10 @@ def test_machine_code_has_a_folder_for_these_sources(
     assert FOLDER is not None and FOLDER.is_dir()
     other = tmp_path / "kernel"
     other.mkdir()
-    (other / "jit.py").write_text("changed")
+    for name in jit._SOURCES:
+        shutil.copy(Path(jit.__file__).parent / name, other)
+    with (other / "lines.py").open("a") as file:
+        file.write("# changed")
     monkeypatch.setattr(jit, "__file__", str(other / "jit.py"))
     changed = jit._folder()
     assert changed and changed.parent == other / "__pycache__"
@@ -42,6 +46,12 @@ def test_where_no_folder_can_be_written_code_is_compiled_for_this_process(
     assert jit._folder() is None
     monkeypatch.setattr(jit, "FOLDER", None)
     assert compiled(lambda number: number + 1)(1) == 2
+
+
+def test_every_file_with_compiled_functions_counts() -> None:
+    here = Path(jit.__file__).parent
+    compiled_in = {path.name for path in here.glob("*.py") if "@compiled" in path.read_text()}
+    assert compiled_in <= set(jit._SOURCES)
 
 
 def _refuse() -> None:
