@@ -28,7 +28,8 @@ except MissingLibrary as lack:
 
 TABLES = ("frames", "sessions", "requests", "flows", "deliveries", "subscriptions")
 KILLS = 10
-WAIT_SECONDS = 30
+WAIT_SECONDS = 60
+pytestmark = pytest.mark.timeout(600)  # eleven processes begin, one after the other
 
 
 def start(*arguments: str, stdin: IO[bytes] | int | None = None) -> subprocess.Popen[bytes]:
@@ -42,7 +43,6 @@ def is_working(out: Path) -> bool:
     return any((out / "_nats-dissect.archive" / "staged").glob("*"))
 
 
-@pytest.mark.timeout(300)  # eleven processes begin, one after the other
 def test_ten_kills_while_captures_come_lose_and_double_no_row(tmp_path: Path) -> None:
     captures, out = tmp_path / "captures", tmp_path / "out"
     parts = parts_of("cluster-2.15.1", 3 * KILLS)
