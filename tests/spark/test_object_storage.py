@@ -78,6 +78,9 @@ def test_from_captures_to_findings_and_a_report(
     ]
     assert audited[0].stdout == audited[1].stdout != "", audited[1].stderr
     assert audited[0].exit_code == audited[1].exit_code == 1
+    query = "SELECT count(*) AS n FROM frames"
+    counted = run("sql", query, "--tables", out, "--format", "jsonl")
+    assert json.loads(counted.stdout) == {"n": len(expected)}, counted.stderr
     made = run("report", "--tables", out, "-o", tmp_path / "report.html")
     assert made.exit_code == 0 and "256 frames, " in made.stderr, made.stderr
 

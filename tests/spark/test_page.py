@@ -57,7 +57,7 @@ def work(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     link.unlink()
 
 
-@pytest.mark.parametrize("title, count", [("On this machine", 2), ("In object storage", 3)])
+@pytest.mark.parametrize("title, count", [("On this machine", 2), ("In object storage", 4)])
 def test_commands(work: Path, s3_server: str, s3_bucket: Bucket, title: str, count: int) -> None:
     caps = Bucket(s3_server, "caps")
     for name in NAMES:
