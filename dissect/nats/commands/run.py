@@ -123,7 +123,9 @@ def progress_bar(
 
 def print_rows(run: Command) -> None:
     """Prints the rows of the command's table."""
-    load.on_compile = partial(say, "compiling the kernel, once on this machine: some seconds")
+    load.on_compile = partial(
+        say, "compiling the kernel, once on this machine: ten seconds or more"
+    )
     options, form, order = run.options, run.format, run.order
     if form.batches:
         leave_pandas_out()

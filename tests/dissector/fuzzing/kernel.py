@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
 from dissect.nats import CaptureError, Options
 from dissect.nats.capture import CaptureReport, reader
@@ -126,23 +127,18 @@ def rows_of(case: Case, path: Path) -> list[str]:
 @contextmanager
 def kernel(switch: str, block: int, count: Count) -> Iterator[None]:
     """Turns the kernel on or off, and reads files in blocks of this size. Counts the packets it keeps."""
-    before, usual, finish = os.environ.get(VARIABLE), reader.BLOCK, Driver.finish
+    finish = Driver.finish
 
     def counted(driver: Driver) -> None:
         count.kept += int(driver.arrays.control[C_KEPT])
         finish(driver)
 
-    os.environ[VARIABLE], reader.BLOCK = switch, block
-    Driver.finish = counted  # type: ignore[method-assign]  # put back below
-    try:
+    with (
+        patch.dict(os.environ, {VARIABLE: switch}),
+        patch.object(reader, "BLOCK", block),
+        patch.object(Driver, "finish", counted),
+    ):
         yield
-    finally:
-        reader.BLOCK = usual
-        Driver.finish = finish  # type: ignore[method-assign]  # as it was
-        if before is None:
-            del os.environ[VARIABLE]
-        else:
-            os.environ[VARIABLE] = before
 
 
 def shrunk(case: Case, path: Path, seconds: float) -> Case:

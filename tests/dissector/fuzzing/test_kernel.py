@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dissect.nats import Options
 from dissect.nats.kernel.owner import Owner
 
 from tests.dissector.fuzzing import kernel
@@ -31,7 +32,7 @@ def test_a_few_seconds_show_no_difference() -> None:
 @pytest.mark.parametrize("path", HELD, ids=lambda path: path.stem)
 def test_a_capture_that_once_differed_does_not(path: Path, tmp_path: Path) -> None:
     pcap = read_pcap(path.read_bytes())
-    for options in (TIGHT, SHORT):
+    for options in (TIGHT, SHORT, Options()):
         for block in BLOCKS[:2]:
             for tables in TABLES:
                 case = Case(pcap, (), tables, block, options)
