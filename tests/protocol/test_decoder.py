@@ -252,3 +252,25 @@ def test_nothing_is_passed_over_inside_a_frame(wire: bytes) -> None:
 def test_no_frame_is_passed_over_backwards() -> None:
     with pytest.raises(ValueError, match="between frames"):
         Decoder(Role.SERVER).pass_over(-1)
+
+
+def test_what_is_kept_of_a_frame_in_progress_is_shown() -> None:
+    decoder = Decoder(Role.SERVER, payloads=False)
+    headers = b"NATS/1.0\r\n\r\n"
+    line = b"HMSG a 1 12 17\r\n"
+    shown = []
+    for piece in (line[:3], line[3:], headers[:4], headers[4:] + b"hel", b"lo\r\n"):
+        decoder.receive(piece)
+        shown.append(decoder.unfinished)
+    assert shown == [(b"HMS", b""), (line, b""), (line, headers[:4]), (line, headers), (b"", b"")]
+
+
+def test_a_frame_that_was_read_elsewhere_is_made_without_moving() -> None:
+    decoder = Decoder(Role.SERVER, offset=7)
+    for _ in range(2):  # the second line is a known one
+        frame = decoder.frame(b"MSG a 1 5\r\n", b"", 100)
+        assert isinstance(frame, Msg)
+        assert (frame.subject, frame.payload_bytes) == (b"a", 5)
+        assert (frame.offset, frame.total_bytes, decoder.offset) == (100, 18, 7)
+    with pytest.raises(ProtocolError):
+        decoder.frame(b"PUB a 5\r\n", b"", 0)
