@@ -11,7 +11,7 @@ PROVEN = natsync/protocol/*,dissect/nats/tcp/reassembly.py
 EXHAUSTIVE = test_captures.py test_cost.py test_decoder_pieces.py test_fuzz.py test_properties.py
 PROOFS = $(filter-out $(EXHAUSTIVE:%=tests/protocol/%) %/test_reassembly_samples.py, \
 	$(wildcard tests/protocol/test_*.py tests/dissector/tcp/test_reassembly*.py \
-	tests/dissector/tcp/test_paths.py))
+	tests/dissector/tcp/test_paths.py tests/dissector/tcp/test_checksum.py))
 
 VENV = .venv-$@
 RUN = @PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
