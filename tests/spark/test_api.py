@@ -173,7 +173,7 @@ def test_small_timelines_share_the_tasks_of_one_job(spark: SparkSession, tmp_pat
     assert sorted(map(repr, written(tmp_path / "out", tables))) == sorted(map(repr, want))
     assert set(summary.seconds) == {
         *("walk", "decode", "survey", "stitch"),  # the large one is cut
-        *("api", "servers", "paths", "publish"),
+        *("api", "servers", "paths", "sessions", "publish"),
     }
 
 

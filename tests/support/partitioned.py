@@ -11,6 +11,8 @@ from dissect.nats import Options, tables
 from dissect.nats.capture import CaptureReport
 from dissect.nats.engine.frame_rows import rows_of
 from dissect.nats.engine.frame_runs import FrameRun
+from dissect.nats.engine.same_sessions import with_same_sessions
+from dissect.nats.engine.session_tables import ReleasedRows
 from dissect.nats.engine.time_order import place_of
 from dissect.nats.packet import ParserState
 from dissect.nats.partition.flow_shares import divided
@@ -112,13 +114,12 @@ def in_partitions(
     known = chunk_contexts(found, surveys)
     chunks = chunks_of(flows)
     states = stitched(spec, known, chunks)
-    rows: list[Record] = []
+    released: list[ReleasedRows] = []
     for number in range(len(known)):
         coming = [state for state in states if state.number == number]
         continuing = {chunk.flow for chunk in chunks if chunk.number == number}
-        for some in decode(spec, known, number, coming, continuing, Counter()):
-            rows += as_records(some.records)
-    return ordered(rows)
+        released += decode(spec, known, number, coming, continuing, Counter())
+    return joined_rows(released)
 
 
 def in_shares(paths: Sequence[str], size: int, count: int) -> list[Record]:
@@ -127,12 +128,15 @@ def in_shares(paths: Sequence[str], size: int, count: int) -> list[Record]:
     found = partitions_of(walked)
     spec = replace(WORK, secrets=ranges_with_secrets(walked))
     flows = SharedFlows(found, divided([sample(spec, partition) for partition in found], count))
-    return ordered(
-        row
-        for number in range(count)
-        for some in decode(spec, flows, number, (), (), Counter())
-        for row in as_records(some.records)
+    return joined_rows(
+        some for number in range(count) for some in decode(spec, flows, number, (), (), Counter())
     )
+
+
+def joined_rows(released: Iterable[ReleasedRows]) -> list[Record]:
+    """The rows of all tasks, with sessions that name each other, in order."""
+    whole = with_same_sessions(released)
+    return ordered(row for some in whole for row in as_records(some.records))
 
 
 def as_records(released: Iterable[Record]) -> Iterator[Record]:

@@ -66,8 +66,10 @@ def _entries() -> Iterator[tuple[str, Path]]:
     for name, folder in {"natsync": _NATSYNC, "dissect/nats": _DISSECT, "dpkt": _dpkt()}.items():
         yield f"{name}/", folder
         for path in folder.rglob("*"):
+            if "__pycache__" in path.parts:  # where the compiled code of the kernel is, too
+                continue
             inner = path.relative_to(folder).as_posix()
-            if path.is_dir() and path.name != "__pycache__":
+            if path.is_dir():
                 yield f"{name}/{inner}/", path
             elif path.suffix == ".py":
                 yield f"{name}/{inner}", path

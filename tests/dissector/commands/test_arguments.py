@@ -104,7 +104,7 @@ def test_an_option_of_other_commands_is_refused_with_their_names() -> None:
     done = CliRunner().invoke(cli, ["info", "--where=1", "a.pcap"])
     assert done.stderr == (
         "nats-dissect: info has no option --where;"
-        " sessions, frames, servers, paths and 16 others have it\n"
+        " sessions, frames, servers, paths and 17 others have it\n"
     )
     done = CliRunner().invoke(cli, ["info", "--nothing", "a.pcap"])
     assert "No such option" in done.stderr

@@ -68,7 +68,7 @@ def test_tables_in_a_bucket_are_copied_without_what_is_no_data(
         "kv": [],
         "api": None,
     }
-    tables.fetch(found, str(tmp_path))
+    tables.fetch(found, str(tmp_path), lambda table, name: True)
     copied = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert copied == {f"frames/{OF_RUN}", "flows.parquet"} and (tmp_path / "kv").is_dir()
     assert (tmp_path / "flows.parquet").read_bytes() == b"flows.parquet"

@@ -11,6 +11,7 @@ import pytest
 
 from dissect.nats.errors import CaptureError
 from dissect.nats.options import Options
+from dissect.nats.output.table_folder import RUNS
 from dissect.nats.partition.partitions import Partition
 from dissect.nats.spark.output import PartitionWriter
 from dissect.nats.spark.tasks import arrow_tasks as tasks
@@ -112,7 +113,7 @@ def test_reading_gives_the_rows_of_a_table() -> None:
 
 
 def test_writing_tells_what_was_written(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
+    (tmp_path / RUNS / "run").mkdir(parents=True)
     spec, known, inputs = prepared(8192, "frames", "sessions")
     whole = tasks.Decoded()
     for _, _, text in results(

@@ -77,8 +77,8 @@ def test_an_interface_on_a_terminal_until_q(path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("args", "reason"),
     [
-        ((), "top takes captures, or --interface"),
-        (("a.pcap", "-i", "lo"), "top takes captures, or --interface"),
+        ((), "top takes captures, --interface"),
+        (("a.pcap", "-i", "lo"), "top takes captures, --interface"),
         (("--once", "-i", "lo"), "--interface needs a terminal, and no --once"),
     ],
 )
