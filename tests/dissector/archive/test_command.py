@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import random
 import signal
 import subprocess
 import sys
+import termios
 import time
+from array import array
 from pathlib import Path
 from typing import IO
 
@@ -20,6 +23,7 @@ from dissect.nats.output.arrow.types import pyarrow
 from tests.support.archives import archived, one_pass, parts_of, put
 from tests.support.paths import CAPTURES, ROOT
 from tests.support.requirements import missing
+from tests.support.waiting import eventually
 
 try:
     pyarrow()
@@ -83,6 +87,14 @@ def test_connections_go_on_from_pipe_to_pipe(tmp_path: Path) -> None:
         assert rows == sorted(capture)
 
 
+def unread(pipe: IO[bytes] | None) -> int:
+    """How many bytes of a pipe its reader has not taken yet."""
+    assert pipe
+    left = array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, left)
+    return left[0]
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_what_was_read_of_a_pipe_is_committed_at_the_end(
     number: signal.Signals, tmp_path: Path
@@ -93,10 +105,7 @@ def test_what_was_read_of_a_pipe_is_committed_at_the_end(
     assert process.stdin
     process.stdin.write(path.read_bytes())
     process.stdin.flush()
-    until = time.monotonic() + WAIT_SECONDS
-    while not is_working(out) and time.monotonic() < until:
-        time.sleep(0.01)
-    time.sleep(0.2)
+    eventually(lambda: not unread(process.stdin))
     process.send_signal(number)
     _, said = process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode == 128 + number, said
