@@ -159,8 +159,8 @@ def consuming(nc: natsync.Client) -> Iterator[object]:
     yield facts(info.config, *names.split()), position(nc, "S", "c")
     first = consumer.fetch(2, timeout=TIMEOUT)
     yield delivered(first), position(nc, "S", "c")
-    first[1].ack(), first[0].nak()
-    nc.flush(TIMEOUT)
+    first[0].nak()
+    first[1].ack_sync(timeout=TIMEOUT)  # its answer comes when the server has seen both
     again = consumer.fetch(1, timeout=TIMEOUT)
     yield delivered(again), position(nc, "S", "c")
     again[0].ack_sync(timeout=TIMEOUT)
