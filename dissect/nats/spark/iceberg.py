@@ -16,13 +16,12 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, BinaryIO
 
-from ..errors import DissectError, MissingLibrary, SparkError
+from ..errors import DissectError, SparkError, imported
 from ..output.arrow.records import schema
 from ..output.arrow.types import pyarrow
-from ..output.day_files import DAY_NS, DayFiles, WrittenFile, day_folder
-from ..output.table_folder import file_name
+from ..output.day_files import WrittenFile
 from ..storage import environment, has_folders, masked
-from .output import filesystem, writing_to
+from .output import RunWriter, filesystem
 from .sink import NewWriter
 
 if TYPE_CHECKING:
@@ -149,10 +148,7 @@ class IcebergSink:
 
     @contextmanager
     def _catalog(self) -> Iterator[Catalog]:
-        try:
-            from pyiceberg.catalog import load_catalog
-        except ImportError:
-            raise MissingLibrary("pyiceberg", "iceberg") from None
+        load_catalog = imported("pyiceberg.catalog", "iceberg", "pyiceberg").load_catalog
         known = environment()
         found = {
             name: next((known[key] for key in keys if key in known), "")
@@ -174,8 +170,8 @@ class IcebergSink:
             ) from error
 
 
-class IcebergWriter(DayFiles):
-    """Writes the rows of one partition, in a task, below the `locations` of tables. Raises OutputError."""
+class IcebergWriter(RunWriter):
+    """Writes below the `locations` of tables, where the files stay."""
 
     def __init__(
         self,
@@ -185,31 +181,15 @@ class IcebergWriter(DayFiles):
         number: int,
         tables: Iterable[str],
     ) -> None:
-        super().__init__(DAY_NS, self._new_file)
-        self._out = out
+        super().__init__(out, run, number)
         self._locations = locations
-        self._run = run
-        self._number = number
-        self._serial = 0
 
-    def add(self, table: str, rows: pa.RecordBatch) -> None:
-        """Writes rows to the files of their days."""
-        with writing_to(self._out):
-            super().add(table, rows)
-
-    def close(self) -> None:
-        """Completes the files."""
-        with writing_to(self._out):
-            super().close()
-
-    def _new_file(self, table: str, first_ns: int | None) -> tuple[WrittenFile, BinaryIO]:
-        name = f"{day_folder(first_ns)}/{file_name(self._number, self._serial, self._run)}"
-        self._serial += 1
+    def _opened(self, table: str, name: str) -> tuple[str, BinaryIO]:
         place = f"{self._locations[table]}/{name}"
         system, path = filesystem(place)
         if has_folders(system):
             system.create_dir(path.rpartition("/")[0], recursive=True)
-        return WrittenFile(table, name, place, 0), system.open_output_stream(path)
+        return place, system.open_output_stream(path)
 
 
 def _created(catalog: Catalog, name: tuple[str, ...], columns: pa.Schema) -> Table:
@@ -218,9 +198,8 @@ def _created(catalog: Catalog, name: tuple[str, ...], columns: pa.Schema) -> Tab
     if not {column.name for column in columns} <= set(table.schema().column_names):
         with table.update_schema() as change:
             change.union_by_name(columns)
-    mapping = (
-        table.schema().name_mapping.model_dump_json()
-    )  # files have names, and no IDs of columns
+    # Files have names, and no IDs of columns.
+    mapping = table.schema().name_mapping.model_dump_json()
     if table.properties.get(_MAPPING) != mapping:
         with table.transaction() as change:
             change.set_properties({_MAPPING: mapping})

@@ -174,14 +174,13 @@ class Folder:
             ) from None
 
 
-class PartitionWriter(DayFiles):
-    """Writes the rows of one partition, in a task. Raises OutputError."""
+class RunWriter(DayFiles):
+    """Writes the rows of one partition, in a task, to files by day whose names end with the run; a sink says
+    where they are. Raises OutputError."""
 
-    def __init__(self, out: str, run: str, number: int, tables: Iterable[str]) -> None:
+    def __init__(self, out: str, run: str, number: int) -> None:
         super().__init__(DAY_NS, self._new_file)
-        self._fs, root = filesystem(out)
         self._out = out
-        self._folder = f"{root}/{RUNS}/{run}"
         self._run = run
         self._number = number
         self._serial = 0
@@ -199,8 +198,25 @@ class PartitionWriter(DayFiles):
     def _new_file(self, table: str, first_ns: int | None) -> tuple[WrittenFile, BinaryIO]:
         name = f"{day_folder(first_ns)}/{file_name(self._number, self._serial, self._run)}"
         self._serial += 1
+        path, stream = self._opened(table, name)
+        return WrittenFile(table, name, path, 0), stream
+
+    def _opened(self, table: str, name: str) -> tuple[str, BinaryIO]:
+        """A new file for what will be `name` in a table: its path until then, and its stream."""
+        raise NotImplementedError
+
+
+class PartitionWriter(RunWriter):
+    """Writes to the temporary folder of a run, from which `Folder.publish` moves the files."""
+
+    def __init__(self, out: str, run: str, number: int, tables: Iterable[str]) -> None:
+        super().__init__(out, run, number)
+        self._fs, root = filesystem(out)
+        self._folder = f"{root}/{RUNS}/{run}"
+
+    def _opened(self, table: str, name: str) -> tuple[str, BinaryIO]:
         path = f"{self._folder}/{uuid4().hex}.parquet"
-        return WrittenFile(table, name, path, 0), self._fs.open_output_stream(path)
+        return path, self._fs.open_output_stream(path)
 
 
 @contextmanager

@@ -19,9 +19,8 @@ _TCP = 6
 _ACK = 16
 _ALL = 0x117  # FIN, SYN, RST, ACK, and `types.ELSEWHERE`
 _PORTS_AND_NUMBERS = 12  # bytes of a TCP header before `Segment.header`
-_MODULUS = (
-    0xFFFF  # the one's complement sum of words of 16 bits is the number of all bytes, modulo this
-)
+# The one's complement sum of words of 16 bits is the number that all bytes make, modulo this.
+_MODULUS = 0xFFFF
 _number = int.from_bytes
 
 
