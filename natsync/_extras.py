@@ -1,10 +1,17 @@
-"""How to install an extra: the command that messages name works where they are read."""
+"""What messages say of a missing extra: whether its library is not there or broken, and the command that
+installs it, which works where it is read."""
 
 from __future__ import annotations
 
-__all__ = ["pip_install"]
+__all__ = ["is_missing", "pip_install"]
 
 _NAME = "natsync"
+
+
+def is_missing(error: ImportError, module: str) -> bool:
+    """Whether `module` could not be imported because it, or a package around it, is not there. If not, it is
+    there, and its own import failed: `error` says why."""
+    return isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
 
 
 def pip_install(extra: str) -> str:

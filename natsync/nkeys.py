@@ -10,7 +10,7 @@ from __future__ import annotations
 from binascii import crc_hqx  # nkeys use CRC-16/XMODEM: polynomial 0x1021, initial value 0
 from typing import TYPE_CHECKING
 
-from ._extras import pip_install
+from ._extras import is_missing, pip_install
 from .errors import OptionError
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ def _private_key(raw: bytes, option: str) -> Ed25519PrivateKey:
     try:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError as error:
-        needs = f"needs the package cryptography: {pip_install('nkeys')}"
+        broken = not is_missing(error, "cryptography.hazmat.primitives.asymmetric.ed25519")
+        why_not = f", which cannot be imported: {error}; " if broken else ": "
+        needs = f"needs the package cryptography{why_not}{pip_install('nkeys')}"
         raise OptionError(option, needs) from error
     return ed25519.Ed25519PrivateKey.from_private_bytes(raw)

@@ -54,7 +54,7 @@ from .commands.run import (
 from .commands.sql import print_answer
 from .commands.top.options import TopOptions
 from .commands.topology import print_topology
-from .errors import DissectError, MissingLibrary
+from .errors import DissectError
 from .kernel.load import description
 from .output.sink import INTERRUPTED, Fault, StandardOutput, silence_output, unwritable
 from .parallel.worker import tune_garbage_collector
@@ -278,11 +278,9 @@ def _report(options: ReportOptions) -> None:
     """
     try:
         check_libraries("report")
-        from .report.command import write_report
     except DissectError as error:
         raise Fault(str(error)) from None
-    except ImportError as error:
-        raise Fault(str(MissingLibrary(str(error.name), "report"))) from None
+    from .report.command import write_report
 
     write_report(options)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-from natsync._extras import pip_install
+from natsync._extras import is_missing, pip_install
 
 
 def reason_of(error: Exception) -> str:
@@ -61,8 +61,7 @@ def imported(module: str, extra: str, library: str = "") -> ModuleType:
     try:
         return import_module(module)
     except ImportError as error:
-        is_missing = isinstance(error, ModuleNotFoundError) and module.startswith(error.name or "-")
-        why_not = "" if is_missing else str(error)
+        why_not = "" if is_missing(error, module) else str(error)
         raise MissingLibrary(library or module, extra, why_not) from None
 
 

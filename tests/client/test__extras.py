@@ -68,3 +68,18 @@ def test_a_copy_that_nobody_installed_has_a_name(
     monkeypatch.setattr(_extras, "__file__", str(copied))
     monkeypatch.setattr(metadata, "distribution", nothing)
     assert _extras.pip_install("tls") == "pip install 'natsync[tls]'"
+
+
+@pytest.mark.parametrize(
+    ("error", "missing"),
+    [
+        (ModuleNotFoundError(name="kombu"), True),
+        (ModuleNotFoundError(name="kombu.transport"), True),
+        (ModuleNotFoundError(name="amqp"), False),
+        (ModuleNotFoundError(name="kom"), False),
+        (ModuleNotFoundError("raised without a name"), False),
+        (ImportError("cannot import name", name="kombu"), False),
+    ],
+)
+def test_a_failed_import_is_no_missing_module(error: ImportError, missing: bool) -> None:
+    assert _extras.is_missing(error, "kombu.transport") is missing

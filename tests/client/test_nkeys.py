@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -76,10 +77,29 @@ def test_public_keys() -> None:
         assert not is_public_key(other)
 
 
-def test_without_cryptography_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def unimported(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """`cryptography` will be imported anew."""
     for name in list(sys.modules):
         if name == "cryptography" or name.startswith("cryptography."):
             monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "cryptography", None)
-    with pytest.raises(OptionError, match=r"pip install '\S*\[nkeys\]'"):
+    return monkeypatch
+
+
+def test_without_cryptography_it_says_what_to_install(unimported: pytest.MonkeyPatch) -> None:
+    unimported.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(
+        OptionError, match=r"needs the package cryptography: pip install '\S*\[nkeys\]'"
+    ):
+        KeyPair(SEED)
+
+
+def test_a_cryptography_that_cannot_be_imported_shows_why(
+    unimported: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "cryptography.py").write_text("import one_of_its_own")
+    unimported.syspath_prepend(tmp_path)
+    with pytest.raises(
+        OptionError, match=r"be imported: No module named 'one_of_its_own'; pip install '"
+    ):
         KeyPair(SEED)

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from dissect.nats.capture import embedded_secrets
 from dissect.nats.cli import cli
+from dissect.nats.errors import MissingLibrary
 from dissect.nats.pipeline import records
 from dissect.nats.spark.api import Summary
 from dissect.nats.spark.command import lines
@@ -53,7 +54,8 @@ def test_secrets_that_cannot_be_used_are_said(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by the commands that need no Spark."""
-    monkeypatch.setattr(embedded_secrets, "can_decrypt", lambda: False)
+    lack = MissingLibrary("cryptography", "tls")
+    monkeypatch.setattr(embedded_secrets, "decryption_lack", lambda: lack)
     content = (CAPTURES / "tls-links.pcapng").read_bytes()
     (tmp_path / "plain.pcapng").write_bytes(content)
     (tmp_path / "packed.pcapng.gz").write_bytes(gzip.compress(content))

@@ -1,13 +1,15 @@
-"""The libraries of the extra `audit`, which audits need: pySigma, DuckDB, pyarrow."""
+"""The libraries of audits: pySigma, DuckDB, pyarrow. The report also needs Jinja and Plotly."""
 
 from __future__ import annotations
 
 from ..errors import imported
 
-_LIBRARIES = {"sigma.rule": "pysigma", "duckdb": "duckdb", "pyarrow": "pyarrow"}
+_OF_AUDITS = {"sigma.rule": "pysigma", "duckdb": "duckdb", "pyarrow": "pyarrow"}
+_LIBRARIES = {"audit": _OF_AUDITS, "report": {**_OF_AUDITS, "jinja2": "jinja2", "plotly": "plotly"}}
 
 
 def check_libraries(extra: str = "audit") -> None:
-    """Raises MissingLibrary, which names the `extra` to install, if one of them is not installed."""
-    for module, library in _LIBRARIES.items():
+    """Raises MissingLibrary, which names the `extra` to install, if one of its libraries is not installed, or
+    cannot be imported."""
+    for module, library in _LIBRARIES[extra].items():
         imported(module, extra, library)

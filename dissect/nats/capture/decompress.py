@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from ..errors import imported
 from .reader import BLOCK, Blocks, PackedError
 
 Unpack = Callable[[Iterator[bytes]], Iterator[bytes]]
@@ -119,13 +120,12 @@ def _streams(pieces: Iterator[bytes], name: str, fresh: Callable[[], _Unpacker])
 
 
 def unzstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The contents of a zstd file of one or more frames. Raises ImportError without the library.
+    """The contents of a zstd file of one or more frames. Raises MissingLibrary without the library.
 
     The library neither reports a frame that ends early nor limits the output of a call. So it gets one zstd
     block at a time, which expands to at most 128 KiB.
     """
-    import zstandard
-
+    zstandard = imported("zstandard", "zstd")
     maker = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
     source = Blocks(pieces)
     while source.fill(1):

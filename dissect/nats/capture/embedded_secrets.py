@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..errors import MissingLibrary
-from ..secrets.key_log import KeyLog, can_decrypt
+from ..secrets.key_log import KeyLog, decryption_lack
 from .pcapng.section import SECRETS_NAME, TLS_KEY_LOG
 from .reader import NOWHERE
 from .report import CaptureReport, FileReport
@@ -39,9 +38,8 @@ def read_secrets(paths: Sequence[str], max_expanded: int | None, embedded: KeyLo
 
 def unused_secrets(report: CaptureReport) -> Iterator[str]:
     """One sentence if the captures have secrets, but the library that decrypts is not installed."""
-    if any(file.blocks[SECRETS_NAME] for file in report.files) and not can_decrypt():
-        reason = MissingLibrary("cryptography", "tls")
-        yield f"decryption secrets in the captures are not used: {reason}"
+    if any(file.blocks[SECRETS_NAME] for file in report.files) and (lack := decryption_lack()):
+        yield f"decryption secrets in the captures are not used: {lack}"
 
 
 def _may_have_secrets(path: str, max_expanded: int | None) -> bool:

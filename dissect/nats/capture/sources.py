@@ -239,7 +239,7 @@ def _captures_in(report: CaptureReport, folder: str, paths: list[str]) -> Iterat
             with closing(read_file(path, FileReport(path, ""))) as packets:
                 next(packets, None)
         except CaptureError as error:
-            shut = isinstance(error.__cause__, (OSError, ImportError))
+            shut = isinstance(error.__cause__, (OSError, MissingLibrary))
             (report.unreadable if shut else report.passed_over).append(str(error))
         else:
             found = True
@@ -322,9 +322,8 @@ def _needing(path: str, contents: Iterator[bytes], name: str) -> Iterator[bytes]
     """Yields the contents. Raises CaptureError if the library that unpacks them is missing."""
     try:
         yield from contents
-    except ImportError as error:
-        missing = MissingLibrary("zstandard", "zstd")
-        remedy = f"{missing}, or unpack it with {name} -d"
+    except MissingLibrary as error:
+        remedy = f"{error}, or unpack it with {name} -d"
         raise CaptureError(path, f"the file is compressed with {name}", remedy) from error
 
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from importlib import util
 from typing import TYPE_CHECKING
 
-from ..errors import MissingLibrary
+from ..errors import MissingLibrary, imported
 from ..framing.trace import is_traced
 from ..options import Options, Payload
 
@@ -37,7 +36,11 @@ def lack() -> str:
     """Why there is no kernel; empty if there is one."""
     if os.environ.get(VARIABLE) == "off":
         return f"{VARIABLE} is off"
-    return "" if util.find_spec("numba") else str(MissingLibrary("numba", "fast"))
+    try:
+        imported("numba", "fast")
+    except MissingLibrary as error:
+        return str(error)
+    return ""
 
 
 def description() -> str:

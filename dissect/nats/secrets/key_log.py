@@ -14,10 +14,9 @@ from binascii import unhexlify
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
-from importlib.util import find_spec
 from time import monotonic
 
-from ..errors import CaptureError, MissingLibrary, reason_of
+from ..errors import CaptureError, MissingLibrary, imported, reason_of
 
 MOST_SECRETS = 1_000_000
 """The limit on secrets of one file, of the kinds in `LABELS`. They take 210 MB of memory if each belongs to
@@ -182,9 +181,14 @@ def key_log(path: str) -> KeyLog:
     return KeyLog(path)
 
 
-def can_decrypt() -> bool:
-    """Whether the library that decrypts is installed."""
-    return find_spec("cryptography") is not None
+@cache  # called for each record
+def decryption_lack() -> MissingLibrary | None:
+    """Why nothing can be decrypted: the library is not installed, or cannot be imported. None: it can."""
+    try:
+        imported("cryptography.hazmat.primitives.ciphers.aead", "tls", "cryptography")
+    except MissingLibrary as error:
+        return error
+    return None
 
 
 def open_key_logs(paths: Iterable[str]) -> tuple[str, ...]:
@@ -192,8 +196,9 @@ def open_key_logs(paths: Iterable[str]) -> tuple[str, ...]:
     cannot be read or is no text, and MissingLibrary if the library that decrypts is not installed.
     """
     found = tuple(map(os.path.abspath, paths))
-    if found and not can_decrypt():
-        raise MissingLibrary("cryptography", "tls")
+    lack = decryption_lack() if found else None
+    if lack:
+        raise lack.with_traceback(None)  # it may have been raised before
     for path in found:
         key_log(path).refresh()
     return found
@@ -244,7 +249,7 @@ class KeyLogs:
     @property
     def may_have_secrets(self) -> bool:
         """Whether secrets may be found, and the library that uses them is installed."""
-        return bool(self._paths) or bool(self._all_embedded()) and _can_decrypt()
+        return bool(self._paths) or bool(self._all_embedded()) and not decryption_lack()
 
     def find(self, client_random: bytes, label: str) -> Iterator[bytes]:
         """The secrets of the connection whose ClientHello has this random. A log is read only when
@@ -266,6 +271,3 @@ class KeyLogs:
             read, self._look_ahead = self._look_ahead, None
             read(self.embedded)
         return self.embedded
-
-
-_can_decrypt = cache(can_decrypt)  # called for each record

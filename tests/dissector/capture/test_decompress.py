@@ -26,6 +26,7 @@ from dissect.nats.capture.decompress import (
     unzstd,
 )
 from dissect.nats.capture.reader import BLOCK, PackedError
+from dissect.nats.errors import MissingLibrary
 
 from tests.support.requirements import missing
 
@@ -165,10 +166,10 @@ def test_a_large_window_is_fine() -> None:
     assert unpacked(unzstd, iter([packed])) == (b"abc", "")
 
 
-def test_without_the_library_there_is_an_import_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_zstd_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     packed = zstd(b"abc")
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(ImportError):
+    with pytest.raises(MissingLibrary, match=r"zstandard is not .*\[zstd\]'"):
         list(unzstd(iter([packed])))
 
 

@@ -22,6 +22,7 @@ from dissect.nats.commands.run import (
     print_rows,
     print_session,
 )
+from dissect.nats.errors import MissingLibrary
 from dissect.nats.output.terminal import PLAIN
 from natsync._extras import pip_install
 
@@ -150,7 +151,8 @@ def test_secrets_that_cannot_be_used_are_said(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the extra `tls`, as with `--keylog`."""
-    monkeypatch.setattr(embedded_secrets, "can_decrypt", lambda: False)
+    lack = MissingLibrary("cryptography", "tls")
+    monkeypatch.setattr(embedded_secrets, "decryption_lack", lambda: lack)
     words = [*command.split(), "-o", str(tmp_path / "out")]
     said = (
         "nats-dissect: decryption secrets in the captures are not used: cryptography is not installed;"

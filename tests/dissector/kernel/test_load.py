@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib import util
 
 import pytest
 
@@ -49,7 +48,7 @@ def test_why_there_is_no_kernel_is_said(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.delenv(VARIABLE, raising=False)
     assert lack() == ""
     assert description().startswith("the kernel, numba ")
-    monkeypatch.setattr(util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "numba", None)
     assert "[fast]" in lack()
     monkeypatch.setenv(VARIABLE, "off")
     assert description() == "Python alone: NATS_DISSECT_KERNEL is off"

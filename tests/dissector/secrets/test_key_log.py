@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from dissect.nats import Options
 from dissect.nats.errors import CaptureError, MissingLibrary
 from dissect.nats.secrets import key_log
-from dissect.nats.secrets.key_log import LABELS, KeyLog, KeyLogs, open_key_logs, without_secrets
+from dissect.nats.secrets.key_log import (
+    LABELS,
+    KeyLog,
+    KeyLogs,
+    decryption_lack,
+    open_key_logs,
+    without_secrets,
+)
 
 from tests.support.paths import CAPTURES
 
@@ -264,7 +271,18 @@ def test_without_the_library_a_line_says_what_to_install(
 ) -> None:
     path = tmp_path / "keys.log"
     path.write_bytes(LINE)
-    monkeypatch.setattr(key_log, "find_spec", lambda name: None)
+    lack = MissingLibrary("cryptography", "tls")
+    monkeypatch.setattr(key_log, "decryption_lack", lambda: lack)
     with pytest.raises(MissingLibrary, match=r"pip install '\S*\[tls\]'"):
         open_key_logs([str(path)])
     assert open_key_logs([]) == ()
+
+
+def test_why_the_library_cannot_be_imported_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failed(*names: str) -> None:
+        raise MissingLibrary("cryptography", "tls", "undefined symbol: EVP_x")
+
+    assert decryption_lack() is None
+    monkeypatch.setattr(key_log, "imported", failed)
+    lack = decryption_lack.__wrapped__()
+    assert "cryptography cannot be imported: undefined symbol: EVP_x" in str(lack)

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import NamedTuple
 
 from ...number_formats import moment_text
-from ...secrets.key_log import can_decrypt
+from ...secrets.key_log import decryption_lack
 
 # The largest time in a column, in the year 2262. Some certificates are valid until 9999.
 _LAST_NS = 2**63 - 1
@@ -37,7 +37,7 @@ class Certificate(NamedTuple):
 
 def read_certificate(der: bytes) -> Certificate | None:
     """Parses a certificate; None: it cannot be read, or `cryptography` is not installed."""
-    if not can_decrypt():
+    if decryption_lack():
         return None
     from cryptography import x509
 

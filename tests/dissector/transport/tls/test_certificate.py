@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dissect.nats.errors import MissingLibrary
 from dissect.nats.transport.tls import certificate as tls_certificate
 from dissect.nats.transport.tls.certificate import (
     Certificate,
@@ -49,7 +50,8 @@ def test_the_first_of_a_message() -> None:
 
 
 def test_without_the_library_nothing_is_known(der: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tls_certificate, "can_decrypt", lambda: False)
+    lack = MissingLibrary("cryptography", "tls")
+    monkeypatch.setattr(tls_certificate, "decryption_lack", lambda: lack)
     assert read_certificate(der) is None
 
 
