@@ -26,7 +26,6 @@ from .commands.arguments import (
     ROWS,
     SOME_ROWS,
     UNMASKED_INPUT,
-    FullHelpGroup,
     GroupedCommand,
     takes,
 )
@@ -42,6 +41,7 @@ from .commands.command_options import (
     SqlOptions,
     own,
 )
+from .commands.help import HelpfulGroup
 from .commands.ladder import print_ladder
 from .commands.run import (
     Command,
@@ -82,9 +82,11 @@ def _quiet_endings() -> Iterator[None]:
         sys.exit(0)
 
 
-class _Program(FullHelpGroup):
+class _Program(HelpfulGroup):
     """The program. Wherever an interrupt comes, it ends with status 130 and prints nothing; click would print
     "Aborted!" and exit with 1, as it does for a closed pipe, which ends quietly here."""
+
+    first = tuple("info sessions frames follow requests audit report top sql archive spark".split())
 
     def make_context(
         self,
@@ -103,7 +105,7 @@ class _Program(FullHelpGroup):
             return super().invoke(ctx)
 
 
-@click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("nats-dissect", cls=_Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version",
     is_flag=True,
@@ -192,7 +194,7 @@ def _follow(options: CommandOptions, start: str) -> None:
 @cli.command("info")
 @takes(FactOptions, *FACTS, *UNMASKED_INPUT)
 def _info(options: FactOptions) -> None:
-    """Summarize the files: packets, time span, link types, losses, protocols."""
+    """Summarize the files: packets, time span, losses, protocols."""
     print_info(Command("info", options))
 
 
@@ -210,7 +212,7 @@ def _sql(options: SqlOptions, query: str) -> None:
 @cli.command("top")
 @takes(TopOptions, *own(TopOptions), *FACTS, "limit", *INPUT, arguments="[CAPTURE...]")
 def _top(options: TopOptions) -> None:
-    """Show the traffic while it arrives, refreshed each second: connections, subjects, requests, problems.
+    """Show the traffic while it arrives, refreshed each second.
 
     A file is followed while it grows. Keys: c s r p or Tab choose the table, < and > the column that sorts, i
     inverts, / filters, space pauses, q leaves.
@@ -254,7 +256,7 @@ def _slice(options: SliceOptions) -> None:
     refused={"redact": "findings never show secrets"},
 )
 def _audit(options: AuditOptions) -> None:
-    """Check captures against rules in Sigma's format, and print findings."""
+    """Print what rules in Sigma's format find in captures."""
     try:
         check_libraries()
     except DissectError as error:
@@ -272,9 +274,10 @@ def _audit(options: AuditOptions) -> None:
     refused={"sort": "a click on a heading of the page sorts its table"},
 )
 def _report(options: ReportOptions) -> None:
-    """Write a report as one HTML page: problems, topology, traffic, latency, JetStream, ladder diagrams.
+    """Write a report as one HTML page, which puts problems first.
 
-    The page opens from disk and reads nothing from a network.
+    It also shows topology, traffic, latency, JetStream and ladder diagrams. The page opens from disk and
+    reads nothing from a network.
     """
     try:
         check_libraries("report")
@@ -288,7 +291,7 @@ def _report(options: ReportOptions) -> None:
 @cli.command("spark")
 @takes(JobArguments, *own(JobArguments), "progress", "payload", *INPUT, refused=REFUSED)
 def _spark(options: JobArguments) -> None:
-    """Write the tables as Parquet files, with Apache Spark, from captures of any size."""
+    """Write tables as Parquet files with Apache Spark, at any size."""
     from .spark.command import run_job
 
     run_job(options)
@@ -302,7 +305,7 @@ def _spark(options: JobArguments) -> None:
     refused=NOT_ARCHIVED,
 )
 def _archive(options: ArchiveOptions) -> None:
-    """Fill an archive: add what a sensor captures to tables on disk, without Spark.
+    """Add what a sensor captures to tables on disk, without Spark.
 
     A FOLDER gets new captures all the time, as from tcpdump -G or a ring of dumpcap. It can be a pattern, or
     - for standard input. However the process ends, even by kill -9, the next run goes on, and no row is lost

@@ -286,7 +286,8 @@ class Opt:
     default value are those of the field that it annotates, beside a text for the help.
 
     `flags` are its names on the command line, if these do not follow from its name. `default` is the text
-    that the help shows instead of the default value. An `optional` one may be None.
+    that the help shows instead of the default value. An `optional` one may be None. `--help` shows those that
+    are `common` or required, `--help-all` shows all.
     """
 
     group: OptionGroup
@@ -296,6 +297,7 @@ class Opt:
     default: str = ""
     required: bool = False
     optional: bool = False
+    common: bool = False
 
     def read(self, name: str, value: object) -> object:
         """The value, which may have its text form. Raises TypeError or ValueError, with `name`."""

@@ -57,7 +57,9 @@ class Options:
         "Set the kind of the connections on a port, if it cannot be detected. Repeatable.",
         Opt(OptionGroup.DISSECTION, ports()),
     ]
-    payload: Annotated[Payload, "How to show payloads.", Opt(OptionGroup.OUTPUT, one_of(Payload))]
+    payload: Annotated[
+        Payload, "How to show payloads.", Opt(OptionGroup.OUTPUT, one_of(Payload), common=True)
+    ]
     redact: Annotated[
         bool,
         "Show passwords, tokens and signatures.",
@@ -65,14 +67,13 @@ class Options:
     ]
     from_time: Annotated[
         TimeBound | None,
-        "Only packets from this time on: 2026-11-21T02:01:43Z or a part of it, or seconds after the"
-        " first packet.",
-        Opt(OptionGroup.SELECTION, time(), flags=("--from",)),
+        "Only packets from TIME on: 2026-11-21T02:01:43Z, a part of it, or seconds after the first packet.",
+        Opt(OptionGroup.SELECTION, time(), flags=("--from",), common=True),
     ]
     until_time: Annotated[
         TimeBound | None,
-        "Only packets before this time.",
-        Opt(OptionGroup.SELECTION, time(), flags=("--until",)),
+        "Only packets before TIME.",
+        Opt(OptionGroup.SELECTION, time(), flags=("--until",), common=True),
     ]
     kind: Annotated[
         frozenset[Kind] | None,

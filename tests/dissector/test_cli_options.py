@@ -26,12 +26,6 @@ def run(*args: str) -> Result:
     return CliRunner().invoke(cli, list(args))
 
 
-def test_help_shows_the_sentence_of_each_command_whole() -> None:
-    text = " ".join(run("--help").stdout.split())
-    assert "..." not in text.partition("Commands:")[2]
-    assert "flows List TCP connections, NATS or not." in text
-
-
 def test_an_empty_output_name_is_the_fault_of_the_option() -> None:
     done = run("sessions", "-o", "", CORE)
     assert done.exit_code == 2 and "'-o' / '--output': must be the name of a file" in done.stderr
@@ -323,7 +317,7 @@ def test_the_files_of_info_in_the_order_of_a_fact(tmp_path: Path) -> None:
 def test_what_has_no_rows_says_why_it_has_no_order(command: str, reason: str) -> None:
     done = run(command, "-o", "out", "--sort", "packets", CORE)
     assert done.exit_code == 2 and done.stderr == f"nats-dissect: --sort: {reason}\n"
-    assert "--sort" not in run(command, "--help").stdout
+    assert "--sort" not in run(command, "--help-all").stdout
 
 
 @pytest.mark.parametrize("name", ["timelines", "records", "_packets"])

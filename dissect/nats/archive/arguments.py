@@ -38,23 +38,23 @@ class ArchiveOptions(CommandOptions):
     ] = ""
     tables: Annotated[
         tuple[str, ...],
-        f"Which tables: {', '.join(ARCHIVED)}.",
-        Opt(OptionGroup.OUTPUT, several(one_of(ARCHIVED), "A,B"), default="all"),
+        f"Which tables to write. There are {', '.join(ARCHIVED)}.",
+        Opt(OptionGroup.OUTPUT, several(one_of(ARCHIVED), "A,B"), default="all", common=True),
     ] = ARCHIVED
     settle: Annotated[
         float,
         "Seconds after which the newest file, if it did not grow, is complete.",
-        Opt(OptionGroup.SELECTION, seconds()),
+        Opt(OptionGroup.SELECTION, seconds(), common=True),
     ] = 60.0
     every: Annotated[
         float,
         "Seconds between two looks into the folders, or between two commits of standard input.",
-        Opt(OptionGroup.OUTPUT, seconds(positive=True)),
+        Opt(OptionGroup.OUTPUT, seconds(positive=True), common=True),
     ] = 60.0
     once: Annotated[
         bool,
         "Add what is complete now, and stop; the next run goes on from there.",
-        Opt(OptionGroup.OUTPUT, flag()),
+        Opt(OptionGroup.OUTPUT, flag(), common=True),
     ] = False
     finish: Annotated[
         bool,
@@ -65,12 +65,17 @@ class ArchiveOptions(CommandOptions):
     keep: Annotated[
         int | None,
         "Remove what is older than this many days from the archive; captures are never removed.",
-        Opt(OptionGroup.OUTPUT, replace(whole(1, 36_500), metavar="DAYS"), default="all are kept"),
+        Opt(
+            OptionGroup.OUTPUT,
+            replace(whole(1, 36_500), metavar="DAYS"),
+            default="all are kept",
+            common=True,
+        ),
     ] = None
     metrics: Annotated[
         str | None,
         "Write counters for Prometheus to this file, whose name ends with .prom.",
-        Opt(OptionGroup.OUTPUT, text("FILE")),
+        Opt(OptionGroup.OUTPUT, text("FILE"), common=True),
     ] = None
 
     @property

@@ -20,13 +20,17 @@ _MEANINGS = "; ".join(f"{name}: {form.meaning}" for name, form in OUTPUTS.items(
 class AuditOptions(CommandOptions):
     """Captures or tables, rules, and how to show findings."""
 
-    format: Annotated[str, f"{_MEANINGS}.", Opt(OptionGroup.OUTPUT, one_of(OUTPUTS))] = "text"
+    format: Annotated[
+        str,
+        f"How to write findings. {_MEANINGS}.",
+        Opt(OptionGroup.OUTPUT, one_of(OUTPUTS), common=True),
+    ] = "text"
     jobs: Annotated[int | None, jobs_of("1")] = None
     rules: Annotated[
         tuple[str, ...],
         "Add the rules in this folder or file, in Sigma's format; a rule replaces one with its id or"
         " name. Repeatable.",
-        Opt(OptionGroup.RULES, texts("PATH", "a path or several")),
+        Opt(OptionGroup.RULES, texts("PATH", "a path or several"), common=True),
     ] = ()
     variables: Annotated[
         Mapping[str, list[str]],
@@ -35,18 +39,20 @@ class AuditOptions(CommandOptions):
         Opt(OptionGroup.RULES, lists("NAME=VALUE", "known_clusters=east"), flags=("--var",)),
     ] = field(default_factory=dict)
     listed: Annotated[
-        bool, "List the rules.", Opt(OptionGroup.RULES, flag(), flags=("--list",))
+        bool,
+        "List the rules.",
+        Opt(OptionGroup.RULES, flag(), flags=("--list",), common=True),
     ] = False
     explain: Annotated[
         str | None,
         "Show a rule, and the SQL that it becomes.",
-        Opt(OptionGroup.RULES, text("NAME")),
+        Opt(OptionGroup.RULES, text("NAME"), common=True),
     ] = None
     suppress: Annotated[
         str | None,
         "A YAML file of known findings, each with a rule, the columns to match and a reason. They are"
         " shown with the reason, counted, and do not change the exit status.",
-        Opt(OptionGroup.RULES, text("FILE")),
+        Opt(OptionGroup.RULES, text("FILE"), common=True),
     ] = None
     since_last: Annotated[
         str | None,
@@ -57,7 +63,7 @@ class AuditOptions(CommandOptions):
     fail_on: Annotated[
         str,
         "Exit with status 1 if there is a finding of this level or a worse one.",
-        Opt(OptionGroup.RULES, one_of([*Level.__members__, NEVER])),
+        Opt(OptionGroup.RULES, one_of([*Level.__members__, NEVER]), common=True),
     ] = Level.high.name
     tables: Annotated[str | None, TABLES_OF] = None
     master: Annotated[

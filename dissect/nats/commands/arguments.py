@@ -1,4 +1,4 @@
-"""The options and arguments of commands for click, made from their declarations; the help shows groups."""
+"""The options and arguments of commands for click, made from their declarations."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from ..option_types import Form, Opt, OptionGroup, declared
+from ..option_types import Form, Opt, declared
 from ..options import Options
 from ..output.sink import Fault, say
 from ..secrets.key_log import without_secrets
 from .command_options import CommandOptions, command_options, options_of
+from .help import DeclaredOption, HelpfulCommand
 
 UNMASKED_INPUT = tuple(name for name in declared(Options) if name not in ("payload", "redact"))
 """For commands that show no text that may contain secrets, or that do not mask secrets."""
@@ -24,7 +25,6 @@ QUERIED = (*FACTS, "limit", "csv_safe")
 SOME_ROWS = (*QUERIED, "columns")
 ROWS = (*SOME_ROWS, "where", "jobs")
 
-_WHOLE = 1000  # characters, more than any sentence
 _NAMED = 4
 
 CommandFunction = Callable[..., None]
@@ -32,33 +32,8 @@ Decorator = Callable[[CommandFunction], CommandFunction]
 _O = TypeVar("_O", bound=CommandOptions)
 
 
-class FullHelpGroup(click.Group):
-    """A command group whose help shows the first sentence of each command in full."""
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the commands with their first sentences."""
-        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        with formatter.section("Commands"):
-            formatter.write_dl(
-                [(name, item.get_short_help_str(_WHOLE)) for name, item in commands if item]
-            )
-
-
-class GroupedCommand(click.Command):
-    """A command whose `help` shows its options in groups, and that knows the options of other commands."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the options, group after group."""
-        names = [group.value for group in OptionGroup]
-        groups: dict[str, list[tuple[str, str]]] = {name: [] for name in (*names, "Other")}
-        for option in self.get_params(ctx):
-            shown = option.get_help_record(ctx) if isinstance(option, click.Option) else None
-            if shown:
-                groups[option.group if isinstance(option, _Option) else "Other"].append(shown)
-        for name, records in groups.items():
-            if records:
-                with formatter.section(name):
-                    formatter.write_dl(records)
+class GroupedCommand(HelpfulCommand):
+    """A command that knows the options of other commands."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parses the arguments. An option that only other commands have is refused with their names."""
@@ -84,13 +59,13 @@ def _listed(commands: list[str]) -> str:
     return f"{', '.join(first)} and {last} have it" if first else f"{last} has it"
 
 
-class _Option(click.Option):
+class _Option(DeclaredOption):
     """An option that is made from its declaration. `reason` says why the command does not take it."""
 
     def __init__(self, flags: Sequence[str], *, opt: Opt, default: str | None, reason: str) -> None:
         form, shown = opt.form, default or opt.default
         details = "; ".join([f"default: {shown}"] * bool(shown) + [form.range] * bool(form.range))
-        self.group = opt.group.value
+        self.opt = opt
         is_flag = not form.metavar
         super().__init__(
             flags,

@@ -25,13 +25,14 @@ def format_of(names: Collection[str], **meanings: str) -> Opt:
     """`--format`, with these formats; `meanings` are those of formats that are not in `FORMATS`."""
     known = {name: form.meaning for name, form in FORMATS.items()} | meanings
     texts = "; ".join(f"{name}: {known[name]}" for name in names)
-    return Opt(OptionGroup.OUTPUT, one_of(names), f"{texts}.")
+    return Opt(OptionGroup.OUTPUT, one_of(names), f"How to write rows. {texts}.", common=True)
 
 
 def file_of(help: str, required: bool = False, metavar: str = "FILE") -> Opt:
     """`-o`, for a command that must or can write to a file."""
     form = file_name(metavar)
-    return Opt(OptionGroup.OUTPUT, form, help, flags=("-o", "--output"), required=required)
+    flags = ("-o", "--output")
+    return Opt(OptionGroup.OUTPUT, form, help, flags=flags, required=required, common=True)
 
 
 def jobs_of(default: str) -> Opt:
@@ -49,19 +50,23 @@ class CommandOptions:
     format: Annotated[str, format_of(tuple(FORMATS))] = "text"
     output: Annotated[str | None, file_of("Write to this file instead of standard output.")] = None
     columns: Annotated[
-        str | None, "Only these columns, in this order.", Opt(OptionGroup.OUTPUT, text("A,B"))
+        str | None,
+        "Only these columns, in this order.",
+        Opt(OptionGroup.OUTPUT, text("A,B"), common=True),
     ] = None
     where: Annotated[
         str | None,
         "Only rows that match this SQL condition on the table's columns.",
-        Opt(OptionGroup.OUTPUT, text("EXPR")),
+        Opt(OptionGroup.OUTPUT, text("EXPR"), common=True),
     ] = None
     sort: Annotated[
         str | None,
         "Order the rows by this column; absent values come last.",
-        Opt(OptionGroup.OUTPUT, text("COLUMN[:desc]")),
+        Opt(OptionGroup.OUTPUT, text("COLUMN[:desc]"), common=True),
     ] = None
-    limit: Annotated[int | None, "Stop after N rows.", Opt(OptionGroup.OUTPUT, whole())] = None
+    limit: Annotated[
+        int | None, "Stop after N rows.", Opt(OptionGroup.OUTPUT, whole(), common=True)
+    ] = None
     jobs: Annotated[int | None, jobs_of("1; up to 4 for captures of 256 MiB or more")] = None
     progress: Annotated[
         bool | None,
@@ -76,9 +81,11 @@ class CommandOptions:
     message: Annotated[
         str | None,
         "Show the way of one message as a ladder; the start of its session's id is enough.",
-        Opt(OptionGroup.SELECTION, text("SESSION:NUMBER")),
+        Opt(OptionGroup.SELECTION, text("SESSION:NUMBER"), common=True),
     ] = None
-    full: Annotated[bool, "Show long payloads whole.", Opt(OptionGroup.OUTPUT, flag())] = False
+    full: Annotated[
+        bool, "Show long payloads whole.", Opt(OptionGroup.OUTPUT, flag(), common=True)
+    ] = False
     dissecting: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -176,7 +183,7 @@ class SessionOptions(CommandOptions):
     session: Annotated[
         str | None,
         "Show one session in full; the start of its id is enough.",
-        Opt(OptionGroup.SELECTION, text("ID")),
+        Opt(OptionGroup.SELECTION, text("ID"), common=True),
     ] = None
     explain: Annotated[
         str | None,
@@ -191,15 +198,18 @@ class ServerOptions(CommandOptions):
 
     format: Annotated[str, format_of((*FORMATS, DOT), dot="a graph for Graphviz")] = "text"
     graph: Annotated[
-        bool, "Show clusters, servers and links as text.", Opt(OptionGroup.OUTPUT, flag())
+        bool,
+        "Show clusters, servers and links as text.",
+        Opt(OptionGroup.OUTPUT, flag(), common=True),
     ] = False
 
 
 TABLES_OF = Opt(
     OptionGroup.SELECTION,
     text("DIR"),
-    "Read the Parquet tables in this folder instead of captures, as `archive --out DIR` and `spark --out DIR`"
-    " write them; with --from and --until only rows of that time.",
+    "Read the Parquet tables in this folder instead of captures. `archive --out DIR` and `spark --out DIR`"
+    " write such tables. With --from and --until, only rows of that time are read.",
+    common=True,
 )
 
 

@@ -9,7 +9,7 @@ from dissect.nats.cli import cli
 
 
 def test_the_help_shows_options_in_groups() -> None:
-    result = CliRunner().invoke(cli, ["audit", "--help"])
+    result = CliRunner().invoke(cli, ["audit", "--help-all"])
     assert result.exit_code == 0
     for group in ("Rules:", "Output:", "Selection:", "Dissection:"):
         assert group in result.stdout

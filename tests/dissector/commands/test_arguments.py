@@ -72,15 +72,18 @@ def test_a_limit_fits_what_takes_it() -> None:
 
 
 def test_help_shows_options_in_groups() -> None:
-    text = CliRunner().invoke(facts, ["--help"]).output
+    text = CliRunner().invoke(facts, ["--help-all"]).output
     for group in ("Output:", "Dissection:", "Limits of time and memory"):
         assert f"\n{group}" in text
     assert text.index("--format") < text.index("--port") < text.index("--max-flows")
 
 
 def test_help_names_the_formats_and_default_values() -> None:
-    text = " ".join(CliRunner().invoke(facts, ["--help"]).output.split())
-    assert "[text|jsonl] text: for people; jsonl: one JSON object per line. [default: text]" in text
+    text = " ".join(CliRunner().invoke(facts, ["--help-all"]).output.split())
+    assert (
+        "[text|jsonl] How to write rows. text: for people; jsonl: one JSON object per line. [default: text]"
+        in text
+    )
     assert "--max-flows N TCP connections at a time. [default: 16384; 1 or more]" in text
     assert "in one direction of a connection. [default: 16M; 1024 bytes or more]" in text
     assert "[default: 500 times its size, at least 16 MiB]" in text
@@ -94,7 +97,7 @@ def test_a_value_that_is_repeated_is_read_as_one() -> None:
 def test_an_option_that_a_command_does_not_take_is_refused_with_a_reason() -> None:
     done = CliRunner().invoke(command, ["--message", "ab:1", "a.pcap"])
     assert done.exit_code == 2 and done.stderr == "nats-dissect: --message: there is none\n"
-    assert "--message" not in CliRunner().invoke(command, ["--help"]).output
+    assert "--message" not in CliRunner().invoke(command, ["--help-all"]).output
 
 
 def test_an_option_of_other_commands_is_refused_with_their_names() -> None:

@@ -58,7 +58,7 @@ def test_standard_output_has_no_path() -> None:
 
 
 def test_the_help_of_a_report_names_every_option() -> None:
-    done = CliRunner().invoke(cli, ["report", "--help"])
+    done = CliRunner().invoke(cli, ["report", "--help-all"])
     assert done.exit_code == 0
     for name in (
         "--output",

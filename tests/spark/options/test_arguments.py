@@ -89,7 +89,7 @@ def test_it_must_be_said_where_to() -> None:
 
 
 def test_help_shows_groups() -> None:
-    text = run("--help").output
+    text = run("--help-all").output
     assert text.index("\nOutput:") < text.index("\nSpark:") < text.index("\nDissection:")
 
 
@@ -103,4 +103,4 @@ def test_options_for_rows_say_what_to_do_instead(name: str) -> None:
     flag = f"--{name}"
     done = run("a.pcap", "--out", "tables", flag, "1")
     assert done.exit_code == 2 and REFUSED[name] in done.stderr
-    assert f"{flag} " not in run("--help").output
+    assert f"{flag} " not in run("--help-all").output

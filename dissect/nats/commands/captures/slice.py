@@ -71,7 +71,7 @@ class SliceOptions(CommandOptions):
     where: Annotated[
         str | None,
         "Only sessions that match this SQL condition on the columns of `sessions`.",
-        Opt(OptionGroup.SELECTION, text("EXPR")),
+        Opt(OptionGroup.SELECTION, text("EXPR"), common=True),
     ] = None
     sessions: Annotated[
         tuple[str, ...],

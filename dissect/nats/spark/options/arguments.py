@@ -38,8 +38,13 @@ class JobArguments(CommandOptions):
     ] = ""
     tables: Annotated[
         tuple[str, ...],
-        f"Which tables: {', '.join(TABLES)}.",
-        Opt(OptionGroup.OUTPUT, several(one_of(TABLES), "A,B"), default="frames,sessions"),
+        f"Which tables to write. There are {', '.join(TABLES)}.",
+        Opt(
+            OptionGroup.OUTPUT,
+            several(one_of(TABLES), "A,B"),
+            default="frames,sessions",
+            common=True,
+        ),
     ] = ("frames", "sessions")
     progress: Annotated[
         bool | None,
@@ -54,7 +59,7 @@ class JobArguments(CommandOptions):
     master: Annotated[
         str | None,
         "The cluster: spark://HOST:PORT, yarn, local[4] ...; by default this machine.",
-        Opt(OptionGroup.SPARK, text("URL")),
+        Opt(OptionGroup.SPARK, text("URL"), common=True),
     ] = None
     conf: Annotated[Mapping[str, str], CONF] = field(default_factory=dict)
     chunk_size: Annotated[int, CHUNK_SIZE] = CHUNK_BYTES

@@ -8,7 +8,7 @@ from dissect.nats.cli import cli
 
 
 def test_the_help_names_the_views() -> None:
-    text = " ".join(CliRunner().invoke(cli, ["top", "--help"]).output.split())
+    text = " ".join(CliRunner().invoke(cli, ["top", "--help-all"]).output.split())
     assert "--view [connections|subjects|requests|problems]" in text
     for option in (
         "--once",
