@@ -54,6 +54,7 @@ test: ## every test, against a real nats-server, and with Spark where there is J
 	$(fresh)
 	$(RUN) python -m tests.support.spark
 	$(RUN) python -m tests.support.streaming_programs
+	$(RUN) python -m tests.support.iceberg_spark
 	$(RUN) $(PYTEST) --cov --cov-report= $(PROOFS)
 	$(RUN) coverage report --include='$(PROVEN)' --fail-under=100 >$(VENV)/coverage.txt || \
 		{ cat $(VENV)/coverage.txt; echo 'make test: $(PROVEN) must be covered whole' >&2; exit 1; }

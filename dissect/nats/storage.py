@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from .errors import CaptureError, imported, reason_of
@@ -42,6 +42,18 @@ VARIABLES = (*_OF_HADOOP, "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION")
 """The variables of the environment that say where S3 is, and who may use it."""
 
 _AMAZON = "s3.amazonaws.com"
+
+
+class S3Access(NamedTuple):
+    """Where S3 is, and who uses it. What is None AWS's own library finds, such as a profile or the role of a
+    machine."""
+
+    endpoint: str | None
+    region: str | None
+    access_key: str | None
+    secret_key: str | None
+    session_token: str | None
+
 
 # Of the Spark session, in place of what the environment says.
 _session: dict[str, str] = {}
@@ -73,43 +85,51 @@ def elsewhere(path: str) -> tuple[fs.FileSystem, str]:
         if scheme == "file":
             system, root = fs.FileSystem.from_uri(f"file:{rest}")
             return system, str(root)
-        system, root = _connected(scheme, host, tuple(sorted(environment().items())))
+        system, root = _connected(scheme, host, s3_access())
     except (OSError, ValueError) as error:
         raise CaptureError(path, f"cannot be reached ({reason_of(error)})") from error
     return system, f"{root.rstrip('/')}{slash}{name}".rstrip("/") or root
 
 
 @lru_cache(maxsize=64)  # a file is opened many times, and connecting is slow
-def _connected(
-    scheme: str, host: str, settings: tuple[tuple[str, str], ...]
-) -> tuple[fs.FileSystem, str]:
+def _connected(scheme: str, host: str, access: S3Access) -> tuple[fs.FileSystem, str]:
     """The file system of a scheme and a bucket or host, and the path of its root."""
     from pyarrow import fs
 
     if scheme == "s3":
-        return fs.S3FileSystem(**_s3(host, dict(settings))), host
+        return fs.S3FileSystem(**_arguments(host, access)), host
     system, root = fs.FileSystem.from_uri(f"{scheme}://{host}/")
     return system, str(root)
 
 
-def _s3(bucket: str, settings: Mapping[str, str]) -> dict[str, str]:
-    """The arguments of pyarrow's S3 file system. AWS's own library finds what is left out, such as a profile
-    or the role of a machine."""
+def _arguments(bucket: str, access: S3Access) -> dict[str, str]:
+    """The arguments of pyarrow's S3 file system."""
     from pyarrow import fs
 
-    found = {
-        name: settings[key]
-        for name, key in zip(("access_key", "secret_key", "session_token"), _KEY_PAIR)
-        if key in settings
+    keys = {
+        "access_key": access.access_key,
+        "secret_key": access.secret_key,
+        "session_token": access.session_token,
     }
-    endpoint = settings.get("AWS_ENDPOINT_URL_S3") or settings.get("AWS_ENDPOINT_URL")
-    region = settings.get("AWS_REGION") or settings.get("AWS_DEFAULT_REGION")
-    if endpoint:
-        scheme, _, found["endpoint_override"] = endpoint.rstrip("/").rpartition("://")
+    found = {name: value for name, value in keys.items() if value}
+    if access.endpoint:
+        scheme, _, found["endpoint_override"] = access.endpoint.rstrip("/").rpartition("://")
         found["scheme"] = scheme or "https"
-    if region or not endpoint:
-        found["region"] = region or fs.resolve_s3_region(bucket)
+    if access.region or not access.endpoint:
+        found["region"] = access.region or fs.resolve_s3_region(bucket)
     return found
+
+
+def s3_access() -> S3Access:
+    """What the environment and the session say of S3."""
+    known = environment()
+    return S3Access(
+        endpoint=known.get("AWS_ENDPOINT_URL_S3") or known.get("AWS_ENDPOINT_URL"),
+        region=known.get("AWS_REGION") or known.get("AWS_DEFAULT_REGION"),
+        access_key=known.get("AWS_ACCESS_KEY_ID"),
+        secret_key=known.get("AWS_SECRET_ACCESS_KEY"),
+        session_token=known.get("AWS_SESSION_TOKEN"),
+    )
 
 
 def environment() -> dict[str, str]:

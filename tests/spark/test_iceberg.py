@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from dissect.nats.errors import MissingLibrary, SparkError
-from dissect.nats.output.arrow.records import batch
+from dissect.nats.output import day_files
+from dissect.nats.output.arrow.records import batch, schema
 from dissect.nats.spark import iceberg
 from dissect.nats.spark.api import dissect
 from dissect.nats.spark.iceberg import IcebergSink, is_iceberg
@@ -19,6 +21,7 @@ from dissect.nats.spark.options.job_options import JobOptions
 from dissect.nats.storage import environment
 
 from tests.support.audit import session
+from tests.support.iceberg_spark import select
 from tests.support.partitioned import in_one
 from tests.support.paths import CAPTURES
 from tests.support.requirements import missing
@@ -63,14 +66,19 @@ def warehouse(
 
 
 def write(
-    run: str, captures: Sequence[str], *names: str, tables: Sequence[str] = ("sessions",)
+    run: str,
+    captures: Sequence[str],
+    *names: str,
+    tables: Sequence[str] = ("sessions",),
+    lacking: Sequence[str] = (),
 ) -> None:
-    """One run over these captures that finds these sessions."""
+    """One run over these captures that finds these sessions, without the columns that it lacks."""
     sink = IcebergSink(OUT, captures, tables)
     sink.check()
     writer = sink.writer(sink.begin(run))(0, tables)
     if names:
-        writer.add("sessions", batch("sessions", [session(session=name) for name in names]))
+        rows = batch("sessions", [session(session=name) for name in names])
+        writer.add("sessions", rows.drop_columns(lacking) if lacking else rows)
     writer.close()
     sink.publish(run, tables, writer.written, {})
 
@@ -153,3 +161,44 @@ def test_a_job_writes_tables_of_iceberg(spark: SparkSession, warehouse: str) -> 
         found = table(name).scan().to_arrow()
         assert len(found) == summary.rows[name] == len(in_one([capture], [name]))
         assert len(table(name).snapshots()) == 2
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("warehouse", ["local"], indirect=True)
+def test_spark_reads_the_tables_of_runs_and_of_an_earlier_version(
+    spark: SparkSession, warehouse: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = schema("sessions")
+    earlier = columns.remove(columns.get_field_index("end"))
+    with monkeypatch.context() as patch:
+        patch.setattr(iceberg, "_columns", lambda name: earlier)
+        patch.setattr(day_files, "schema", lambda name: earlier)
+        write(RUNS[0], ["earlier.pcap"], "a", lacking=["end"])
+    capture = str(CAPTURES / "core-2.15.1.pcap")
+    for _ in range(2):
+        dissect(spark, [capture], ["frames", "sessions"], JobOptions(), OUT)
+
+    tables = "lake.nats.captured"
+    found = select(
+        [
+            f"SELECT * EXCEPT (time) FROM {tables}.frames ORDER BY session, number",
+            f"SELECT session, `end` FROM {tables}.sessions ORDER BY session",
+            f"SELECT summary['nats-dissect.run'] AS run FROM {tables}.sessions.snapshots",
+            f"SELECT count(*) AS n FROM {tables}.frames.all_data_files",
+        ],
+        {
+            "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+            "spark.sql.catalog.lake.type": "jdbc",
+            "spark.sql.catalog.lake.uri": f"jdbc:sqlite:{tmp_path}/catalog.db",
+            "spark.sql.catalog.lake.warehouse": warehouse,
+        },
+    )
+    frames = batch("frames", in_one([capture], ["frames"])).drop_columns(["time"]).to_pylist()
+    for frame in frames:
+        frame["headers"] = frame["headers"] and dict(frame["headers"])
+    assert found[0] == sorted(frames, key=itemgetter("session", "number"))
+    sessions = batch("sessions", in_one([capture], ["sessions"])).to_pylist()
+    expected = {row["session"]: row["end"] for row in sessions}
+    assert {row["session"]: row["end"] for row in found[1]} == {**expected, "a": None}
+    assert len({row["run"] for row in found[2]}) == len(found[2]) == 3
+    assert found[3] == [{"n": 2}]

@@ -20,7 +20,7 @@ from ..errors import DissectError, SparkError, imported
 from ..output.arrow.records import schema
 from ..output.arrow.types import pyarrow
 from ..output.day_files import WrittenFile
-from ..storage import environment, has_folders, masked
+from ..storage import has_folders, masked, s3_access
 from .output import RunWriter, filesystem
 from .sink import NewWriter
 
@@ -33,13 +33,6 @@ if TYPE_CHECKING:
 _BEGIN = "iceberg:"
 _CAPTURES = "nats-dissect.captures."
 _MAPPING = "schema.name-mapping.default"
-_S3 = {
-    "s3.endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
-    "s3.region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
-    "s3.access-key-id": ("AWS_ACCESS_KEY_ID",),
-    "s3.secret-access-key": ("AWS_SECRET_ACCESS_KEY",),
-    "s3.session-token": ("AWS_SESSION_TOKEN",),
-}
 
 
 def is_iceberg(out: str) -> bool:
@@ -149,12 +142,15 @@ class IcebergSink:
     @contextmanager
     def _catalog(self) -> Iterator[Catalog]:
         load_catalog = imported("pyiceberg.catalog", "iceberg", "pyiceberg").load_catalog
-        known = environment()
-        found = {
-            name: next((known[key] for key in keys if key in known), "")
-            for name, keys in _S3.items()
+        access = s3_access()
+        properties = {
+            "s3.endpoint": access.endpoint,
+            "s3.region": access.region,
+            "s3.access-key-id": access.access_key,
+            "s3.secret-access-key": access.secret_key,
+            "s3.session-token": access.session_token,
         }
-        given = {name: value for name, value in found.items() if value}
+        given = {name: value for name, value in properties.items() if value}
         try:
             catalog = load_catalog(self._catalog_name, **given)
             try:
