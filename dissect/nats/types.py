@@ -8,7 +8,7 @@ from 1 in their file. A value does not change once a stage has passed it on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -68,20 +68,23 @@ class Packet:
     interface: str = ""
 
 
+PacketPlace = tuple[int, int, int, int]
+"""A packet in a block of a file: its ts_ns, its start and end in the block, and its wire_bytes."""
+
+
 @dataclass(slots=True)
 class Packets:
     """Consecutive packets of one file and interface, still in the block of the file that contains them.
 
     A whole block is passed on at once, because making an object for each packet costs more than parsing the
-    packet. Each of `places` has the packet's ts_ns, its start and end in `block`, and its wire_bytes;
-    `first` is the number of the first packet.
+    packet. `first` is the number of the first packet.
     """
 
     capture: str
     linktype: int
     block: bytes
     first: int
-    places: list[tuple[int, int, int, int]]
+    places: Sequence[PacketPlace]
     interface: str = ""
 
     def __iter__(self) -> Iterator[Packet]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import struct
 
 from ..durations import CLOCK_STEP_NS
-from ..types import Packets
-from .reader import NOWHERE, Blocks, Ended, Reading
+from ..types import PacketPlace, Packets
+from .reader import NOWHERE, Blocks, Ended, Reading, RecordForm, RecordReaders, Records
 from .report import FileReport
 
 # First four bytes -> byte order, nanoseconds per unit of a timestamp's fraction, size of a record header.
@@ -44,7 +44,12 @@ def largest_packet(snaplen: int) -> int:
     return max(USUAL_SNAPLEN, min(snaplen, LARGEST_SNAPLEN))
 
 
-def read_pcap(blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Reading:
+def read_pcap(
+    blocks: Blocks,
+    report: FileReport,
+    stop: int = NOWHERE,
+    readers: RecordReaders | None = None,
+) -> Reading:
     """The packets of a file, one block of the file at a time, except those that begin at byte `stop` of the
     file or later. The file header must be complete. `report` counts packets before they are yielded.
     """
@@ -54,57 +59,67 @@ def read_pcap(blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Readin
     largest = largest_packet(snaplen)
     # The upper bits are the length of the frame check sequence. It is ignored: IP lengths exclude it.
     linktype &= 0xFFFF
-    unpack = struct.Struct(order + "4I").unpack_from
-    second = second_ns = 0
-    need = header
+    form = RecordForm(order, unit_ns, header=header, largest=largest)
+    claimed = 0
     blocks.at += HEADER
-    while need - header <= largest and blocks.position < stop and blocks.fill(need):
-        data, at = blocks.data, blocks.at
-        size, need = len(data), header
-        last = min(size - header, stop - blocks.position + at - 1)
-        latest_ns = least_ns = -1
-        cut = missing = back_ns = 0
-        places: list[tuple[int, int, int, int]] = []
-        place = places.append
-        while at <= last:
-            seconds, fraction, kept, length = unpack(data, at)
-            start = at + header
-            end = start + kept
-            if end > size or kept > largest:
-                need += kept
-                break
-            if seconds != second:
-                second, second_ns = seconds, seconds * 1_000_000_000
-            ts_ns = second_ns + fraction * unit_ns
-            if ts_ns > latest_ns:
-                latest_ns = ts_ns
-            elif ts_ns < latest_ns - CLOCK_STEP_NS:
-                least_ns = min(ts_ns, least_ns if back_ns else ts_ns)
-                back_ns = max(back_ns, latest_ns - ts_ns)
-            if length != kept:
-                if length > kept:
-                    cut += 1
-                    missing += length - kept
-                else:
-                    length = kept
-            at = end
-            place((ts_ns, start, end, length))
-        if places:
-            count = len(places)
-            captured = at - blocks.at - count * header
+    while claimed <= largest and blocks.position < stop and blocks.fill(header + claimed):
+        read = readers and readers.pcap or read_records
+        last = stop - blocks.position + blocks.at - 1
+        records = read(blocks.data, blocks.at, last, form)
+        claimed = records.claimed
+        if count := len(records.places):
             first = report.before + report.packets + 1
             report.packets += count
-            report.captured_bytes += captured
-            report.wire_bytes += captured + missing
-            report.cut_packets += cut
+            report.captured_bytes += records.captured
+            report.wire_bytes += records.captured + records.missing
+            report.cut_packets += records.cut
             report.linktypes[linktype] += count
             report.snaplens[snaplen] += count
-            report.saw(places[0][0], latest_ns, least_ns if back_ns else None, back_ns)
-            yield Packets(report.capture, linktype, data, first, places)
-        blocks.at = at
+            least_ns = records.least_ns if records.back_ns else None
+            report.saw(records.places[0][0], records.latest_ns, least_ns, records.back_ns)
+            yield Packets(report.capture, linktype, blocks.data, first, records.places)
+        blocks.at = records.at
     if blocks.position < stop:
-        _note_damage(blocks, report, need - header, largest, head)
+        _note_damage(blocks, report, claimed, largest, head)
     return Ended(blocks.position, head)
+
+
+def read_records(data: bytes, at: int, last: int, form: RecordForm) -> Records:
+    """The records of `data` from `at` on, those that begin at `last` at the latest."""
+    unit_ns, header, largest = form.times, form.header, form.largest
+    unpack = struct.Struct(form.order + "4I").unpack_from
+    size, begin = len(data), at
+    last = min(size - header, last)
+    second = second_ns = 0
+    latest_ns = least_ns = -1
+    claimed = cut = missing = back_ns = 0
+    places: list[PacketPlace] = []
+    place = places.append
+    while at <= last:
+        seconds, fraction, kept, length = unpack(data, at)
+        start = at + header
+        end = start + kept
+        if end > size or kept > largest:
+            claimed = kept
+            break
+        if seconds != second:
+            second, second_ns = seconds, seconds * 1_000_000_000
+        ts_ns = second_ns + fraction * unit_ns
+        if ts_ns > latest_ns:
+            latest_ns = ts_ns
+        elif ts_ns < latest_ns - CLOCK_STEP_NS:
+            least_ns = min(ts_ns, least_ns if back_ns else ts_ns)
+            back_ns = max(back_ns, latest_ns - ts_ns)
+        if length != kept:
+            if length > kept:
+                cut += 1
+                missing += length - kept
+            else:
+                length = kept
+        at = end
+        place((ts_ns, start, end, length))
+    captured = at - begin - len(places) * header
+    return Records(places, at, claimed, latest_ns, least_ns, back_ns, captured, missing, cut)
 
 
 def _note_damage(blocks: Blocks, report: FileReport, kept: int, largest: int, head: bytes) -> None:

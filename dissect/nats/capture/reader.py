@@ -6,13 +6,13 @@ is still being written (a pipe) returns the bytes that it has.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ..errors import reason_of
-from ..types import Packets
+from ..types import PacketPlace, Packets
 from .report import FileReport
 
 # Large enough that the cost of reading a block does not matter, small enough for a processor's cache and for
@@ -46,6 +46,52 @@ class Ended:
 
 
 Reading = Generator[Packets, None, Ended]
+
+
+class RecordForm(NamedTuple):
+    """The form of records that follow each other: the byte `order`, and how times are made: `times`
+    nanoseconds for each unit, added to `offset_ns`. In pcap files, the unit is that of a time's fraction,
+    `header` is the size of a record's header, and no packet has more than `largest` bytes; in pcapng files,
+    `interface` is the number of the packets' interface."""
+
+    order: str
+    times: int
+    offset_ns: int = 0
+    header: int = 0
+    largest: int = 0
+    interface: int = 0
+
+
+class Records(NamedTuple):
+    """Packets of records that follow each other. `at` is where the first record begins that was not read;
+    `claimed` are the bytes of its packet, if its header was read, otherwise 0. `captured` and `missing` are
+    the bytes of all packets, in the file and beyond what is there; `cut` is the number of packets that miss
+    any. Times are as for `FileReport.saw`; `least_ns` is true only if the times go back, or in pcapng.
+    """
+
+    places: Sequence[PacketPlace]
+    at: int
+    claimed: int
+    latest_ns: int
+    least_ns: int
+    back_ns: int
+    captured: int
+    missing: int
+    cut: int
+
+
+ReadRecords = Callable[[bytes, int, int, RecordForm], Records]
+"""Reads records of a block from a position on, those that begin at another position at the latest."""
+
+
+@dataclass(slots=True)
+class RecordReaders:
+    """Faster readers of records than those of plain Python, and the size of a block for them. They may be set
+    while a file is read; from the next block on, they are used."""
+
+    block: int = 0
+    pcap: ReadRecords | None = None
+    enhanced: ReadRecords | None = None
 
 
 class PackedError(Exception):
@@ -110,11 +156,11 @@ class Blocks:
 
 
 def pieces_of(
-    opened: AbstractContextManager[Pieces], report: FileReport
+    opened: AbstractContextManager[Pieces], report: FileReport, readers: RecordReaders | None = None
 ) -> Generator[bytes, None, None]:
     """The bytes of a file as they arrive, at most one block at a time. The file is closed at its end, or when
     this generator is closed. `report` gets the position."""
     with opened as file:
-        while piece := file.read1(BLOCK):
+        while piece := file.read1(readers and readers.block or BLOCK):
             report.position += len(piece)
             yield piece

@@ -32,7 +32,7 @@ from .files import (
     size_and_mtime,
 )
 from .merge import MOST_OPEN, merge
-from .reader import NOWHERE, Blocks, Pieces, Reading, pieces_of
+from .reader import NOWHERE, Blocks, Pieces, Reading, RecordReaders, pieces_of
 from .report import CaptureReport, FileReport
 from .time_range import TimeBound, TimeRange
 
@@ -64,17 +64,21 @@ def read_runs(
     max_expanded: int | None = None,
     name: Callable[[str], str] = capture_name,
     embedded: KeyLog | None = None,
+    readers: RecordReaders | None = None,
 ) -> Generator[Packets, None, None]:
     """The packets of all inputs in one timeline (see `merge`), many at a time. At most `max_expanded` bytes
     of a compressed file's contents are read; see `decompress.bounded`. `name` makes the capture name of
-    packets from the path of their file. TLS secrets in the files are added to `embedded`.
+    packets from the path of their file. TLS secrets in the files are added to `embedded`. Records are read
+    with `readers`, if there are any.
 
     A path is a file, a folder (for the captures in it, but not in its subfolders), a pattern, or `-` for
     standard input, whose packets are yielded as they arrive. A file that is named twice is read once.
     `report` is updated during reading. Raises CaptureError before the first packet if an input is missing,
     empty or not a capture, and later if too many captures overlap.
     """
-    sources = [_Source(path, max_expanded, name, embedded) for path in files_of(paths, report)]
+    sources = [
+        _Source(path, max_expanded, name, embedded, readers) for path in files_of(paths, report)
+    ]
     sizes = [source.report.size for source in sources]
     size = None if None in sizes else sum(filter(None, sizes))
     # The bytes read so far belong to other timelines in the same report.
@@ -168,10 +172,12 @@ class _Source:
         max_expanded: int | None,
         name: Callable[[str], str] = capture_name,
         embedded: KeyLog | None = None,
+        readers: RecordReaders | None = None,
     ) -> None:
         self.path = path
         self._max_expanded = max_expanded
         self._embedded = embedded
+        self._readers = readers
         self.report = FileReport(path, name(path), size=file_size(path))
         self._begun: Reading | None = None
         self._first: list[Packets] = []
@@ -200,7 +206,9 @@ class _Source:
         self.report.finished = True
 
     def _read(self, report: FileReport) -> Reading:
-        return read_file(self.path, report, NOWHERE, self._max_expanded, self._embedded)
+        return read_file(
+            self.path, report, NOWHERE, self._max_expanded, self._embedded, self._readers
+        )
 
 
 def file_size(path: str) -> int | None:
@@ -254,12 +262,13 @@ def read_file(
     stop: int = NOWHERE,
     max_expanded: int | None = None,
     embedded: KeyLog | None = None,
+    readers: RecordReaders | None = None,
 ) -> Reading:
     """The packets of a file of any format, except those that begin at byte `stop` (of the unpacked contents)
     or later. The file is closed after the last packet, or when the generator is closed. TLS secrets in the
     file are added to `embedded`."""
-    with unpacked(path, report, max_expanded) as blocks:
-        return (yield from read_records(report.format, blocks, report, stop, embedded))
+    with unpacked(path, report, max_expanded, readers=readers) as blocks:
+        return (yield from read_records(report.format, blocks, report, stop, embedded, readers))
 
 
 def read_part(
@@ -287,11 +296,12 @@ def unpacked(
     report: FileReport,
     max_expanded: int | None = None,
     file: AbstractContextManager[Pieces] | None = None,
+    readers: RecordReaders | None = None,
 ) -> Iterator[Blocks]:
     """The contents of a capture from the start on, unpacked if they are compressed. `report` gets the name of
     the format. If `file` is given, the bytes come from it, and `path` is only its name in errors.
     """
-    with closing(pieces_of(file or _opened(path), report)) as pieces:
+    with closing(pieces_of(file or _opened(path), report, readers)) as pieces:
         blocks = Blocks(pieces)
         blocks.fill(pcap.HEADER)
         for magic, (name, opener) in unpack.FORMATS.items():
@@ -311,11 +321,12 @@ def read_records(
     report: FileReport,
     stop: int = NOWHERE,
     embedded: KeyLog | None = None,
+    readers: RecordReaders | None = None,
 ) -> Reading:
     """The packets of a capture in the format `kind`. TLS secrets in it are added to `embedded`."""
     if kind.endswith("pcapng"):
-        return pcapng.read_pcapng(blocks, report, stop, embedded)
-    return pcap.read_pcap(blocks, report, stop)
+        return pcapng.read_pcapng(blocks, report, stop, embedded, readers)
+    return pcap.read_pcap(blocks, report, stop, readers)
 
 
 def _needing(path: str, contents: Iterator[bytes], name: str) -> Iterator[bytes]:

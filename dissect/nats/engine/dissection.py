@@ -18,6 +18,7 @@ from itertools import chain, islice
 
 from ..capture import CaptureReport, read_runs
 from ..capture.embedded_secrets import read_secrets
+from ..capture.reader import RecordReaders
 from ..capture.time_range import packets_between
 from ..options import Options
 from ..packet import PacketParser
@@ -59,6 +60,7 @@ class Dissection:
         tcp_bytes: Counter[str] | None = None,
     ) -> None:
         self.parser = parser or PacketParser()
+        self.readers = RecordReaders()
         self._tables = tables
         self._options = options
         self._connections = ConnectionTable(options, needs_payloads(tables), key_logs)
@@ -78,7 +80,8 @@ class Dissection:
         embedded in the captures are added to the key logs."""
         expanded, key_logs = self._options.max_expanded, self.key_logs
         key_logs.look_ahead_with(partial(read_secrets, paths, expanded))
-        with closing(read_runs(paths, report, expanded, embedded=key_logs.embedded)) as blocks:
+        runs = read_runs(paths, report, expanded, embedded=key_logs.embedded, readers=self.readers)
+        with closing(runs) as blocks:
             yield from self.within(blocks)
 
     def within(self, blocks: Iterable[Packets]) -> Iterator[Packets]:

@@ -12,6 +12,7 @@ from ..durations import CLOCK_STEP_NS
 from ..types import Packets
 from . import frames, hashes, lines, packets, state, walk
 from .jit import FOLDER, Array
+from .records import CompiledReaders, PacketPlaces
 from .state import Stop
 
 _SUBS = 1 << 16
@@ -56,15 +57,19 @@ class Arrays:
         self.control[state.C_STEP] = CLOCK_STEP_NS
         self._text: Array = self.carry[0]
         self._places: Array = self.events
+        self.readers = CompiledReaders()
 
     def load(self, run: Packets, number: int) -> bool:
         """Loads a run. Returns False if it has times that do not fit in an array."""
         control = self.control
-        try:
-            flat = np.fromiter(chain.from_iterable(run.places), np.int64, 4 * len(run.places))
-        except OverflowError:
-            return False
-        self._places = flat.reshape(-1, 4)
+        if isinstance(run.places, PacketPlaces):
+            self._places = run.places.array
+        else:
+            try:
+                flat = np.fromiter(chain.from_iterable(run.places), np.int64, 4 * len(run.places))
+            except OverflowError:
+                return False
+            self._places = flat.reshape(-1, 4)
         self._text = np.frombuffer(run.block, np.uint8)
         control[state.C_TYPE_AT], control[state.C_IP_AT] = LINKS.get(run.linktype, (-1, -1))
         control[state.C_RUN] = number << state.PLACE_BITS

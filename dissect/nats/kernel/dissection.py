@@ -34,6 +34,7 @@ class KernelDissection(Dissection):
                 size = self._report.size if self._report else None
                 self._loader = Loader(self._options, size)
             if self._driver is None and (arrays := self._loader.arrays(len(run.block))):
+                arrays.readers.join(self.readers)
                 self._driver = Driver(
                     arrays, self.parser, self._connections, self._table_builder, self._options
                 )

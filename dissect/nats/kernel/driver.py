@@ -44,6 +44,9 @@ _MOST_LISTED = 512
 _MOST_FLOWS = 7 / 8
 _UNCLEAR = 1 / 8  # of the packets of a run: if more are, the next runs are Python's
 _PAUSE, _LONGEST_PAUSE = 16, 4096  # runs
+# Runs with fewer packets, in the mean of the latest ones, are Python's: as are those of a pcapng file whose
+# packets come from two interfaces in turn, and of captures that overlap.
+_SHORT, _LATEST = 32, 16
 _AFTER_ALL = NEVER_NS
 _ALONE = frozenset({Op.OK, Op.PING, Op.PONG})  # no other frame depends on these
 _REQUEST_ENTRIES = 512  # of the quota, at most, for a request
@@ -74,6 +77,7 @@ class Driver:
         arrays.control[state.C_LEAST] = min(limits.idle_ns, limits.linger_ns, _LATEST_NS)
         self._pause = 0
         self._next_pause = _PAUSE
+        self._mean = float(_LATEST * _SHORT)
         self._run: Packets
         self._before = 0
 
@@ -81,6 +85,9 @@ class Driver:
         """The records that the packets of a run complete, before which `before` packets were read."""
         self._run, self._before = run, before
         self._pause -= self._pause > 0
+        self._mean += (len(run.places) - self._mean) / _LATEST
+        if self._mean < _SHORT and not self._pause:
+            self._lengthen()
         if self._pause or self._is_crowded or self._parser.met_subflows:
             self._take_all()
         if not self._owner.flows or not self._load(run, before):
@@ -104,13 +111,16 @@ class Driver:
                 yield from self._rest()
                 return
         if unclear > len(run.places) * _UNCLEAR:
-            self._pause, self._next_pause = self._next_pause, min(
-                _LONGEST_PAUSE, 2 * self._next_pause
-            )
+            self._lengthen()
 
     def finish(self) -> None:
         """Takes all connections back."""
         self._take_all()
+
+    def _lengthen(self) -> None:
+        """Pauses, twice as long as the last time."""
+        self._pause = self._next_pause
+        self._next_pause = min(_LONGEST_PAUSE, 2 * self._next_pause)
 
     @property
     def _is_crowded(self) -> bool:

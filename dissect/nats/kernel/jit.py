@@ -28,7 +28,16 @@ Number = Any
 """A number of Python or numpy."""
 
 
-_SOURCES = ("jit.py", "state.py", "hashes.py", "lines.py", "packets.py", "frames.py", "walk.py")
+_SOURCES = (
+    "jit.py",
+    "state.py",
+    "hashes.py",
+    "lines.py",
+    "packets.py",
+    "record_headers.py",
+    "frames.py",
+    "walk.py",
+)
 
 
 def _folder() -> Path | None:

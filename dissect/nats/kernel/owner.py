@@ -19,7 +19,7 @@ from .state import NO_PLACE, PLACE_BITS, STORED, Op, Worth
 if TYPE_CHECKING:
     from .arrays import Arrays
 
-_MOST_RUNS = 64
+_MOST_RUNS = 16
 _NO_LIMIT = 1 << 60
 _DELIVERIES = (int(Op.MSG), int(Op.HMSG))
 _MOST_SUBS = 1 << 15

@@ -2,14 +2,16 @@
 `python -m tests.dissector.fuzzing.kernel [SECONDS] [--seed S] [--run R] [--keep FOLDER]`.
 
 A run takes a sample, or traffic of `tests.bench.generate`, and damages it as `fuzzing.captures` does, at any
-packet; reads it in blocks of any size; with usual or tight limits; and compares all rows of some tables, and
-the counts of the report. Where they differ, packets are removed as long as they differ, and `--keep` stores
-what is left in a folder; `fuzzing/held` has those that a test reads again.
+packet; writes it as a file of any form, and may damage the file, too; reads it in blocks of any size, with
+usual or tight limits; and compares all rows of some tables, and the report. Where they differ, packets are
+removed as long as they differ, and `--keep` stores what is left in a folder; `fuzzing/held` has those that a
+test reads again.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import io
 import os
 import random
@@ -18,13 +20,14 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from unittest.mock import patch
 
 from dissect.nats import CaptureError, Options
-from dissect.nats.capture import CaptureReport, reader
+from dissect.nats.capture import CaptureReport, FileReport, reader
+from dissect.nats.kernel import driver
 from dissect.nats.kernel.driver import Driver
 from dissect.nats.kernel.load import VARIABLE
 from dissect.nats.kernel.state import C_KEPT
@@ -33,8 +36,20 @@ from dissect.nats.pipeline import records
 from tests.bench.generate import write
 from tests.bench.recorder import Plan
 from tests.dissector.fuzzing.captures import TIGHT
-from tests.dissector.fuzzing.harms import HARMS, NAMES, sample
+from tests.dissector.fuzzing.harms import HARMS, NAMES, SPOILS, sample
 from tests.support.damage import Pcap, Record, pcap_bytes, read_pcap
+from tests.support.pcapwriter import (
+    Interface,
+)
+from tests.support.pcapwriter import Record as Written
+from tests.support.pcapwriter import (
+    enhanced_packet,
+    interface_block,
+    option,
+    pcap_file,
+    pcapng_file,
+    section,
+)
 
 TABLES = (
     ("sessions",),
@@ -49,7 +64,12 @@ PLANS = (
     Plan(packets=2000, clients=6, loss=0.001, reordered=0.001, duplicated=0.001),
     Plan(packets=2000, clients=6, jetstream=True),
 )
+FORMS = ("pcap", "big", "nano", "pcapng", "pcapng big", "pcapng options", "pcapng two", "gzip")
 SHORT = Options(idle_seconds=60, gap_seconds=0.1)
+
+
+# How far a damaged file was read depends on the size of a block.
+READ = [each.name for each in fields(FileReport) if each.name != "position"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +81,8 @@ class Case:
     tables: tuple[str, ...] = TABLES[-1]
     block: int = reader.BLOCK
     options: Options = Options()
+    form: str = "pcap"
+    spoiled: int = 0  # how often the file is damaged
 
 
 @dataclass(slots=True)
@@ -95,12 +117,48 @@ def case_of(seed: int, run: int) -> Case:
             done.append(harm.__name__)
     options = rng.choice((Options(), Options(), SHORT, TIGHT))
     places = tuple(done), rng.choice(TABLES), rng.choice(BLOCKS), options
-    return Case(pcap.with_records(packets), *places)
+    form, spoiled = rng.choice(("pcap", *FORMS)), rng.choice((0, 0, 0, 1, 2))
+    return Case(pcap.with_records(packets), *places, form, spoiled)
+
+
+def file_of(case: Case) -> bytes:
+    """The file of a case."""
+    pcap, linktype = case.pcap, case.pcap.linktype
+    records = written(pcap)
+    order = ">" if "big" in case.form else "<"
+    data = pcap_bytes(pcap)
+    if case.form in ("big", "nano"):
+        data = pcap_file(records, linktype, order, nanoseconds=case.form == "nano")
+    elif case.form == "pcapng two":
+        records = [replace(each, interface=at // 50 & 1) for at, each in enumerate(records)]
+        data = pcapng_file(records, [Interface(linktype), Interface(linktype, tsresol=9)])
+    elif case.form == "pcapng options":
+        data = with_options(records, Interface(linktype))
+    elif case.form.startswith("pcapng"):
+        data = pcapng_file(records, [Interface(linktype)], order)
+    rng = random.Random(f"{len(data)}/{case.spoiled}")
+    for _ in range(case.spoiled):
+        data = rng.choice(SPOILS)(data, rng.randrange(len(data) + 1), rng)
+    return gzip.compress(data, 1) if case.form == "gzip" else data
+
+
+def written(pcap: Pcap) -> list[Written]:
+    """The packets of a pcap, as they are written to files of other forms."""
+    return [Written(each.ts_ns, each.data, each.length) for each in pcap.records]
+
+
+def with_options(records: Sequence[Written], interface: Interface) -> bytes:
+    """A pcapng file whose packets have options; one in sixteen has a comment."""
+    parts = [section(), interface_block(interface)]
+    for number, record in enumerate(records):
+        options = option(2, bytes(4)) + option(1, b"x") * (number & 15 == 7) + option(0, b"")
+        parts.append(enhanced_packet(record, interface, options=options))
+    return b"".join(parts)
 
 
 def difference(case: Case, path: Path, count: Count) -> str:
     """How the rows with the kernel differ from those without it; empty if they are the same."""
-    path.write_bytes(pcap_bytes(case.pcap))
+    path.write_bytes(file_of(case))
     with kernel("off", case.block, Count()):
         plain = rows_of(case, path)
     with kernel("on", case.block, count):
@@ -121,7 +179,8 @@ def rows_of(case: Case, path: Path) -> list[str]:
     except CaptureError as error:
         return [str(error)]
     counts = report.protocols, report.tcp_bytes, report.no_tcp, report.udp_ports
-    return [*rows, *map(repr, map(sorted, (each.items() for each in counts)))]
+    rows += map(repr, map(sorted, (each.items() for each in counts)))
+    return rows + [str(getattr(file, name)) for file in report.files for name in READ]
 
 
 @contextmanager
@@ -129,13 +188,14 @@ def kernel(switch: str, block: int, count: Count) -> Iterator[None]:
     """Turns the kernel on or off, and reads files in blocks of this size. Counts the packets it keeps."""
     finish = Driver.finish
 
-    def counted(driver: Driver) -> None:
-        count.kept += int(driver.arrays.control[C_KEPT])
-        finish(driver)
+    def counted(made: Driver) -> None:
+        count.kept += int(made.arrays.control[C_KEPT])
+        finish(made)
 
     with (
         patch.dict(os.environ, {VARIABLE: switch}),
         patch.object(reader, "BLOCK", block),
+        patch.object(driver, "_SHORT", 0),
         patch.object(Driver, "finish", counted),
     ):
         yield

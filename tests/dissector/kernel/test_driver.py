@@ -7,13 +7,24 @@ from pathlib import Path
 
 import pytest
 
+from dissect.nats.kernel.arrays import Arrays
 from dissect.nats.kernel.driver import Driver
+from dissect.nats.kernel.load import VARIABLE
+from dissect.nats.kernel.state import Stop
+from dissect.nats.pipeline import records
 
 from tests.dissector.fuzzing.harms import NAMES, sample
-from tests.dissector.fuzzing.kernel import generated
+from tests.dissector.fuzzing.kernel import generated, written
 from tests.dissector.kernel.both import KERNEL, kept_of
 from tests.support.damage import Pcap, read_pcap
-from tests.support.pcapwriter import Conversation, Record, pcap_file, with_checksum
+from tests.support.pcapwriter import (
+    Conversation,
+    Interface,
+    Record,
+    pcap_file,
+    pcapng_file,
+    with_checksum,
+)
 
 pytestmark = KERNEL
 
@@ -46,5 +57,20 @@ def test_damaged_packets_are_left_to_python(tmp_path: Path) -> None:
     assert 300 < one_wrong < all_right
 
 
-def pcap_of(records: list[Record]) -> Pcap:
-    return read_pcap(pcap_file(records))
+def test_short_runs_are_left_to_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packets = [replace(each, interface=at & 1) for at, each in enumerate(written(generated(0)))]
+    (tmp_path / "x").write_bytes(pcapng_file(packets, [Interface(), Interface()]))
+    walks, walk = [], Arrays.walk
+
+    def counted(arrays: Arrays) -> Stop:
+        walks.append(walk(arrays))
+        return walks[-1]
+
+    monkeypatch.setattr(Arrays, "walk", counted)
+    monkeypatch.setenv(VARIABLE, "on")
+    assert list(records([str(tmp_path / "x")], ["sessions"]))
+    assert 0 < len(walks) < len(packets) / 4
+
+
+def pcap_of(packets: list[Record]) -> Pcap:
+    return read_pcap(pcap_file(packets))

@@ -12,9 +12,10 @@ from __future__ import annotations
 import struct
 
 from ...secrets.key_log import KeyLog
-from ..reader import NOWHERE, Blocks, Ended, Reading
+from ...types import PacketPlace
+from ..reader import NOWHERE, Blocks, Ended, Reading, RecordForm, RecordReaders, Records
 from ..report import FileReport
-from .section import ORDERS, SECTION, Interface, Section
+from .section import ORDERS, SECTION, Section, records_of
 
 MAGIC = b"\x0a\x0d\x0d\x0a"
 HEADER = 12
@@ -33,7 +34,11 @@ def is_section(head: bytes) -> bool:
 
 
 def read_pcapng(
-    blocks: Blocks, report: FileReport, stop: int = NOWHERE, embedded: KeyLog | None = None
+    blocks: Blocks,
+    report: FileReport,
+    stop: int = NOWHERE,
+    embedded: KeyLog | None = None,
+    readers: RecordReaders | None = None,
 ) -> Reading:
     """The packets of a file that begins with a section header, one piece of the file at a time, except those
     that begin at byte `stop` of the file or later. `report` counts packets before they are yielded. TLS
@@ -48,7 +53,7 @@ def read_pcapng(
         section.begin(data)
         need = HEADER
         while at + HEADER <= len(data):
-            at = _common_packets(section, data, at, last)
+            at = _common_packets(section, data, at, last, readers)
             if at > last:
                 break
             kind, size = type_and_size(section.order, data, at)
@@ -76,17 +81,38 @@ def read_pcapng(
     return section.ended(blocks.position, earlier)
 
 
-def _common_packets(section: Section, data: bytes, at: int, last: int) -> int:
+def _common_packets(
+    section: Section, data: bytes, at: int, last: int, readers: RecordReaders | None
+) -> int:
     """Reads the whole enhanced packet blocks without options that follow each other from `at` on and begin at
     `last` or before. Returns the position of the first block that it does not read."""
-    unpack = struct.Struct(section.order + "7I").unpack_from
-    closing = struct.Struct(section.order + "I").unpack_from
+    unpack = struct.Struct(section.order + "III").unpack_from
+    read = readers and readers.enhanced
+    while at + HEADER <= len(data) and at <= last:
+        kind, _, index = unpack(data, at)
+        if kind != _ENHANCED or index >= len(section.interfaces):
+            break
+        interface = section.interfaces[index]
+        form = RecordForm(section.order, interface.times, interface.offset_ns, interface=index)
+        if read and interface.per == 1:
+            records = read(data, at, last, form)
+        else:
+            records = _read_records(data, at, last, form, interface.per)
+        if records.at == at:
+            break
+        section.put(interface, records)
+        at = records.at
+    return at
+
+
+def _read_records(data: bytes, at: int, last: int, form: RecordForm, per: int) -> Records:
+    """The enhanced packet blocks of one interface, whose unit of time is `form.times` / `per` nanoseconds."""
+    order, times, offset_ns, _, _, interface = form
+    unpack = struct.Struct(order + "7I").unpack_from
+    closing = struct.Struct(order + "I").unpack_from
     size = len(data)
     last = min(size - _FIXED - 4, last)
-    interfaces = section.interfaces
-    used = -1
-    interface: Interface | None = None
-    places: list[tuple[int, int, int, int]] = []
+    places: list[PacketPlace] = []
     while at <= last:
         kind, length, index, high, low, kept, wire_bytes = unpack(data, at)
         start = at + _FIXED
@@ -96,22 +122,15 @@ def _common_packets(section: Section, data: bytes, at: int, last: int) -> int:
             or length != (kept + 35 & ~3)
             or end > size
             or closing(data, end - 4)[0] != length
-            or index >= len(interfaces)
+            or index != interface
         ):
             break
-        if index != used:
-            if interface and places:
-                section.put(interface, places)
-            used, places, interface = index, [], interfaces[index]
-            times, per, offset_ns = interface.times, interface.per, interface.offset_ns
         ts_ns = (high << 32 | low) * times + offset_ns
         if per != 1:
             ts_ns = (high << 32 | low) * times // per + offset_ns
         places.append((ts_ns, start, start + kept, wire_bytes if wire_bytes > kept else kept))
         at = end
-    if interface and places:
-        section.put(interface, places)
-    return at
+    return records_of(places, at)
 
 
 def type_and_size(order: str, data: bytes, at: int) -> tuple[int, int]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from ...durations import CLOCK_STEP_NS
 from ...secrets.key_log import KeyLog
-from ...types import Packets
-from ..reader import Ended
+from ...types import PacketPlace, Packets
+from ..reader import Ended, Records
 from ..report import FileReport, InterfaceReport
 
 # The byte-order magic of a section header, which follows type and length -> the byte order.
@@ -141,31 +141,25 @@ class Section:
             elif kind == _SECRETS:
                 self._add_secrets(start, end)
 
-    def put(self, interface: Interface, places: list[tuple[int, int, int, int]]) -> None:
-        """Adds packets of one interface to the collected ones, and counts them in the report. `places` is as
-        in `Packets`."""
-        latest_ns, least_ns = max(places)[0], min(places)[0]
-        if latest_ns > _LAST_TIME or least_ns < _FIRST_TIME:
-            places = [
-                (min(max(ts_ns, _FIRST_TIME), _LAST_TIME), start, end, wire_bytes)
-                for ts_ns, start, end, wire_bytes in places
-            ]
-            latest_ns, least_ns = max(places)[0], min(places)[0]
-        report = self._report
-        back_ns = _step_back(places) if latest_ns - least_ns > CLOCK_STEP_NS else 0
-        report.saw(places[0][0], latest_ns, least_ns, back_ns)
+    def put(self, interface: Interface, records: Records) -> None:
+        """Adds packets of one interface to the collected ones, and counts them in the report."""
+        places, report = records.places, self._report
+        report.saw(places[0][0], records.latest_ns, records.least_ns, records.back_ns)
         count = len(places)
-        _, starts, ends, sizes = zip(*places, strict=True)
-        captured, on_wire = sum(ends) - sum(starts), sum(sizes)
-        if captured < on_wire:
-            report.cut_packets += sum(end - start < size for _, start, end, size in places)
-        report.captured_bytes += captured
-        report.wire_bytes += on_wire
+        report.cut_packets += records.cut
+        report.captured_bytes += records.captured
+        report.wire_bytes += records.captured + records.missing
         report.linktypes[interface.linktype] += count
         report.snaplens[interface.snaplen] += count
         interface.report.packets += count
         run = self._run
-        if run is None or run.interface != interface.name or run.linktype != interface.linktype:
+        if (
+            run is None
+            or run.interface != interface.name
+            or run.linktype != interface.linktype
+            or not isinstance(run.places, list)
+            or not isinstance(places, list)
+        ):
             first = report.before + report.packets + 1
             link = interface.linktype, self._data
             run = Packets(report.capture, *link, first, places, interface.name)
@@ -188,7 +182,7 @@ class Section:
             return self._skip("captured length too large")
         interface = self.interfaces[index]
         ts_ns = (high << 32 | low) * interface.times // interface.per + interface.offset_ns
-        self.put(interface, [(ts_ns, body, body + kept, max(wire_bytes, kept))])
+        self.put(interface, records_of([(ts_ns, body, body + kept, max(wire_bytes, kept))], end))
         drops = 0
         if kind == OBSOLETE:
             (drops,) = struct.unpack_from(self.order + "H", self._data, start + 2)
@@ -212,7 +206,8 @@ class Section:
         interface = self.interfaces[0]
         kept = min(length, interface.snaplen or length, end - body)
         self._borrows_time = True
-        self.put(interface, [(self._report.last_ns or 0, body, body + kept, length)])
+        place = self._report.last_ns or 0, body, body + kept, length
+        self.put(interface, records_of([place], end))
 
     def _skip(self, reason: str) -> None:
         """Counts a packet that is not passed on, and the reason."""
@@ -299,7 +294,28 @@ class Section:
             at += size + -size % 4
 
 
-def _step_back(places: list[tuple[int, int, int, int]]) -> int:
+def records_of(places: list[PacketPlace], at: int) -> Records:
+    """Packets, after which the record at `at` comes."""
+    if not places:
+        return Records(places, at, 0, 0, 0, 0, 0, 0, 0)
+    latest_ns, least_ns = max(places)[0], min(places)[0]
+    if latest_ns > _LAST_TIME or least_ns < _FIRST_TIME:
+        places = [
+            (min(max(ts_ns, _FIRST_TIME), _LAST_TIME), start, end, wire_bytes)
+            for ts_ns, start, end, wire_bytes in places
+        ]
+        latest_ns, least_ns = max(places)[0], min(places)[0]
+    back_ns = _step_back(places) if latest_ns - least_ns > CLOCK_STEP_NS else 0
+    _, starts, ends, sizes = zip(*places, strict=True)
+    captured, on_wire = sum(ends) - sum(starts), sum(sizes)
+    cut = 0
+    if captured < on_wire:
+        cut = sum(end - start < size for _, start, end, size in places)
+    missing = on_wire - captured
+    return Records(places, at, 0, latest_ns, least_ns, back_ns, captured, missing, cut)
+
+
+def _step_back(places: list[PacketPlace]) -> int:
     """How far the time goes back between these packets, if it is more than `CLOCK_STEP_NS`; else 0."""
     latest_ns, back_ns = places[0][0], 0
     for ts_ns, *_ in places:
