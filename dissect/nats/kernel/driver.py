@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import merge
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,7 @@ from .state import Op, Stop, Worth
 
 if TYPE_CHECKING:
     from .arrays import Arrays
+    from .jit import Array
 
 _LATEST_NS = 1 << 62
 _EARLIEST_NS = -_LATEST_NS
@@ -49,6 +50,7 @@ _PAUSE, _LONGEST_PAUSE = 16, 4096  # runs
 _SHORT, _LATEST = 32, 16
 _AFTER_ALL = NEVER_NS
 _ALONE = frozenset({Op.OK, Op.PING, Op.PONG})  # no other frame depends on these
+_PACKET = itemgetter(state.E_INDEX, state.E_WAY)
 _REQUEST_ENTRIES = 512  # of the quota, at most, for a request
 
 
@@ -146,14 +148,14 @@ class Driver:
         """Adds what the kernel has passed on and listed, in order."""
         control, arrays = self.arrays.control, self.arrays
         listed = arrays.listed[: control[state.C_LISTED]].tolist()
-        events = arrays.events[: control[state.C_EVENTS]].tolist()
+        events = arrays.events[: control[state.C_EVENTS]]
         text = arrays.arena[: control[state.C_TEXT]].tobytes()
         control[state.C_LISTED] = control[state.C_EVENTS] = control[state.C_TEXT] = 0
         clock_ns, clock_at = int(control[state.C_CLOCK]), int(control[state.C_CLOCK_AT])
         control[state.C_CLOCK_AT] = -1
         alone = listed.pop() if stop is Stop.ALONE else None
         segments: list[Segment | Tick] = []
-        if events:
+        if len(events):
             yield from self._add_events(events, text, listed, segments)
         early = [index for index in listed if index < clock_at]
         yield from self._read(early, (), segments)
@@ -166,38 +168,38 @@ class Driver:
             yield from self._read_alone(alone)
 
     def _add_events(
-        self,
-        events: list[list[int]],
-        text: bytes,
-        listed: list[int],
-        segments: list[Segment | Tick],
+        self, events: Array, text: bytes, listed: list[int], segments: list[Segment | Tick]
     ) -> Iterator[ReleasedRows]:
         """Adds what the kernel has passed on, and reads the listed packets before it, which are removed from
         `listed`."""
-        owner, run = self._owner, self._run
+        owner = self._owner
         # Few entries may be left for requests and subscriptions: then all connections have to take turns.
-        is_short = self._builder.quota.left < _REQUEST_ENTRIES * len(events) + len(run.block)
+        room = _REQUEST_ENTRIES * len(events) + len(self._run.block)
+        is_short = self._builder.quota.left < room
         passed: list[PacketEvents] = []
         waiting: set[int] = (
             set()
         )  # connections with a frame in `passed` on which requests may depend
-        for (index, way), some in groupby(events, itemgetter(state.E_INDEX, state.E_WAY)):
-            frames = []
-            for event in some:
-                if event[state.E_WORTH] != Worth.PAIRED:
-                    frames.append(event)
-                    continue
-                if is_short or way >> 1 in waiting:
+        is_paired = events[:, state.E_WORTH] == Worth.PAIRED
+        for start, stop in _spans(events, is_paired, listed if is_short else []):
+            some = events[start:stop]
+            if is_paired[start]:
+                depends = not waiting.isdisjoint((some[:, state.E_WAY] >> 1).tolist())
+                if is_short or waiting and depends:
+                    index = int(some[0, state.E_INDEX])
                     yield from self._read(_taken(listed, index), passed, segments)
                     passed = []
                     waiting.clear()
-                owner.pair(event, text)
-            if frames:
-                passed.append(self._passed(index, way, frames, text))
-                if any(frame[state.E_OP] not in _ALONE for frame in frames):
+                owner.pair(some, text)
+                continue
+            for (index, way), frames in groupby(some.tolist(), _PACKET):
+                group = [*frames]
+                passed.append(self._passed(index, way, group, text))
+                if any(frame[state.E_OP] not in _ALONE for frame in group):
                     waiting.add(way >> 1)
         if passed:
-            yield from self._read(_taken(listed, events[-1][state.E_INDEX]), passed, segments)
+            index = int(events[-1, state.E_INDEX])
+            yield from self._read(_taken(listed, index), passed, segments)
 
     def _read(
         self, indexes: Sequence[int], passed: Sequence[PacketEvents], segments: list[Segment | Tick]
@@ -305,6 +307,17 @@ class Driver:
         batch = Batch(stream.direction, first[state.E_TIME], begun, last, frames, None)
         key = ReleaseKey(self._before + index + 1, _AFTER_ALL, "")
         return PacketEvents(key, [(owned.connection, [batch])])
+
+
+def _spans(events: Array, is_paired: Array, listed: list[int]) -> Iterator[tuple[int, int]]:
+    """The spans of events that are alike, each as the indexes where it starts and stops. There is no listed
+    packet within a span of paired events."""
+    cuts = is_paired[1:] != is_paired[:-1]
+    if listed:
+        before = events[:, state.E_INDEX].searchsorted(listed, "left")
+        later = before[(before > 0) & (before < len(events))] - 1
+        cuts[later] |= is_paired[1:][later]
+    return pairwise((0, *(cuts.nonzero()[0] + 1).tolist(), len(is_paired)))
 
 
 def _taken(indexes: list[int], stop: int) -> list[int]:

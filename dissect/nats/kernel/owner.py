@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from natsync.protocol import HMsg, Msg, Pub
-
 from ..framing.progress import Progress
 from ..packet import PacketParser
 from ..sessions import SessionDelta
@@ -18,15 +16,18 @@ from .state import NO_PLACE, PLACE_BITS, STORED, Op, Worth
 
 if TYPE_CHECKING:
     from .arrays import Arrays
+    from .jit import Array
 
 _MOST_RUNS = 16
 _NO_LIMIT = 1 << 60
 _DELIVERIES = (int(Op.MSG), int(Op.HMSG))
+# Columns of a frame that may be a request or a reply.
+_PAIRED = [state.E_WAY, state.E_OP, state.E_TIME, state.E_TEXT, state.E_LINE, state.E_HEADERS]
+_PAIRED.append(state.E_SIZE)
 _MOST_SUBS = 1 << 15
 _MOST_ASKED = 1 << 20
 _PLACES = (state.W_LAST, state.W_DATA, state.W_FIRST)
 _LEAST_NS = -(1 << 62)
-_new = object.__new__
 
 
 class Runs:
@@ -183,44 +184,30 @@ class Owner:
             added = owned.tables.add_delta(way.side.direction, delta)
             assert added, "the kernel has counted a frame that it must pass on"
 
-    def pair(self, event: list[int], text: bytes) -> None:
-        """Adds a request, or a message that may be a reply; its sums were counted."""
-        owned = self.of_way(event[state.E_WAY])
-        at, op = event[state.E_TEXT], event[state.E_OP]
-        headers = at + event[state.E_LINE]
-        line = text[at:headers]
-        session, way = owned.tables.session, event[state.E_WAY] & 1
-        assert session
-        ts_ns, size = event[state.E_TIME], event[state.E_SIZE]
-        if op == Op.PUB or op == Op.HPUB:
-            request = _new(Pub)
-            _, request.subject, request.reply, _ = line.split(b" ", 3)
-            session.requests.send(request, ts_ns, size)
-            return
-        message: Msg | HMsg
-        if op == Op.MSG:
-            message = _new(Msg)
-            _, message.subject, message.sid, *reply = line.split(b" ")
-            message.reply = reply[0] if len(reply) > 1 else b""
-            message.payload_bytes = size
-        else:
-            stream = owned.ways[way].stream
-            assert stream and stream.decoder
-            block = text[headers : headers + event[state.E_HEADERS]]
-            frame = stream.decoder.frame(line, block, event[state.E_BASE])
-            assert isinstance(frame, HMsg)
-            message = frame
-        endpoint = owned.ways[1 - way].endpoint
-        assert endpoint
-        sub = endpoint.subscriptions.by_sid[message.sid]
-        session.requests.receive(message, ts_ns, size, sub)
+    def pair(self, events: Array, text: bytes) -> None:
+        """Adds requests, and messages that may be replies; their sums were counted."""
+        for way, op, ts_ns, at, size, header_bytes, total in events[:, _PAIRED].tolist():
+            owned = self._slots[way >> 1]
+            assert owned and owned.tables.session
+            requests = owned.tables.session.requests
+            end = at + size
+            words = text[at:end].split(b" ")
+            if op <= Op.HPUB:
+                requests.send(words[1], words[2], ts_ns, total)
+                continue
+            endpoint = owned.ways[~way & 1].endpoint
+            assert endpoint
+            reply = words[3] if len(words) == (6 if op == Op.HMSG else 5) else b""
+            headers = text[end : end + header_bytes]
+            sub = endpoint.subscriptions.by_sid[words[2]]
+            requests.receive(words[1], reply, ts_ns, total, sub, header_bytes, headers)
 
-    def settle(self, events: Iterable[list[int]]) -> None:
+    def settle(self, events: Array) -> None:
         """Looks at the frames that were passed on and are added by now: learns the subscriptions of
         deliveries."""
         arrays, control = self._arrays, self._arrays.control
-        for event in events:
-            if event[state.E_OP] in _DELIVERIES and event[state.E_WORTH] >= Worth.PASSED:
+        for event in events[events[:, state.E_WORTH] >= Worth.PASSED].tolist():
+            if event[state.E_OP] in _DELIVERIES:
                 self._learn_sub(event)
         if control[state.C_ASKED] > _MOST_ASKED:
             control[state.C_ASKED] = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from natsync.protocol import HMsg, ProtocolError, parse_headers
+from natsync.protocol import ProtocolError, parse_headers
 
 _WELL_FORMED = re.compile(
     rb"NATS/1\.0(?: [0-9]{3}(?: [^\r\n]*)?)?\r\n(?:[^:\r\n \t][^:\r\n]*:[^\r\n]*\r\n)*\r\n"
@@ -23,9 +23,9 @@ def header_error(block: bytes) -> str:
     return ""
 
 
-def status_of(message: HMsg) -> int:
-    """The inline status; 0 if there is none or the block is invalid."""
+def status_of(block: bytes) -> int:
+    """The inline status of a header block; 0 if there is none or the block is invalid."""
     try:
-        return parse_headers(message.headers).status
+        return parse_headers(block).status
     except ProtocolError:
         return 0

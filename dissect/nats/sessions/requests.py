@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
 
-from natsync.protocol import HMsg, HPub, Msg, Pub, matches, read_violation
+from natsync.protocol import matches, read_violation
 
 from .. import outcomes
 from ..durations import elapsed
@@ -50,17 +50,17 @@ class Requests:
         self._older: dict[bytes, bytes] = {}
         self._pulls: dict[bytes, bytes] = {}  # stream and consumer -> reply subject
 
-    def send(self, message: Pub | HPub, ts_ns: int, size: int) -> None:
+    def send(self, subject: bytes, reply: bytes, ts_ns: int, size: int) -> None:
         """Adds a request that the client sent."""
         self.sent += 1
         newer = self._newer
         if len(newer) >= self._room:
             newer = self._more_room()
-        newer[message.reply] = b""
-        if message.subject[:1] == b"$" and _NEXT in message.subject:
-            self._note_pull(message)
+        newer[reply] = b""
+        if subject[:1] == b"$" and _NEXT in subject:
+            self._note_pull(subject, reply)
         if self._rows:
-            self._rows.sent(message, ts_ns, size)
+            self._rows.sent(subject, reply, ts_ns, size)
 
     def expects_none_of(self, subjects: Collection[bytes]) -> bool:
         """Whether no request expects a reply under these subjects. This is no test of JetStream deliveries,
@@ -73,33 +73,45 @@ class Requests:
         """The reply subjects under which replies may come."""
         return chain(self._newer, self._older)
 
-    def receive(self, message: Msg | HMsg, ts_ns: int, size: int, sub: Subscription) -> None:
-        """Adds a message that the client received through `sub`. It may be a reply."""
-        asked = message.subject
+    def receive(
+        self,
+        subject: bytes,
+        reply: bytes,
+        ts_ns: int,
+        size: int,
+        sub: Subscription,
+        header_bytes: int = 0,
+        headers: bytes = b"",
+        payload: bytes = b"",
+    ) -> None:
+        """Adds a message that the client received through `sub`. It may be a reply. `size` is that of headers
+        and payload; both may be incomplete."""
+        asked = subject
         generation = self._newer
         sid = generation.get(asked)
         if sid is None:
             generation = self._older
             sid = generation.get(asked)
         if sid is None:
-            if not message.reply.startswith(ACK):
+            if not reply.startswith(ACK):
                 return
-            asked = self._pulled_by(message, sub)
+            asked = self._pulled_by(reply, sub)
             generation = self._newer if asked in self._newer else self._older
             sid = generation.get(asked)
             if sid is None:
                 return
         if not sid:
-            generation[asked] = message.sid
-        elif sid != message.sid:
+            generation[asked] = sub.sid
+        elif sid != sub.sid:
             return
-        status = status_of(message) if isinstance(message, HMsg) else 0
-        if outcomes.is_no_responders(status, message.payload_bytes):
+        status = status_of(headers) if headers else 0
+        payload_bytes = size - header_bytes
+        if outcomes.is_no_responders(status, payload_bytes):
             self.no_responders += 1
         else:
             self.replies += 1
         if self._rows:
-            self._rows.answered(asked, ts_ns, size, status, message)
+            self._rows.answered(asked, ts_ns, size, status, headers, payload, payload_bytes)
 
     def refuse(self, text: bytes) -> None:
         """Adds an -ERR of the server, which may refuse a request."""
@@ -134,20 +146,20 @@ class Requests:
             self._newer = {}
         return self._newer
 
-    def _note_pull(self, message: Pub | HPub) -> None:
+    def _note_pull(self, subject: bytes, reply: bytes) -> None:
         if len(self._pulls) >= _PULLS:
             self._pulls.clear()
-        self._pulls[message.subject.partition(_NEXT)[2]] = message.reply
+        self._pulls[subject.partition(_NEXT)[2]] = reply
 
-    def _pulled_by(self, message: Msg | HMsg, sub: Subscription) -> bytes:
-        """The reply subject of the pull to which a delivered message belongs; empty if there is none."""
+    def _pulled_by(self, reply: bytes, sub: Subscription) -> bytes:
+        """The reply subject of the pull to which a delivery with this reply subject belongs, or nothing."""
         if sub.subject in self._newer or sub.subject in self._older:
             return sub.subject
         if not self._pulls:  # acknowledged deliveries of a push consumer
             return b""
-        tokens = message.reply.split(b".", 7)
+        tokens = reply.split(b".", 7)
         # The second form of ack subjects has domain and account hash before stream and consumer (ADR-15).
-        first = 4 if message.reply.count(b".") >= 10 else 2
+        first = 4 if reply.count(b".") >= 10 else 2
         asked = self._pulls.get(b".".join(tokens[first : first + 2]), b"")
         return asked if asked and sub.subject and matches(sub.subject, asked) else b""
 
@@ -183,16 +195,16 @@ class RequestRows:
         self._open: dict[bytes, RequestRecord] = {}
         self._latest: dict[str, bytes] = {}  # subject -> reply subject of its latest request
 
-    def sent(self, message: Pub | HPub, ts_ns: int, size: int) -> None:
+    def sent(self, subject: bytes, reply: bytes, ts_ns: int, size: int) -> None:
         """Opens the record of a request."""
-        if message.reply in self._open:
-            self._close(message.reply)
-        subject = text_of(message.subject)
-        self._latest[subject] = message.reply
-        self._open[message.reply] = row = RequestRecord(
+        if reply in self._open:
+            self._close(reply)
+        text = text_of(subject)
+        self._latest[text] = reply
+        self._open[reply] = row = RequestRecord(
             session=self._session,
-            subject=subject,
-            reply=text_of(message.reply),
+            subject=text,
+            reply=text_of(reply),
             sent_ns=ts_ns,
             request_bytes=size,
         )
@@ -200,19 +212,25 @@ class RequestRows:
             self._emit(RequestEvent(Moment.SENT, row))
 
     def answered(
-        self, reply: bytes, ts_ns: int, size: int, status: int, message: Msg | HMsg
+        self,
+        reply: bytes,
+        ts_ns: int,
+        size: int,
+        status: int,
+        headers: bytes,
+        payload: bytes,
+        payload_bytes: int,
     ) -> None:
         """Adds a reply, or the answer that nobody listens."""
         row = self._open[reply]
-        nobody = outcomes.is_no_responders(status, message.payload_bytes)
+        nobody = outcomes.is_no_responders(status, payload_bytes)
         if row.replied_ns is None:
             row.replied_ns = ts_ns
             if not nobody:
                 row.latency_ns = elapsed(ts_ns - row.sent_ns)
             row.status = status or None
-            headers = message.headers if isinstance(message, HMsg) else b""
             row.outcome, row.error_code = outcomes.reply_outcome(
-                status, headers, message.payload, message.payload_bytes
+                status, headers, payload, payload_bytes
             )
             if self._events:
                 self._emit(RequestEvent(Moment.ANSWERED, row))

@@ -284,7 +284,7 @@ class Session:
             self._check_headers(frame)
         sender.bytes += size
         if frame.reply and self._pairs_requests:
-            self.requests.send(frame, ts_ns, size)
+            self.requests.send(frame.subject, frame.reply, ts_ns, size)
         if size > self._max_payload:
             of_headers = size - frame.payload_bytes
             headers = f", {of_headers} of them headers" if of_headers else ""
@@ -319,7 +319,17 @@ class Session:
         if sub.delivered == sub.max_msgs:
             subs.ended(sub, "auto", ts_ns)
         if self.requests.sent:
-            self.requests.receive(frame, ts_ns, size, sub)
+            headers = frame.headers if isinstance(frame, HMsg) else b""
+            self.requests.receive(
+                frame.subject,
+                frame.reply,
+                ts_ns,
+                size,
+                sub,
+                frame.header_bytes,
+                headers,
+                frame.payload,
+            )
 
     def _on_message(self, sender: Endpoint, frame: RMsg | RHMsg | LMsg, ts_ns: int) -> None:
         size = frame.payload_bytes + frame.header_bytes

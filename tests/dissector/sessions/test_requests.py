@@ -29,14 +29,16 @@ class RecordedRequests:
         self.ts_ns += 1
         for requests in self.both:
             size = message.header_bytes + message.payload_bytes
-            requests.send(message, self.ts_ns, size)
+            requests.send(message.subject, message.reply, self.ts_ns, size)
 
     def receive(self, message: Msg | HMsg, pattern: bytes = b"") -> None:
         self.ts_ns += 1
         sub = Subscription(message.sid, pattern)
         for requests in self.both:
             size = message.header_bytes + message.payload_bytes
-            requests.receive(message, self.ts_ns, size, sub)
+            headers = message.headers if isinstance(message, HMsg) else b""
+            body = message.header_bytes, headers, message.payload
+            requests.receive(message.subject, message.reply, self.ts_ns, size, sub, *body)
 
     def rows(self) -> list[RequestRecord]:
         for requests, quota in zip(self.both, self.quotas):
@@ -257,10 +259,10 @@ def test_a_request_that_the_server_refuses() -> None:
 def test_events_tell_each_moment_of_a_request_once() -> None:
     events: list[Record] = []
     requests = Requests(EntryQuota(), RequestRows("s", events.append, events=True))
-    requests.send(Pub(b"svc", b"_INBOX.1"), 1, 0)
-    requests.send(Pub(b"svc", b"_INBOX.2"), 2, 0)
+    requests.send(b"svc", b"_INBOX.1", 1, 0)
+    requests.send(b"svc", b"_INBOX.2", 2, 0)
     for ts_ns in (5, 9):
-        requests.receive(Msg(b"_INBOX.1", b"1"), ts_ns, 0, Subscription(b"1", b"_INBOX.*"))
+        requests.receive(b"_INBOX.1", b"", ts_ns, 0, Subscription(b"1", b"_INBOX.*"))
     requests.finish()
     found = [
         (event.moment, event.request.reply, event.request.latency_ns, event.request.responses)
