@@ -118,6 +118,11 @@ class FrameRows:
         """Numbers the frames of a batch without making rows."""
         self._maker.skip(batch)
 
+    @property
+    def last_number(self) -> int:
+        """The number of the last frame."""
+        return self._maker.last_number
+
     def count(self, frames: int) -> None:
         """Numbers frames without making rows."""
         self._maker.count(frames)
@@ -126,7 +131,7 @@ class FrameRows:
 def _fill(row: FrameRecord, frame: Message, payload: Payload) -> None:
     """Sets the columns that are computed from a message: headers and payload."""
     if row.header_bytes:
-        _fill_headers(row, getattr(frame, "headers"))
+        fill_headers(row, getattr(frame, "headers"))
     if payload is not Payload.NONE:
         data: bytes = getattr(frame, "payload")
         row.payload, row.payload_sha256 = payload.columns(data, not frame.missing_bytes)
@@ -143,7 +148,8 @@ def kind_name(kind: Kind | None) -> str:
     return kind.value if kind else "unknown"
 
 
-def _fill_headers(row: FrameRecord, block: bytes) -> None:
+def fill_headers(row: FrameRecord, block: bytes) -> None:
+    """Sets the columns that are computed from a header block."""
     if not block:
         return  # bytes of the block are missing
     try:

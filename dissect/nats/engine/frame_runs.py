@@ -93,6 +93,11 @@ class RunMaker:
         self._labels: _LabelsOf = ({}, {})
 
     @property
+    def last_number(self) -> int:
+        """The number of the last frame."""
+        return self._number
+
+    @property
     def secrets(self) -> Secrets:
         """The secrets to mask in texts that depend on earlier frames."""
         return self._secrets if self._redact else NO_SECRETS
@@ -105,6 +110,8 @@ class RunMaker:
         """The runs of a batch: one, or two if its first frame began in an earlier packet."""
         frames, first, last = batch.frames, batch.first, batch.last
         count = len(frames)
+        if batch.number:
+            self._number = batch.number - 1
         if count == 1 and batch.gap is None and frames[0].__class__ not in _TEXTS:
             # The same as `numbered`, in half the time.
             self._number = number = self._number + 1
@@ -126,15 +133,15 @@ class RunMaker:
 
     def numbered(self, batch: Batch) -> tuple[int, dict[int, FrameFacts]]:
         """Numbers the frames of a batch. Returns the number of the first, and facts by number."""
-        number = self._number + 1
-        self._number += len(batch.frames)
+        number = batch.number or self._number + 1
+        self._number = number + len(batch.frames) - 1
         if batch.gap or not _TEXTS.isdisjoint(map(type, batch.frames)):
             return number, self._facts(batch, number)
         return number, _NO_FACTS
 
     def skip(self, batch: Batch) -> None:
         """Numbers the frames of a batch and learns their secrets without making runs."""
-        self.count(len(batch.frames))
+        self._number = (batch.number or self._number + 1) + len(batch.frames) - 1
         for frame in batch.frames:
             if isinstance(frame, Connect):
                 self._secrets = self._secrets.learned(frame.json)

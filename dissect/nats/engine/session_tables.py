@@ -291,11 +291,20 @@ class SessionTables:
 
     def add_delta(self, direction: Direction, delta: SessionDelta) -> bool:
         """Updates the state by the sums over many batches; see `Session.add_delta`."""
-        if self._frames:
-            self._frames.count(sum(delta.counts.values()))
+        self.count(sum(delta.counts.values()))
         if self._layers:
             self._layers.count(sum(delta.counts.values()))
         return self._session is None or self._session.add_delta(direction, delta)
+
+    @property
+    def last_number(self) -> int:
+        """The number of the last frame, if rows of frames are made."""
+        return self._frames.last_number if self._frames else 0
+
+    def count(self, frames: int) -> None:
+        """Numbers frames whose rows were made elsewhere."""
+        if self._frames:
+            self._frames.count(frames)
 
     def update(self, events: Iterable[Event]) -> None:
         """Updates the state as `add` does, without making records."""

@@ -18,7 +18,8 @@ class Batch:
 
     `ts_ns` is the time when the receiver could read them. `last` is from the packet that completed them, and
     `first` from the packet in which the first frame begins; the other frames begin in `last`. `gap` is the
-    anomaly that explains missing bytes in the first frame; None if no bytes of it are missing.
+    anomaly that explains missing bytes in the first frame; None if no bytes of it are missing. `number` is
+    that of the first frame in its session, if another reader has numbered frames before it, else 0.
     """
 
     direction: Direction
@@ -27,11 +28,20 @@ class Batch:
     last: Chunk | Gap
     frames: list[Frame]
     gap: Anomaly | None
+    number: int = 0
 
     def __reduce__(self) -> tuple[type[Batch], tuple[object, ...]]:
         """Pickles a waiting batch without the bytes of its packets: only their positions are needed."""
         first, last = _bare(self.first, 0), _bare(self.last, self.last.offset)
-        return Batch, (self.direction, self.ts_ns, first, last, self.frames, self.gap)
+        return Batch, (
+            self.direction,
+            self.ts_ns,
+            first,
+            last,
+            self.frames,
+            self.gap,
+            self.number,
+        )
 
 
 def _bare(place: Chunk | Gap, offset: int) -> Chunk | Gap:

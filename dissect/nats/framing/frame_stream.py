@@ -368,6 +368,7 @@ class FrameStream:
         batch = _new(Batch)  # calling the class takes twice as long (CPython 3.11)
         batch.direction, batch.ts_ns, batch.frames = self.direction, self.ts_ns, frames
         batch.first, batch.last, batch.gap = self._first or item, item, self._gap
+        batch.number = 0
         out.append(batch)
         self._first = item
         self.frames += len(frames)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..durations import CLOCK_STEP_NS
 from ..types import Packets
-from . import frames, hashes, lines, packets, state, walk
+from . import columns, hashes, lines, packets, state, walk
 from .jit import FOLDER, Array
 from .records import CompiledReaders, PacketPlaces
 from .state import Stop
@@ -18,6 +18,7 @@ from .state import Stop
 _SUBS = 1 << 16
 _BITS = 1 << 22
 _EVENTS, _TEXT = 1 << 15, 1 << 19
+_ROWS, _ROW_TEXT = 3 << 14, 2 << 20
 MOST_LISTED = 1 << 12
 
 # By link type: where the EtherType is (-1: there is none), and where the IP header begins.
@@ -31,9 +32,10 @@ def is_compiled() -> bool:
 
 
 class Arrays:
-    """State of at most `slots` connections. The packets of one run at a time are loaded."""
+    """State of at most `slots` connections. The packets of one run at a time are loaded. With `rows`, there
+    is room for rows of frames."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, rows: bool = False) -> None:
         self.control = np.zeros(state.C_WIDTH, np.int64)
         self.ways = np.zeros((2 * slots, state.W_WIDTH), np.int64)
         self.slots = np.zeros((slots, state.S_WIDTH), np.int64)
@@ -44,14 +46,18 @@ class Arrays:
         self.events = np.zeros((_EVENTS, state.E_WIDTH), np.int64)
         self.arena = np.zeros(_TEXT, np.uint8)
         self.listed = np.zeros(MOST_LISTED + 1, np.int64)
+        count, size = (_ROWS, _ROW_TEXT) if rows else (1, 1)
+        self.rows = np.zeros((count, state.R_WIDTH), np.int64)
+        self.ends = np.zeros((state.TEXTS, count + 1), np.int32)
+        self.texts = np.zeros((state.TEXTS, size), np.uint8)
         self._lines = self.carry.view()
         self._lines.flags.writeable = False
         self._table = np.zeros(1 << (8 * slots - 1).bit_length(), np.int64)
         self._line = np.zeros(state.L_WIDTH, np.int64)
-        self._work = np.zeros(frames.K_WIDTH, np.int64)
+        self._work = np.zeros(state.K_WIDTH, np.int64)
         self._key = np.zeros(state.KEY_WORDS, np.uint64)
         self._found = np.zeros(packets.P_WIDTH, np.int64)
-        self._staged = np.zeros((1 << 14, frames.T_WIDTH), np.int64)
+        self._staged = np.zeros((1 << 14, state.F_WIDTH), np.int64)
         self._removed = 0
         self._seed = self.control[state.C_SEED] = randbits(62)
         self.control[state.C_STEP] = CLOCK_STEP_NS
@@ -73,6 +79,7 @@ class Arrays:
         self._text = np.frombuffer(run.block, np.uint8)
         control[state.C_TYPE_AT], control[state.C_IP_AT] = LINKS.get(run.linktype, (-1, -1))
         control[state.C_RUN] = number << state.PLACE_BITS
+        control[state.C_FIRST] = run.first
         control[state.C_NEXT] = 0
         control[state.C_CLOCK_AT] = -1
         return True
@@ -100,10 +107,29 @@ class Arrays:
                 self.events,
                 self.arena,
                 self.listed,
+                (self.rows, self.ends, self.texts),
             )
         except IndexError:  # a packet that is not what it says
             stop = Stop.BREAK
         return Stop(stop)
+
+    @property
+    def lacks_room(self) -> bool:
+        """Whether rows have to be taken before the next packet is kept."""
+        return bool(columns.lacks_room(self.control, (self.rows, self.ends, self.texts)))
+
+    def take_rows(self) -> tuple[Array, list[tuple[Array, Array]], list[int]]:
+        """Removes and returns the rows: the numbers by column, and the ends and bytes of each text. The
+        labels of rows are indices into the third list, which has their codes."""
+        control = self.control
+        counts = [int(control[state.C_ROWS])] * state.T_NAME + [int(control[state.C_FIELDS])] * 2
+        numbers = self.rows[: counts[0]].T.copy()
+        texts = []
+        for ends, text, count in zip(self.ends, self.texts, counts):
+            texts.append((ends[: count + 1].copy(), text[: ends[count]].copy()))
+        control[state.C_ROWS] = control[state.C_FIELDS] = 0
+        codes, numbers[state.R_LABEL] = np.unique(numbers[state.R_LABEL], return_inverse=True)
+        return numbers, texts, codes.tolist()
 
     def add(self, way: int, key: bytes) -> None:
         """Follows packets with this key as those of a way."""

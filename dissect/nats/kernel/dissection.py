@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ..capture import CaptureReport
 from ..engine.dissection import Dissection
@@ -10,6 +11,10 @@ from ..engine.session_tables import ReleasedRows
 from ..types import Packets
 from .driver import Driver
 from .load import Loader
+from .rows import WaitingRows
+
+if TYPE_CHECKING:
+    from .arrays import Arrays
 
 
 class KernelDissection(Dissection):
@@ -32,12 +37,10 @@ class KernelDissection(Dissection):
         for run in blocks:
             if self._loader is None:
                 size = self._report.size if self._report else None
-                self._loader = Loader(self._options, size)
+                self._loader = Loader(self._options, size, "frames" in self._tables)
             if self._driver is None and (arrays := self._loader.arrays(len(run.block))):
                 arrays.readers.join(self.readers)
-                self._driver = Driver(
-                    arrays, self.parser, self._connections, self._table_builder, self._options
-                )
+                self._driver = self._new_driver(arrays, together)
             if self._driver is None:
                 yield from self.feed(self.parser.feed([run]), together)
             else:
@@ -47,5 +50,10 @@ class KernelDissection(Dissection):
     def finish(self, together: bool = True) -> Iterator[ReleasedRows]:
         """The records of all open flows, and of layers across sessions, after the last segment."""
         if self._driver:
-            self._driver.finish()
+            yield from self._driver.finish()
         yield from super().finish(together)
+
+    def _new_driver(self, arrays: Arrays, together: bool) -> Driver:
+        stages = self.parser, self._connections, self._table_builder
+        rows = WaitingRows(arrays, self._options, together) if "frames" in self._tables else None
+        return Driver(arrays, *stages, self._options, rows)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from ..engine.connections import ConnectionTable, PacketEvents, ReleaseKey
 from ..engine.session_tables import ReleasedRows, TableBuilder
-from ..framing.events import Batch
+from ..framing.events import Batch, Event
 from ..options import Options
 from ..packet import PacketParser
 from ..types import NEVER_NS, Chunk, Packets, Segment, Tick
@@ -36,6 +36,7 @@ from .state import Op, Stop, Worth
 if TYPE_CHECKING:
     from .arrays import Arrays
     from .jit import Array
+    from .rows import WaitingRows
 
 _LATEST_NS = 1 << 62
 _EARLIEST_NS = -_LATEST_NS
@@ -55,7 +56,8 @@ _REQUEST_ENTRIES = 512  # of the quota, at most, for a request
 
 
 class Driver:
-    """Makes the records of runs with the kernel, whose `arrays` are new."""
+    """Makes the records of runs with the kernel, whose `arrays` are new. With `rows`, it makes rows of
+    frames."""
 
     def __init__(
         self,
@@ -64,14 +66,16 @@ class Driver:
         connections: ConnectionTable,
         builder: TableBuilder,
         options: Options,
+        rows: WaitingRows | None = None,
     ) -> None:
         self.arrays = arrays
+        self._rows = rows
         self._parser = parser
         self._connections = connections
         self._table = connections.table
         self._builder = builder
         self._runs = Runs(parser)
-        self._owner = Owner(arrays, self._runs)
+        self._owner = Owner(arrays, self._runs, rows)
         self._cooldown = Cooldown()
         limits = options.flow_limits
         self._idle_ns = limits.idle_ns
@@ -85,6 +89,10 @@ class Driver:
 
     def rows_of(self, run: Packets, before: int) -> Iterator[ReleasedRows]:
         """The records that the packets of a run complete, before which `before` packets were read."""
+        source = self._rows_of(run, before)
+        return self._rows.collected(source) if self._rows else source
+
+    def _rows_of(self, run: Packets, before: int) -> Iterator[ReleasedRows]:
         self._run, self._before = run, before
         self._pause -= self._pause > 0
         self._mean += (len(run.places) - self._mean) / _LATEST
@@ -107,6 +115,8 @@ class Driver:
             unclear += stop is Stop.ALONE
             if stop is Stop.BREAK:
                 yield from self._broken()
+            if self._rows and self._rows.are_due:
+                yield from self._rows.block()
             if self._is_crowded:
                 self._take_all()
             if not self._owner.flows and control[state.C_NEXT] < len(run.places):
@@ -115,9 +125,10 @@ class Driver:
         if unclear > len(run.places) * _UNCLEAR:
             self._lengthen()
 
-    def finish(self) -> None:
-        """Takes all connections back."""
+    def finish(self) -> Iterator[ReleasedRows]:
+        """Takes all connections back. Returns the rows of frames that wait."""
         self._take_all()
+        return self._rows.block() if self._rows else iter(())
 
     def _lengthen(self) -> None:
         """Pauses, twice as long as the last time."""
@@ -134,6 +145,8 @@ class Driver:
 
     def _load(self, run: Packets, before: int) -> bool:
         number = self._runs.add(run, before, self._owner)
+        if self._rows:
+            self._rows.load(run, before)
         return self.arrays.load(run, number)
 
     def _set_limits(self) -> None:
@@ -287,9 +300,21 @@ class Driver:
     def _passed(
         self, index: int, way: int, events: Sequence[Sequence[int]], text: bytes
     ) -> PacketEvents:
-        """The frames of a packet that the kernel passes on."""
-        owned, run = self._owner.of_way(way), self._run
-        stream = owned.ways[way & 1].stream
+        """The frames of a packet that the kernel passes on. If rows are made of them, those with numbers in a
+        row are a batch."""
+        owned = self._owner.of_way(way)
+        parts = [events]
+        if self._rows:
+            pairs = groupby(enumerate(events), lambda pair: pair[1][state.E_NUMBER] - pair[0])
+            parts = [[event for _, event in some] for _, some in pairs]
+        batches: list[Event] = [self._batch(index, way, owned, part, text) for part in parts]
+        key = ReleaseKey(self._before + index + 1, _AFTER_ALL, "")
+        return PacketEvents(key, [(owned.connection, batches)])
+
+    def _batch(
+        self, index: int, way: int, owned: Owned, events: Sequence[Sequence[int]], text: bytes
+    ) -> Batch:
+        run, stream = self._run, owned.ways[way & 1].stream
         assert stream and stream.decoder
         frames = []
         for event in events:
@@ -304,9 +329,11 @@ class Driver:
         place = run.places[index][0], run.first + index, run.capture
         last = Chunk(*place, first[state.E_CHUNK], b"")
         begun = self._owner.begun(owned, way, first[state.E_FIRST], last)
-        batch = Batch(stream.direction, first[state.E_TIME], begun, last, frames, None)
-        key = ReleaseKey(self._before + index + 1, _AFTER_ALL, "")
-        return PacketEvents(key, [(owned.connection, [batch])])
+        number = 0
+        if self._rows:
+            number = first[state.E_NUMBER]
+            owned.last_number = number + len(frames) - 1
+        return Batch(stream.direction, first[state.E_TIME], begun, last, frames, None, number)
 
 
 def _spans(events: Array, is_paired: Array, listed: list[int]) -> Iterator[tuple[int, int]]:

@@ -7,6 +7,7 @@ with them what it does with any frame; a line that the kernel does not read is a
 
 from __future__ import annotations
 
+from .columns import stage_row
 from .hashes import (
     filter_bit,
     find_sub,
@@ -26,11 +27,15 @@ from .lines import (
 )
 from .state import (
     C_ASKED,
+    C_CAPTURE,
     C_CARRIED,
     C_EPOCH,
     C_EVENTS,
+    C_FIELDS,
+    C_FIRST,
     C_NEXT,
     C_PAIRS,
+    C_ROWS,
     C_SEED,
     C_SESSIONS,
     C_TEXT,
@@ -40,6 +45,7 @@ from .state import (
     E_HEADERS,
     E_INDEX,
     E_LINE,
+    E_NUMBER,
     E_OP,
     E_REPLY,
     E_REPLY_END,
@@ -48,6 +54,30 @@ from .state import (
     E_TIME,
     E_WAY,
     E_WORTH,
+    F_OP,
+    F_SIZE,
+    F_SUB,
+    F_WORTH,
+    K_ASKER,
+    K_BASE,
+    K_CAPTURE,
+    K_COUNTS,
+    K_EVENTS,
+    K_FIELDS,
+    K_FIRST,
+    K_LABEL,
+    K_LEFT,
+    K_LINE,
+    K_NUMBER,
+    K_PACKET,
+    K_PASSES,
+    K_ROW,
+    K_ROWS,
+    K_SIZE,
+    K_STAGED,
+    K_SUBS,
+    K_TEXT,
+    K_TIME,
     L_HEADERS,
     L_OP,
     L_REPLY,
@@ -59,20 +89,24 @@ from .state import (
     L_SUBJECT_END,
     LAST_MESSAGE,
     LINE_BYTES,
+    S_NUMBER,
     U_BYTES,
     U_COUNT,
     U_LEFT,
     W_ASKER,
     W_BASE,
+    W_CAPTURE,
     W_COUNTS,
     W_FIRST,
     W_FRAMES,
     W_GRAMMAR,
+    W_LABEL,
     W_LARGEST,
     W_LEFT,
     W_LINE,
     W_OFFSET,
     W_OPS,
+    W_PACKET,
     W_READS,
     W_SIZE,
     W_SUBS,
@@ -90,27 +124,6 @@ _SID_DIGITS = 15
 
 _COUNTED, _PAIRED, _PASSED = int(Worth.COUNTED), int(Worth.PAIRED), int(Worth.PASSED)
 _SETTLES, _IGNORED = int(Worth.SETTLES), int(Worth.IGNORED)
-
-# Columns of the work of one packet, and of a frame in it.
-(
-    K_SIZE,
-    K_LINE,
-    K_LEFT,
-    K_FIRST,
-    K_BASE,
-    K_STAGED,
-    K_EVENTS,
-    K_TEXT,
-    K_AT,
-    K_SUM,
-    K_ROW,
-    K_COUNTS,
-    K_SUBS,
-    K_ASKER,
-    K_PASSES,
-    K_WIDTH,
-) = range(16)
-T_OP, T_SIZE, T_SUB, T_WORTH, T_WIDTH = range(5)
 
 
 @compiled
@@ -208,6 +221,7 @@ def _note_event(
     event[E_TEXT], event[E_LINE] = work[K_TEXT], end - start
     event[E_HEADERS], event[E_SIZE] = line[L_HEADERS], line[L_SIZE]
     event[E_REPLY], event[E_REPLY_END] = line[L_REPLY] - start, line[L_REPLY_END] - start
+    event[E_NUMBER] = work[K_NUMBER]
     _note_text(text, start, end, work, arena)
     _note_text(body, headers, headers + line[L_HEADERS], work, arena)
     work[K_EVENTS] += 1
@@ -229,9 +243,11 @@ def _stage(
     staged: Array,
     events: Array,
     arena: Array,
+    out: Array,
 ) -> None:
     """Stages a whole frame."""
     worth, op = _IGNORED, line[L_OP]
+    work[K_NUMBER] += 1
     if control[C_SESSIONS]:
         worth = _worth_of(text, line, way, work, control, subs, bits)
         if worth <= _PAIRED and line[L_HEADERS] and op != _RMSG:
@@ -241,14 +257,16 @@ def _stage(
             _note_event(body, headers, text, start, end, line, work, events, arena)
             events[work[K_EVENTS] - 1, E_WORTH] = worth
             work[K_PASSES] |= worth > _PAIRED
+        if worth <= _PAIRED and work[K_LABEL] >= 0:
+            stage_row(body, headers, text, start, end, line, work, control, out)
     entry = staged[work[K_STAGED]]
-    entry[T_OP], entry[T_SIZE], entry[T_WORTH] = op, line[L_SIZE], worth
-    entry[T_SUB] = work[K_ROW] if op == _MSG or op == _HMSG else -1
+    entry[F_OP], entry[F_SIZE], entry[F_WORTH] = op, line[L_SIZE], worth
+    entry[F_SUB] = work[K_ROW] if op == _MSG or op == _HMSG else -1
     work[K_STAGED] += 1
     work[K_COUNTS] |= 1 << op
-    if worth != _IGNORED and entry[T_SUB] >= 0:
+    if worth != _IGNORED and entry[F_SUB] >= 0:
         # Staged at once, because the next frame of the packet may be for the same subscription.
-        subs[entry[T_SUB], U_LEFT] -= 1
+        subs[entry[F_SUB], U_LEFT] -= 1
     if worth == _SETTLES and op != _SUB and op != _UNSUB:
         work[K_SUBS] = -1  # unknown until Python has ended the subscription
 
@@ -258,8 +276,8 @@ def undo(work: Array, staged: Array, subs: Array) -> None:
     """Takes back what was staged in the table of subscriptions."""
     for index in range(work[K_STAGED]):
         entry = staged[index]
-        if entry[T_WORTH] != _IGNORED and entry[T_SUB] >= 0:
-            subs[entry[T_SUB], U_LEFT] += 1
+        if entry[F_WORTH] != _IGNORED and entry[F_SUB] >= 0:
+            subs[entry[F_SUB], U_LEFT] += 1
 
 
 @compiled
@@ -349,6 +367,7 @@ def read_frames(
     staged: Array,
     events: Array,
     arena: Array,
+    out: Array,
 ) -> bool:
     """Reads the payload `text[start:end]` of the packet at the place `here`. Returns False if it is not
     plain. `carry` has the frames in progress by way, and a new one in its last row; `lines` is the same,
@@ -359,13 +378,15 @@ def read_frames(
     while at < end:
         if not work[K_SIZE]:
             work[K_FIRST], work[K_BASE] = here, way[W_OFFSET] + at - start
+            work[K_PACKET] = control[C_FIRST] + control[C_NEXT]
+            work[K_CAPTURE] = control[C_CAPTURE]
             stop = _whole_frame(text, at, end, grammar, reads, line)
             if stop < 0:
                 return False
             if stop:
                 _stage(
                     text, text, stop, at, stop, line, way, work, control, subs, bits, staged,
-                    events, arena,
+                    events, arena, out,
                 )  # fmt: skip
                 at = stop + line[L_SIZE] + 2 if line[L_SIZE] >= 0 else stop
                 continue
@@ -384,8 +405,9 @@ def read_frames(
             break
         size, read = work[K_LINE], lines[kept]
         _stage(
-            read, read, size, 0, size, line, way, work, control, subs, bits, staged, events, arena
-        )
+            read, read, size, 0, size, line, way, work, control, subs, bits, staged, events, arena,
+            out,
+        )  # fmt: skip
         work[K_SIZE] = work[K_LINE] = 0
         kept = scratch
     if kept == scratch:
@@ -395,8 +417,12 @@ def read_frames(
 
 
 @compiled
-def begin(way: Array, work: Array, control: Array) -> None:
+def begin(ts_ns: int, way: Array, slot: Array, work: Array, control: Array) -> None:
     """Begins the work of a packet."""
+    work[K_TIME], work[K_NUMBER] = max(way[W_TIME], ts_ns), slot[S_NUMBER]
+    work[K_LABEL], work[K_PACKET] = way[W_LABEL], way[W_PACKET]
+    work[K_CAPTURE] = way[W_CAPTURE]
+    work[K_ROWS], work[K_FIELDS] = control[C_ROWS], control[C_FIELDS]
     work[K_SIZE], work[K_LINE], work[K_LEFT] = way[W_SIZE], way[W_LINE], way[W_LEFT]
     work[K_FIRST], work[K_BASE] = way[W_FIRST], way[W_BASE]
     work[K_STAGED] = work[K_PASSES] = 0
@@ -406,19 +432,21 @@ def begin(way: Array, work: Array, control: Array) -> None:
 
 @compiled
 def commit_frames(
-    way: Array, peer: Array, work: Array, control: Array, subs: Array, staged: Array
+    way: Array, peer: Array, slot: Array, work: Array, control: Array, subs: Array, staged: Array
 ) -> None:
     """Commits the frames of a packet."""
+    way[W_TIME], slot[S_NUMBER] = work[K_TIME], work[K_NUMBER]
+    control[C_ROWS], control[C_FIELDS] = work[K_ROWS], work[K_FIELDS]
     for index in range(work[K_STAGED]):
         entry = staged[index]
-        worth, op = entry[T_WORTH], entry[T_OP]
+        worth, op = entry[F_WORTH], entry[F_OP]
         if worth <= _PAIRED:
             way[W_OPS + op] += 1
-            if entry[T_SIZE] > 0:
-                way[W_SUM] += entry[T_SIZE]
-            if entry[T_SUB] >= 0:
-                subs[entry[T_SUB], U_COUNT] += 1
-                subs[entry[T_SUB], U_BYTES] += entry[T_SIZE]
+            if entry[F_SIZE] > 0:
+                way[W_SUM] += entry[F_SIZE]
+            if entry[F_SUB] >= 0:
+                subs[entry[F_SUB], U_COUNT] += 1
+                subs[entry[F_SUB], U_BYTES] += entry[F_SIZE]
         elif worth == _SETTLES:
             control[C_EPOCH] += 1
             if op == _SUB or op == _UNSUB:
@@ -430,6 +458,7 @@ def commit_frames(
     way[W_SIZE], way[W_LINE], way[W_LEFT] = work[K_SIZE], work[K_LINE], work[K_LEFT]
     if work[K_SIZE]:
         way[W_FIRST], way[W_BASE] = work[K_FIRST], work[K_BASE]
+        way[W_PACKET], way[W_CAPTURE] = work[K_PACKET], work[K_CAPTURE]
 
 
 @compiled
@@ -447,7 +476,7 @@ def commit_events(
     for index in range(control[C_EVENTS], work[K_EVENTS]):
         event = events[index]
         event[E_INDEX], event[E_WAY] = control[C_NEXT], number
-        event[E_TIME], event[E_CHUNK] = way[W_TIME], way[W_OFFSET]
+        event[E_TIME], event[E_CHUNK] = work[K_TIME], way[W_OFFSET]
         if event[E_OP] <= _HPUB and event[E_REPLY_END] > event[E_REPLY] and control[C_PAIRS]:
             if peer[W_ASKER] < 0:
                 peer[W_ASKER] = -peer[W_ASKER]

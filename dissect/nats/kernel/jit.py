@@ -34,6 +34,7 @@ _SOURCES = (
     "hashes.py",
     "lines.py",
     "packets.py",
+    "columns.py",
     "record_headers.py",
     "frames.py",
     "walk.py",

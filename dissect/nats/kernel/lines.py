@@ -14,6 +14,8 @@ from .state import (
     L_COUNT,
     L_HEADERS,
     L_OP,
+    L_QUEUES,
+    L_QUEUES_END,
     L_REPLY,
     L_REPLY_END,
     L_SID,
@@ -209,14 +211,17 @@ def _read_sizes(text: Array, line: Array, headers: int) -> Number:
 @compiled
 def _read_tail(text: Array, line: Array, fixed: int, tail: int, form: int) -> bool:
     """Reads the `tail` arguments between the fixed ones and the sizes."""
-    line[L_REPLY] = line[L_REPLY_END] = 0
+    line[L_REPLY] = line[L_REPLY_END] = line[L_QUEUES] = line[L_QUEUES_END] = 0
     if tail == 0:
         return True
     at = L_ARGS + 2 * fixed
     if tail > 1:
         if form != _ROUTED or line[at + 1] - line[at] != 1:
             return False
-        marker = text[line[at]]
+        marker, last = text[line[at]], at + 2 * tail - 2
+        first = at + (2 if marker == _BAR else 4)
+        if first <= last:
+            line[L_QUEUES], line[L_QUEUES_END] = line[first], line[last + 1]
         if marker == _BAR:
             return True
         if marker != _PLUS:
@@ -241,7 +246,7 @@ def parse(text: Array, start: int, end: int, grammar: int, line: Array) -> Numbe
     fixed, form = RULES[grammar, word, 1], RULES[grammar, word, 4]
     line[L_OP] = op
     line[L_SIZE] = -1
-    line[L_HEADERS] = line[L_REPLY] = line[L_REPLY_END] = 0
+    line[L_HEADERS] = line[L_REPLY] = line[L_REPLY_END] = line[L_QUEUES] = line[L_QUEUES_END] = 0
     if form == _BARE:
         return start + size + 1 == end
     if not _split(text, start + size, end - 2, line):

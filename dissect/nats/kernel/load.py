@@ -7,7 +7,7 @@ kernel is imported only here.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from ..errors import MissingLibrary, imported
@@ -51,18 +51,20 @@ def description() -> str:
     return f"Python alone: {why}" if why else f"the kernel, numba {metadata.version('numba')}"
 
 
-def serves(tables: Iterable[str], options: Options) -> bool:
-    """Whether the kernel makes these tables. The others need every frame."""
-    if os.environ.get(VARIABLE) == "off" or is_traced():
+def serves(tables: Collection[str], options: Options, runs: bool = False) -> bool:
+    """Whether the kernel makes these tables. The others need every frame. With `runs`, frames may come as
+    columns."""
+    if os.environ.get(VARIABLE) == "off" or is_traced() or options.payload is not Payload.NONE:
         return False
-    return _TABLES.issuperset(tables) and options.payload is Payload.NONE
+    return _TABLES.issuperset(tables) or (runs and [*tables] == ["frames"])
 
 
 class Loader:
     """Loads the arrays of the kernel once there are so many packets that it pays. `size` is the size of the
-    captures, if it is known."""
+    captures, if it is known. With `rows`, there is room for rows of frames."""
 
-    def __init__(self, options: Options, size: int | None = None) -> None:
+    def __init__(self, options: Options, size: int | None = None, rows: bool = False) -> None:
+        self._rows = rows
         self._left = LOADED_AFTER
         if os.environ.get(VARIABLE) == "on" or size is not None and size >= LOADED_AFTER:
             self._left = 0
@@ -80,4 +82,4 @@ class Loader:
             return None
         if not is_compiled():
             on_compile()
-        return Arrays(self._slots)
+        return Arrays(self._slots, self._rows)

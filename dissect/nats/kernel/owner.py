@@ -17,6 +17,7 @@ from .state import NO_PLACE, PLACE_BITS, STORED, Op, Worth
 if TYPE_CHECKING:
     from .arrays import Arrays
     from .jit import Array
+    from .rows import WaitingRows
 
 _MOST_RUNS = 16
 _NO_LIMIT = 1 << 60
@@ -84,8 +85,9 @@ class Runs:
 class Owner:
     """The connections that the kernel follows, by flow."""
 
-    def __init__(self, arrays: Arrays, runs: Runs) -> None:
+    def __init__(self, arrays: Arrays, runs: Runs, rows: WaitingRows | None = None) -> None:
         self.flows: dict[Flow, Owned] = {}
+        self._rows = rows
         self._arrays = arrays
         self._runs = runs
         self._slots: list[Owned | None] = [None] * len(arrays.slots)
@@ -124,12 +126,16 @@ class Owner:
             self._expect_replies(owned)
         self._slots[slot] = owned
         self.flows[owned.flow] = owned
+        if self._rows:
+            self._rows.begin(owned)
         return True
 
     def take_back(self, owned: Owned) -> int:
         """Gives a connection back to Python; returns how many of its packets the kernel kept."""
         arrays, slot = self._arrays, owned.slot
         self.add_sums(owned)
+        if self._rows:
+            self._rows.end(owned)
         self._note_time(owned)
         for index, way in enumerate(owned.ways):
             number = 2 * slot + index
@@ -181,7 +187,9 @@ class Owner:
 
     def _add(self, owned: Owned, way: OwnedWay, delta: SessionDelta) -> None:
         if delta.counts or delta.delivered:
-            added = owned.tables.add_delta(way.side.direction, delta)
+            session = owned.tables.session
+            assert session
+            added = session.add_delta(way.side.direction, delta)
             assert added, "the kernel has counted a frame that it must pass on"
 
     def pair(self, events: Array, text: bytes) -> None:
@@ -258,6 +266,7 @@ class Owner:
         columns[state.W_LARGEST] = session.max_payload if session else 0
         columns[state.W_COUNTS] = countable(way.endpoint)
         columns[state.W_TIME] = _LEAST_NS
+        columns[state.W_LABEL] = -1
         if stream and progress:
             columns[state.W_TIME] = max(_LEAST_NS, progress.ts_ns)
             columns[state.W_BASE] = progress.start

@@ -18,6 +18,10 @@ LINE_BYTES = 4096
 """The most bytes of a control line and its headers that the kernel keeps from packet to packet."""
 
 
+PACKET_FRAMES = 1 << 14  # a packet of 64 KiB has fewer
+PACKET_TEXT = 1 << 17  # of one packet, with a line from before
+
+
 class Op(IntEnum):
     """The operations that the kernel reads; others are a reason to stop."""
 
@@ -87,8 +91,13 @@ class Stop(IntEnum):
     C_KEPT,  # how many packets were kept, in total
     C_ASKED,  # how many bits of the filter were set
     C_STEP,  # a clock that was set back further is a reason to stop
+    C_BEFORE,  # how many packets were read before the run
+    C_FIRST,  # the number of its first packet
+    C_CAPTURE,  # the code of its capture
+    C_ROWS,  # how many rows of frames there are
+    C_FIELDS,  # and how many fields of their headers
     C_WIDTH,
-) = range(24)
+) = range(29)
 
 # Columns of a way.
 (
@@ -118,12 +127,15 @@ class Stop(IntEnum):
     W_ASKER,  # the epoch of requests whose replies come in this way; negative: there were none yet
     W_SUM,  # bytes of messages
     W_CHECKS,  # whether a wrong checksum means that the packet was damaged
+    W_LABEL,  # the code of the labels of its rows; -1: no rows are made
+    W_PACKET,  # the number of the packet in which the frame in progress begins
+    W_CAPTURE,  # and the code of its capture
     W_OPS,  # number of frames, by operation
-) = range(27)
+) = range(30)
 W_WIDTH = W_OPS + OPS
 
 # Columns of a slot.
-S_LAST_NS, S_KEPT, S_WIDTH = range(3)
+S_LAST_NS, S_KEPT, S_NUMBER, S_WIDTH = range(4)
 
 # Columns of a subscription.
 U_EPOCH, U_SID, U_COUNT, U_BYTES, U_LEFT, U_WIDTH = range(6)
@@ -146,8 +158,31 @@ U_EPOCH, U_SID, U_COUNT, U_BYTES, U_LEFT, U_WIDTH = range(6)
     E_REPLY,  # where its reply subject begins in its text
     E_REPLY_END,
     E_WORTH,
+    E_NUMBER,  # in its session
     E_WIDTH,
-) = range(15)
+) = range(16)
+
+# Columns of the row of a frame.
+(
+    R_ORDINAL,  # of the packet that completes it, among all packets
+    R_LABEL,
+    R_NUMBER,  # in its session
+    R_TIME,
+    R_PACKET,  # the number of the packet in which it begins
+    R_CAPTURE,
+    R_OP,
+    R_HEADERS,
+    R_SIZE,
+    R_TOTAL,
+    R_OFFSET,
+    R_FIELDS,  # how many fields its headers have; -1: Python reads the headers, which are in `T_BLOCK`
+    R_WIDTH,
+) = range(13)
+
+# Texts of the rows, then of the fields of their headers.
+T_SUBJECT, T_REPLY, T_SID, T_ACCOUNT, T_ORIGIN, T_QUEUES, T_BLOCK, T_NAME, T_VALUE, TEXTS = range(
+    10
+)
 
 # Columns of the frame that is being read.
 (
@@ -160,8 +195,38 @@ U_EPOCH, U_SID, U_COUNT, U_BYTES, U_LEFT, U_WIDTH = range(6)
     L_SID_END,
     L_SIZE,
     L_HEADERS,
+    L_QUEUES,  # the queues, with blanks between them
+    L_QUEUES_END,
     L_COUNT,  # number of arguments
     L_ARGS,  # their beginnings and ends
-) = range(11)
+) = range(13)
 MOST_ARGS = 24
 L_WIDTH = L_ARGS + 2 * MOST_ARGS
+
+# Columns of the work of one packet, and of a frame in it.
+(
+    K_SIZE,
+    K_LINE,
+    K_LEFT,
+    K_FIRST,
+    K_BASE,
+    K_STAGED,
+    K_EVENTS,
+    K_TEXT,
+    K_ROW,
+    K_COUNTS,
+    K_SUBS,
+    K_ASKER,
+    K_PASSES,
+    K_TIME,
+    K_NUMBER,  # of the last frame in its session
+    K_LABEL,
+    K_PACKET,
+    K_CAPTURE,
+    K_ROWS,
+    K_FIELDS,
+    K_WIDTH,
+) = range(21)
+
+# Columns of a frame that is staged.
+F_OP, F_SIZE, F_SUB, F_WORTH, F_WIDTH = range(5)

@@ -6,6 +6,7 @@ proved plain. So the kernel can stop at any packet with the state that Python wo
 
 from __future__ import annotations
 
+from .columns import lacks_room
 from .frames import (
     begin,
     commit_events,
@@ -51,6 +52,8 @@ from .state import (
     C_STEP,
     C_TEXT,
     C_TYPE_AT,
+    PACKET_FRAMES,
+    PACKET_TEXT,
     S_KEPT,
     S_LAST_NS,
     W_ACK,
@@ -63,7 +66,6 @@ from .state import (
     W_OFFSET,
     W_PACKETS,
     W_SEQ,
-    W_TIME,
     W_UNIT,
     W_WINDOW,
     Stop,
@@ -73,8 +75,6 @@ _DONE, _BREAK, _ALONE, _FULL = int(Stop.DONE), int(Stop.BREAK), int(Stop.ALONE),
 _PLAIN_FLAGS, _ACK_ONLY = 0x17, 0x10
 _UNKNOWN_UNIT = 1 << 32
 _MASK = 0xFFFFFFFF
-_PACKET_FRAMES = 1 << 14  # a packet of 64 KiB has fewer frames
-_PACKET_TEXT = 1 << 17  # of one packet, with a line from before
 
 
 @compiled
@@ -135,6 +135,7 @@ def _keep(
     staged: Array,
     events: Array,
     arena: Array,
+    out: Array,
 ) -> bool:
     """Keeps a packet of a way, if it is plain; otherwise returns False, and changes nothing."""
     way, peer, slot = ways[number], ways[number ^ 1], slots[number >> 1]
@@ -143,17 +144,16 @@ def _keep(
     here = control[C_RUN] + control[C_NEXT]
     length = found[P_LENGTH]
     if length:
-        begin(way, work, control)
+        begin(ts_ns, way, slot, work, control)
         start = found[P_BODY]
         if not read_frames(
             text, start, start + length, here, number, way, work, control, carry, lines, line,
-            subs, bits, staged, events, arena,
+            subs, bits, staged, events, arena, out,
         ):  # fmt: skip
             undo(work, staged, subs)
             return False
-        way[W_TIME] = max(way[W_TIME], ts_ns)
         commit_events(number, way, peer, work, control, bits, events, arena)
-        commit_frames(way, peer, work, control, subs, staged)
+        commit_frames(way, peer, slot, work, control, subs, staged)
     _commit_packet(text, found, here, ts_ns, way, peer, slot)
     control[C_CLOCK], control[C_CLOCK_AT] = ts_ns, control[C_NEXT]
     control[C_KEPT] += 1
@@ -172,16 +172,16 @@ def _list(ts_ns: int, control: Array, listed: Array) -> None:
 
 
 @compiled
-def _is_full(ts_ns: int, control: Array, events: Array, arena: Array) -> bool:
+def _is_full(ts_ns: int, control: Array, events: Array, arena: Array, out: Array) -> bool:
     """Whether there may be too little room for another packet, or whether what was listed may have to be read
     by Python before it."""
     if control[C_LISTED] and (
         control[C_LISTED] >= control[C_MOST] or ts_ns > control[C_FIRST_NS] + control[C_LEAST]
     ):
         return True
-    if control[C_EVENTS] + _PACKET_FRAMES > len(events):
+    if control[C_EVENTS] + PACKET_FRAMES > len(events):
         return True
-    return bool(control[C_TEXT] + _PACKET_TEXT > len(arena))
+    return lacks_room(control, out) or bool(control[C_TEXT] + PACKET_TEXT > len(arena))
 
 
 @compiled
@@ -205,12 +205,13 @@ def walk(
     events: Array,
     arena: Array,
     listed: Array,
+    out: Array,
 ) -> int:
     """Walks on through the packets of a run, whose bytes are `text`, and returns a `Stop`."""
     while control[C_NEXT] < len(places):
         packet = places[control[C_NEXT]]
         ts_ns = packet[0]
-        if _is_full(ts_ns, control, events, arena):
+        if _is_full(ts_ns, control, events, arena, out):
             return _FULL
         control[C_ARG] = -1
         what = place(text, packet[1], packet[2], control[C_TYPE_AT], control[C_IP_AT], key, found)
@@ -223,7 +224,7 @@ def walk(
         control[C_ARG] = number
         if not _keep(
             text, ts_ns, number, found, control, ways, slots, carry, lines, line, work, subs,
-            bits, staged, events, arena,
+            bits, staged, events, arena, out,
         ):  # fmt: skip
             return _BREAK
         control[C_NEXT] += 1

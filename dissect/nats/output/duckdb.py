@@ -28,11 +28,20 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from ..engine.frame_runs import FrameRun
 from ..errors import QueryError, imported
+from ..kernel.frame_block import FrameBlock
 from ..schema.declaration import Type
 from ..schema.records import FrameRecord, Record
 from ..tables import TABLE_OF, TABLES
 from ..temporary import storing, temporary_folder
-from .arrow.records import BATCH_BYTES, BATCH_ROWS, batch, batch_of_runs, declared, schema
+from .arrow.records import (
+    BATCH_BYTES,
+    BATCH_ROWS,
+    batch,
+    batch_of_block,
+    batch_of_runs,
+    declared,
+    schema,
+)
 from .arrow.types import pyarrow
 from .query_signals import interruptible
 
@@ -74,7 +83,7 @@ SQL_TYPES = {
 """The types that DuckDB gives to columns with the types of `arrow_type`."""
 
 Loadable: TypeAlias = "Record | pa.RecordBatch"
-"""What `load` takes: a record of any table, a run of frames, or a batch of frames."""
+"""What `load` takes: a record of any table, a run, a block or a batch of frames."""
 
 Columns = Mapping[str, Sequence[str]]
 """The columns of some tables. A table that is not named has all of its columns."""
@@ -341,8 +350,8 @@ def _tables_named(duck: ModuleType, connection: duckdb.DuckDBPyConnection, query
 def load(
     connection: duckdb.DuckDBPyConnection, records: Iterable[Loadable], columns: Columns = ALL
 ) -> None:
-    """Stores records of several tables in the database, in batches of limited size. Frames may come as runs
-    or as record batches with these columns, without a record for each frame."""
+    """Stores records of several tables in the database, in batches of limited size. Frames may come as runs,
+    as blocks, or as record batches with these columns, without a record for each frame."""
     waiting: dict[type[Record], list[Record]] = {row: [] for row in TABLE_OF}
     waiting[FrameRun] = []
     waiting_bytes = 0
@@ -368,8 +377,13 @@ def load(
 
     for row, group in groupby(records, type):
         if row not in waiting:
+            if waiting[FrameRun]:
+                insert(FrameRun)
             for frames in group:
-                store("frames", frames)
+                if isinstance(frames, FrameBlock):
+                    store("frames", batch_of_block(frames, columns.get("frames")))
+                else:
+                    store("frames", frames)
             continue
         if row not in (FrameRun, FrameRecord):
             while some := list(islice(group, BATCH_ROWS - len(waiting[row]))):

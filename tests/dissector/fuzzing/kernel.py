@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -27,11 +27,14 @@ from unittest.mock import patch
 
 from dissect.nats import CaptureError, Options
 from dissect.nats.capture import CaptureReport, FileReport, reader
+from dissect.nats.engine.session_tables import ReleasedRows
 from dissect.nats.kernel import driver
 from dissect.nats.kernel.driver import Driver
 from dissect.nats.kernel.load import VARIABLE
 from dissect.nats.kernel.state import C_KEPT
-from dissect.nats.pipeline import records
+from dissect.nats.output.arrow.frame_columns import sorted_arrays
+from dissect.nats.output.arrow.records import declared
+from dissect.nats.pipeline import records, released
 
 from tests.bench.generate import write
 from tests.bench.recorder import Plan
@@ -55,6 +58,7 @@ TABLES = (
     ("sessions",),
     ("flows",),
     ("subscriptions",),
+    ("frames",),
     ("sessions", "flows", "subscriptions", "anomalies"),
 )
 BLOCKS = (1000, 3000, 30_000, reader.BLOCK)
@@ -83,6 +87,7 @@ class Case:
     options: Options = Options()
     form: str = "pcap"
     spoiled: int = 0  # how often the file is damaged
+    reach: int = 20_000  # of the window in which frames are sorted
 
 
 @dataclass(slots=True)
@@ -118,7 +123,8 @@ def case_of(seed: int, run: int) -> Case:
     options = rng.choice((Options(), Options(), SHORT, TIGHT))
     places = tuple(done), rng.choice(TABLES), rng.choice(BLOCKS), options
     form, spoiled = rng.choice(("pcap", *FORMS)), rng.choice((0, 0, 0, 1, 2))
-    return Case(pcap.with_records(packets), *places, form, spoiled)
+    reach = rng.choice((7, 300, 20_000))
+    return Case(pcap.with_records(packets), *places, form, spoiled, reach)
 
 
 def file_of(case: Case) -> bytes:
@@ -175,7 +181,10 @@ def rows_of(case: Case, path: Path) -> list[str]:
     """All rows as text, which also shows the order of keys, then what the report counts."""
     report = CaptureReport()
     try:
-        rows = list(map(repr, records([str(path)], case.tables, case.options, report)))
+        if case.tables == ("frames",):
+            rows = frames_of(case, path, report)
+        else:
+            rows = list(map(repr, records([str(path)], case.tables, case.options, report)))
     except CaptureError as error:
         return [str(error)]
     counts = report.protocols, report.tcp_bytes, report.no_tcp, report.udp_ports
@@ -183,14 +192,24 @@ def rows_of(case: Case, path: Path) -> list[str]:
     return rows + [str(getattr(file, name)) for file in report.files for name in READ]
 
 
+def frames_of(case: Case, path: Path, report: CaptureReport) -> list[str]:
+    """The rows of frames as they are stored in columns, of every type."""
+    tables, options = case.tables, case.options
+    source = released([str(path)], tables, options, report, together=True, runs=True)
+    with closing(source):
+        chosen = declared("frames", None)
+        some = [*sorted_arrays(source, chosen, case.reach, 1000)]
+    return [repr(row) for arrays in some for row in zip(*(each.to_pylist() for each in arrays))]
+
+
 @contextmanager
 def kernel(switch: str, block: int, count: Count) -> Iterator[None]:
     """Turns the kernel on or off, and reads files in blocks of this size. Counts the packets it keeps."""
     finish = Driver.finish
 
-    def counted(made: Driver) -> None:
+    def counted(made: Driver) -> Iterator[ReleasedRows]:
         count.kept += int(made.arrays.control[C_KEPT])
-        finish(made)
+        return finish(made)
 
     with (
         patch.dict(os.environ, {VARIABLE: switch}),

@@ -7,7 +7,7 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from importlib import import_module
 from itertools import accumulate, chain, islice
 from operator import itemgetter
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ...engine.frame_runs import FrameRun
 from ...engine.session_tables import ReleasedRows
 from ...engine.time_order import PAYLOAD_BYTES
+from ...kernel.frame_block import FrameBlock
 from ...options import Payload
 from ...schema.declaration import Column, Type
 from .frame_cells import LABELS, FrameCells
@@ -38,9 +39,46 @@ def sorted_arrays(
     reach: int,
     group_rows: int = GROUP_ROWS,
 ) -> Iterator[list[pa.Array]]:
-    """These columns of the rows of the runs that `source` releases, about `group_rows` rows at a time, sorted
-    by time within a window of `reach` rows, as `TimeOrder` sorts records."""
-    table = _FrameTable(columns)
+    """These columns of the rows of the runs and blocks that `source` releases, about `group_rows` rows at a
+    time, sorted by time within a window of `reach` rows, as `TimeOrder` sorts records."""
+    table, releases = _FrameTable(columns), _BeforeBlocks(source)
+    count = yield from _sorted_runs(table, releases, reach, group_rows)
+    if releases.rest is None:
+        table.window.release(count)
+        if table.window.released:
+            yield table.take()
+        return
+    # Imported here, because only the kernel makes blocks, and has numpy.
+    from .block_window import BlockWindow
+
+    released, (waiting, pieces) = table.take(), table.waiting
+    if len(released[0]):
+        yield released
+    window = BlockWindow(columns, reach, group_rows)
+    if pieces:
+        window.begin(waiting, pieces)
+    yield from window.in_order(releases.rest)
+
+
+class _BeforeBlocks:
+    """The releases before the first block; `rest` has it and all others."""
+
+    def __init__(self, source: Iterable[ReleasedRows]) -> None:
+        self.rest: Iterator[ReleasedRows] | None = None
+        self._source = iter(source)
+
+    def __iter__(self) -> Iterator[ReleasedRows]:
+        for rows in self._source:
+            if rows.records[0].__class__ is FrameBlock:
+                self.rest = chain([rows], self._source)
+                return
+            yield rows
+
+
+def _sorted_runs(
+    table: _FrameTable, source: Iterable[ReleasedRows], reach: int, group_rows: int
+) -> Generator[list[pa.Array], None, int]:
+    """The rows that leave the window until `source` ends. Returns how many are left."""
     releases = iter(source)
     count = size = held = 0
     while some := list(islice(releases, _TOGETHER)):
@@ -67,9 +105,7 @@ def sorted_arrays(
                 held = 0
                 yield table.take()
         table.add(runs[begun:])
-    table.window.release(count)
-    if table.window.released:
-        yield table.take()
+    return count
 
 
 def arrays_as_released(
@@ -122,6 +158,11 @@ class _FrameTable:
         self.window.waiting += zip(
             times_ns, sessions, numbers, accumulate(sizes, initial=first), sizes
         )
+
+    @property
+    def waiting(self) -> tuple[list[pa.Array], list[RunPiece]]:
+        """The rows that waited at the last `take`, and their places."""
+        return self._arrays, self.window.waiting
 
     def take(self) -> list[pa.Array]:
         """Removes and returns the released rows, in order."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 from ...engine.frame_runs import FrameRun
 from ...engine.session_tables import ReleasedRows
 from ...engine.time_order import payload_bytes
+from ...kernel.frame_block import FrameBlock
 from ...schema.declaration import Column
 from ...schema.records import Record, Value
 from ...tables import TABLES
@@ -64,6 +65,15 @@ def batch_of_runs(runs: Sequence[FrameRun], columns: Sequence[str] | None = None
     return pyarrow().RecordBatch.from_arrays(arrays, schema=schema("frames", columns))
 
 
+def batch_of_block(block: FrameBlock, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+    """Like `batch`, for the frames of a block, in the order of their release."""
+    # Imported here, because only the kernel makes blocks, and has numpy.
+    from .block_columns import arrays_of_block
+
+    arrays, _ = arrays_of_block(block, declared("frames", columns))
+    return pyarrow().RecordBatch.from_arrays(arrays, schema=schema("frames", columns))
+
+
 def batches(
     table: str, lists: Iterable[Sequence[Record]], columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
@@ -83,7 +93,7 @@ def batches(
 def frame_batches(
     source: Iterable[ReleasedRows], columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The frames of the runs that `source` releases, in order of time, as batches."""
+    """The frames of the runs and blocks that `source` releases, in order of time, as batches."""
     chosen, names = declared("frames", columns), schema("frames", columns)
     for arrays in sorted_arrays(source, chosen, TABLES["frames"].window):
         yield pyarrow().RecordBatch.from_arrays(arrays, schema=names)

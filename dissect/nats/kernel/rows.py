@@ -1,0 +1,121 @@
+"""The rows of frames that the kernel makes, and their order among those that Python makes.
+
+The kernel numbers all frames of its connections, and makes the rows of those that are only counted. They
+wait until there are many, and the runs of frames that Python makes meanwhile wait with them: a `FrameBlock`
+has all frames of its packets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ..engine.connections import ReleaseKey
+from ..engine.frame_rows import kind_name
+from ..engine.frame_runs import FrameRun
+from ..engine.session_tables import ReleasedRows
+from ..options import Options
+from ..schema.records import Record
+from ..types import Packets
+from . import state
+from .frame_block import FrameBlock, Sender
+from .handover import Owned
+
+if TYPE_CHECKING:
+    from .arrays import Arrays
+
+_MOST_HELD = 1 << 12  # releases of Python's frames
+
+
+class WaitingRows:
+    """Rows of frames in `arrays`. If `lazily`, they may wait for more than a run of packets."""
+
+    def __init__(self, arrays: Arrays, options: Options, lazily: bool) -> None:
+        self._arrays = arrays
+        self._kinds = options.kind
+        self._lazily = lazily
+        self._senders: list[Sender | None] = []
+        self._free: list[int] = []
+        self._retired: list[int] = []  # codes that rows may still have
+        self._captures: dict[str, int] = {}
+        self._held: list[ReleasedRows] = []
+
+    def load(self, run: Packets, before: int) -> None:
+        """Begins a run, before which `before` packets were read."""
+        control = self._arrays.control
+        control[state.C_BEFORE] = before
+        control[state.C_CAPTURE] = self._capture(run.capture)
+
+    def begin(self, owned: Owned) -> None:
+        """Begins to number the frames of a connection that was handed over, and to make rows of them if its
+        kind is requested."""
+        arrays, framing = self._arrays, owned.connection.framing
+        owned.last_number = owned.tables.last_number
+        arrays.slots[owned.slot, state.S_NUMBER] = owned.last_number
+        is_wanted = self._kinds is None or framing.kind in self._kinds
+        for number, way in enumerate(owned.ways, 2 * owned.slot):
+            columns = arrays.ways[number]
+            columns[state.W_LABEL] = -1
+            if way.stream is None or not is_wanted:
+                continue
+            sender = way.stream.direction.value
+            names = owned.flow.id, sender, kind_name(framing.kind), framing.account
+            columns[state.W_LABEL] = self._code(Sender(*names))
+            if way.progress and way.progress.first:
+                first = way.progress.first
+                columns[state.W_PACKET] = first.number
+                columns[state.W_CAPTURE] = self._capture(first.capture)
+
+    def end(self, owned: Owned) -> None:
+        """Numbers the frames of a connection that is taken back."""
+        arrays = self._arrays
+        owned.tables.count(int(arrays.slots[owned.slot, state.S_NUMBER]) - owned.last_number)
+        for number in (2 * owned.slot, 2 * owned.slot + 1):
+            code = int(arrays.ways[number, state.W_LABEL])
+            if code >= 0:
+                self._retired.append(code)
+
+    @property
+    def are_due(self) -> bool:
+        """Whether rows have to be taken before the next packets are read."""
+        return len(self._held) >= _MOST_HELD or self._arrays.lacks_room
+
+    def collected(self, source: Iterable[ReleasedRows]) -> Iterator[ReleasedRows]:
+        """The records of a run. Runs of frames wait for the next block."""
+        for rows in source:
+            release, records = rows
+            if records[0].__class__ is FrameBlock:
+                yield rows
+                continue
+            runs: list[Record] = [record for record in records if record.__class__ is FrameRun]
+            if runs:
+                self._held.append(rows._replace(records=runs))
+            if len(runs) < len(records):
+                others = [record for record in records if record.__class__ is not FrameRun]
+                yield ReleasedRows(release, others)
+        if not self._lazily or not self._arrays.control[state.C_ROWS]:
+            yield from self.block()
+
+    def block(self) -> Iterator[ReleasedRows]:
+        """Takes all rows that wait. All frames of the packets so far must have been collected."""
+        held, self._held = self._held, []
+        if not self._arrays.control[state.C_ROWS]:
+            yield from held
+            return
+        numbers, texts, codes = self._arrays.take_rows()
+        senders = [sender for code in codes if (sender := self._senders[code])]
+        self._free += self._retired
+        self._retired = []
+        block = FrameBlock(numbers, texts, senders, [*self._captures], held)
+        yield ReleasedRows(ReleaseKey(int(numbers[state.R_ORDINAL, -1])), [block])
+
+    def _capture(self, name: str) -> int:
+        return self._captures.setdefault(name, len(self._captures))
+
+    def _code(self, sender: Sender) -> int:
+        if not self._free:
+            self._free.append(len(self._senders))
+            self._senders.append(None)
+        code = self._free.pop()
+        self._senders[code] = sender
+        return code
