@@ -139,10 +139,11 @@ captures: ## record samples/captures again: needs root and more, see CONTRIBUTIN
 	$(RUN) python -m tests.support.record
 
 pictures: NEEDS = .[test]
-pictures: ## draw docs/pictures again: needs Graphviz and Chromium
+pictures: ## draw docs/pictures again: needs Graphviz, Chromium and Prometheus
 	$(fresh)
 	$(RUN) python -m tests.support.pictures
 	$(RUN) python -m tests.support.report_pictures
+	$(RUN) python -m tests.support.dashboard_picture
 
 clean: ## remove everything that is made from the sources
 	rm -rf .venv-* build dist *.egg-info .coverage .hypothesis .mypy_cache .pytest_cache .import_linter_cache

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
 
 from dissect.nats.cli import cli
 
+from tests.support.partitioned import in_one
 from tests.support.paths import CAPTURES, ROOT
 from tests.support.s3 import Bucket
 
@@ -24,6 +26,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 
 PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
 NAMES = ("core-2.15.1.pcap", "auth-2.15.1.pcap")
+LINKED = ("captures", "inbox", "stream")
 
 
 def section(title: str) -> str:
@@ -44,17 +47,20 @@ def programs(title: str) -> list[str]:
 
 @pytest.fixture
 def work(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of a user, with captures. Spark has begun in another one, so it has a link there."""
+    """The folder of a user, with captures. Spark has begun in another one, so it has links there."""
     (tmp_path / "captures").mkdir()
     for name in NAMES:
         shutil.copy2(CAPTURES / name, tmp_path / "captures")
     monkeypatch.chdir(tmp_path)
     jvm = spark.sparkContext._jvm
     assert jvm
-    link = Path(jvm.System.getProperty("user.dir")) / "captures"
-    link.symlink_to(tmp_path / "captures")
+    links = [Path(jvm.System.getProperty("user.dir")) / name for name in LINKED]
+    for link in links:
+        (tmp_path / link.name).mkdir(exist_ok=True)
+        link.symlink_to(tmp_path / link.name)
     yield tmp_path
-    link.unlink()
+    for link in links:
+        link.unlink()
 
 
 @pytest.mark.parametrize("title, count", [("On this machine", 2), ("In object storage", 4)])
@@ -87,3 +93,21 @@ def test_programs(spark: SparkSession, work: Path, title: str, count: int) -> No
     if title == "As a data source":
         assert spark.sql("SELECT op FROM frames WHERE op = 'PUB'").count() > 0
         spark.catalog.dropTempView("frames")
+
+
+def test_the_program_of_a_stream(spark: SparkSession, work: Path) -> None:
+    for name in NAMES:
+        shutil.copy(CAPTURES / name, work / "inbox")
+        os.utime(work / "inbox" / name, (1_000_000_000, 1_000_000_000))
+    (text,) = programs("Files that keep coming")
+    names: dict[str, Any] = {"spark": spark}
+    exec(compile(text, "docs/spark.md", "exec"), names)
+    try:
+        names["query"].processAllAvailable()
+    finally:
+        names["query"].stop()
+    found = spark.read.parquet(
+        "stream/frames"
+    )  # the sink knows its files by the path that it was given
+    expected = in_one([str(CAPTURES / name) for name in NAMES], ["frames"])
+    assert found.count() == len(expected)

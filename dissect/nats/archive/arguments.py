@@ -10,7 +10,7 @@ from ..option_types import Opt, OptionGroup, flag, one_of, seconds, several, tex
 from ..tables import TABLES
 
 ARCHIVED = tuple(name for name, table in TABLES.items() if not (table.layer and table.layer.across))
-"""The tables whose rows need one session. An archive has no end, at which others would be known."""
+"""The tables whose rows need one session. Others compare all sessions, and an archive never has all."""
 
 REFUSED = {
     "from_time": "an archive has all packets; choose some where you read it",
@@ -39,7 +39,7 @@ class ArchiveOptions(CommandOptions):
     tables: Annotated[
         tuple[str, ...],
         f"Which tables to write. There are {', '.join(ARCHIVED)}.",
-        Opt(OptionGroup.OUTPUT, several(one_of(ARCHIVED), "A,B"), default="all", common=True),
+        Opt(OptionGroup.OUTPUT, several(one_of(TABLES), "A,B"), default="all", common=True),
     ] = ARCHIVED
     settle: Annotated[
         float,

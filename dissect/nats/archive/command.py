@@ -16,7 +16,7 @@ from ..errors import DissectError
 from ..output.arrow.types import leave_pandas_out
 from ..output.sink import Fault, unwritable
 from .archiving import Archiving
-from .arguments import ArchiveOptions
+from .arguments import ARCHIVED, ArchiveOptions
 from .folder import ArchiveFolder
 
 _DAMAGED = 3
@@ -26,6 +26,12 @@ def archive(options: ArchiveOptions) -> None:
     """Fills an archive. Exits with status 3 unless everything was read."""
     if STDIN in options.captures and len(options.captures) > 1:
         raise Fault("standard input is the only source of an archive, or none")
+    for name in options.tables:
+        if name not in ARCHIVED:
+            raise Fault(
+                f"an archive has no table {name}: its rows compare all sessions, which an archive never"
+                f" has; ask captures: nats-dissect {name} CAPTURE..."
+            )
     try:
         leave_pandas_out()
         with closing(ArchiveFolder(options.out)) as folder:

@@ -14,7 +14,7 @@ from ..capture.sources import STDIN
 from ..engine.session_tables import ReleasedRows
 from ..options import Options
 from ..output.sink import say
-from ..partition.complete_files import NewFiles, TakenFile, listed
+from ..partition.complete_files import NewFiles, TakenFile, check_there, listed
 from ..partition.continued import ContinuedDissection
 from ..types import Packets
 from .record import ArchiveCounts, SourceRecord
@@ -97,6 +97,7 @@ class CaptureFolder(ArchiveSource):
         counts: ArchiveCounts,
         settle_ns: int,
     ) -> None:
+        check_there([path])
         super().__init__(os.path.abspath(path), tables, options, counts)
         self._settle_ns = settle_ns
         self._known = SourceRecord().complete_files()

@@ -79,7 +79,7 @@ def answer_of_folder(
     order: Callable[[Sequence[str]], tuple[str, bool]] | None = None,
 ) -> Iterator[Answer]:
     """Runs a query of a user over the tables in a folder, as `duckdb.answer` does over captures. Tables that
-    are missing have no rows."""
+    are missing have no rows, and stderr names those that the query reads."""
     with explained(query), views(TABLES, root, between) as (connection, lacking):
         create_tables(connection, sorted(TABLES.keys() - lacking.keys()))
         for name, value in LOCKED.items():
@@ -87,6 +87,8 @@ def answer_of_folder(
         named, query = checked(connection, query, order)
         if some := {table: lacking[table] for table in named if lacking.get(table)}:
             say(lacking_text(root, some))
+        if missing := sorted({*named} - lacking.keys()):
+            say(f"{root}: has no table {', '.join(missing)}, so the query finds no rows of it")
         with answered(connection, query) as answer:
             yield answer
 

@@ -9,6 +9,7 @@ another time than before is a new file, as in a ring of captures.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from ..capture import FileReport
 from ..capture.files import contents, matches, size_and_mtime
 from ..capture.sources import read_file
 from ..errors import CaptureError
+from ..storage import is_uri
 from ..types import EARLIEST_NS
 
 # A program that has begun the next file may still write its buffers to the file before for this long.
@@ -136,6 +138,14 @@ def _first_ns(path: str) -> tuple[int | None, str]:
     except CaptureError as error:
         return None, str(error)
     return None, ""
+
+
+def check_there(paths: Sequence[str]) -> None:
+    """Raises CaptureError for a local path that is neither there nor a pattern. An object storage has no
+    folder before there is a file in it."""
+    for path in paths:
+        if not (is_uri(path) or os.path.exists(path)) and matches(path) is None:
+            raise CaptureError(path, "no such file or folder", "make it before captures come")
 
 
 def listed(paths: Sequence[str]) -> Iterator[tuple[str, tuple[int, int]]]:

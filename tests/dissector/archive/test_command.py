@@ -135,11 +135,16 @@ def test_an_archive_has_one_writer(tmp_path: Path) -> None:
         (["captures", "--out", "s3://bucket/tables"], "is no local folder"),
         (["-", "captures", "--out", "out"], "standard input is the only source of an archive"),
         (["captures", "--out", "out", "--until", "1"], "an archive has all packets"),
+        (["captures", "--out", "out", "--tables", "frames,servers"], "no table servers: its rows"),
+        (["captures", "--out", "out"], "captures: no such file or folder"),
         (["captures", "--out", "out", "--sort", "op"], "the rows are in order of time"),
         (["captures", "--out", str(CAPTURES)], "has files that this program has not written"),
         (["captures", "--out", str(CAPTURES / "core-2.15.1.pcap")], "is not a folder"),
     ],
 )
-def test_wrong_usage_is_one_line(arguments: list[str], text: str) -> None:
+def test_wrong_usage_is_one_line(
+    arguments: list[str], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(cli, ["archive", *arguments])
     assert result.exit_code == 2 and text in result.output and result.output.count("\n") == 1

@@ -136,10 +136,14 @@ def test_a_query_reads_tables_alone(folder: Path) -> None:
             pass
 
 
-def test_only_the_tables_that_are_there_have_views(folder: Path) -> None:
+def test_only_the_tables_that_are_there_have_views_and_others_are_named(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with views(["frames", "flows"], str(folder)) as (_, there):
         assert there == {"flows": []}
-    assert count(folder, "frames") == 0
+    assert count(folder, "flows") > 0 and capsys.readouterr().err == ""
+    assert count(folder, "frames, servers") == 0
+    assert "has no table frames, servers, so the query finds no rows" in capsys.readouterr().err
 
 
 def test_the_commands_take_the_folder(folder: Path) -> None:

@@ -257,6 +257,13 @@ def test_what_a_stream_needs(options: dict[str, str], expected: str) -> None:
         FolderReader(settings_of({"path": "x", **options}), COLUMNS)
 
 
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    options = {"path": str(tmp_path / "inbox"), "state": str(tmp_path / "state")}
+    with pytest.raises(CaptureError, match="inbox: no such file or folder"):
+        FolderReader(settings_of(options), COLUMNS)
+    FolderReader(settings_of({**options, "path": str(tmp_path / "*.pcap")}), COLUMNS)
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(240)
 def test_a_query_that_is_started_again(spark: SparkSession, inbox: Inbox) -> None:

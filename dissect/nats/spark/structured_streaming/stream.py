@@ -26,7 +26,7 @@ from ...engine.session_tables import ReleasedRows
 from ...errors import CaptureError, SparkError
 from ...option_types import changed
 from ...output.arrow.released import batches
-from ...partition.complete_files import NewFiles
+from ...partition.complete_files import NewFiles, check_there
 from ...partition.continued import ContinuedDissection
 from ..options.settings import FAILFAST, Settings
 from .driver_warnings import Warnings, one_line_errors
@@ -72,6 +72,7 @@ class FolderReader(DataSourceStreamReader):
         for name in (*changed(wanted), *changed(wanted.options)):
             if name in _INSTEAD:
                 raise SparkError(f"a stream has no option {name!r}", _INSTEAD[name])
+        check_there(wanted.paths)
         self._wanted = wanted
         self._columns = tuple(columns)
         self._state = wanted.state
