@@ -4,6 +4,7 @@ SECONDS ?= 60
 
 CODE = natsync pytest_natsync dissect tests samples
 TYPED = natsync pytest_natsync dissect tests/support samples
+PROSE = *.md docs natsync pytest_natsync dissect samples
 BLACK = black --quiet --line-length 100 --target-version py310
 # What must be covered line by line and branch by branch, and the tests that do so. Only these run under
 # coverage, which more than doubles the time of a test; EXHAUSTIVE tests reach no other line.
@@ -71,13 +72,14 @@ nats: ## build the nats command for the tests of interoperability, with Go, once
 	$(RUN) python -m tests.support.nats_command
 
 lint: NEEDS = .[lint,test]
-lint: ## formatting, style, types and who imports whom
+lint: ## formatting, style, types, who imports whom, and spelling
 	$(fresh)
 	$(RUN) $(BLACK) --check --diff $(CODE)
 	$(RUN) isort --quiet --check --diff $(CODE)
 	$(RUN) flake8 $(CODE)
 	$(RUN) mypy --no-error-summary $(TYPED)
 	$(RUN) lint-imports --no-logo
+	$(RUN) codespell $(PROSE)
 
 format: NEEDS = .[lint]
 format: ## rewrite the code as lint wants it
@@ -88,7 +90,7 @@ format: ## rewrite the code as lint wants it
 docs: NEEDS = .[docs]
 docs: ## build the pages of docs/ as a site in build/site; a dead link fails
 	$(fresh)
-	$(RUN) mkdocs build --quiet --strict
+	$(RUN) NO_MKDOCS_2_WARNING=1 mkdocs build --quiet --strict
 	@echo 'make docs: open build/site/index.html'
 
 MAN = from click_man.core import write_man_pages as write; from dissect.nats.cli import cli, version; \

@@ -21,6 +21,7 @@ from tests.support.requirements import missing
 
 # Test suites of nats.go and nats.py.
 OTHERS_TESTS = {"jetstream/test", "micro/test", "nats/tests", "nats-key-value/tests"}
+LINKING = [*ROOT.glob("*.md"), *ROOT.glob("samples/*/README.md"), *ROOT.glob("docs/*.md")]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -33,6 +34,9 @@ def test_the_site_builds_without_a_dead_link(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     pages = {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"}
     assert pages == {page.parent.name for page in site.glob("*/index.html")}
+    loaded = re.compile(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=[\"']?(?:https?:)?//[^>]*")
+    for page in site.rglob("*.html"):
+        assert loaded.findall(page.read_text(encoding="utf-8")) == [], "it needs the network"
 
 
 def test_every_page_is_in_the_navigation() -> None:
@@ -90,10 +94,23 @@ def test_no_picture_needs_the_network() -> None:
         assert [link for link in links if not link.startswith("http://www.w3.org/")] == []
 
 
-def test_the_readme_links_to_files_that_exist() -> None:
-    links = re.findall(r"\]\(([\w./-]+)\)", README)
-    assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
+def anchors_of(page: Path) -> set[str]:
+    """The anchors of the headings of a page, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_files_have_targets(page: Path) -> None:
+    """Those of docs/ are checked where the site is built, too."""
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", text)
+    assert links or page != ROOT / "README.md"
+    for path, anchor in links:
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), path
+        assert not anchor or anchor in anchors_of(target), f"{path}#{anchor}"
 
 
 def test_the_readme_shows_what_the_program_prints(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import io
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -52,7 +53,14 @@ SHOWN = {
     "cli": "nats-dissect",
     "api": "Python functions",
 }
-TERMINAL = ["sessions", "samples/captures/core-2.15.1.pcap"]
+TERMINALS = {
+    "sessions": ["sessions samples/captures/core-2.15.1.pcap"],
+    "incident": [
+        "audit samples/incidents/left.pcap --columns level,title,subject,count",
+        "requests samples/incidents/left.pcap --where \"outcome <> 'ok'\" --limit 4",
+    ],
+}
+"""The pictures of terminals by name, each with the commands in it."""
 TOPOLOGY = ["servers", "--format", "dot"] + [
     f"samples/captures/{name}-2.15.1.pcap" for name in ("cluster", "gateway", "leafcluster")
 ]
@@ -115,16 +123,21 @@ def text(label: str) -> str:
     return label.replace("->", "&#8594;")
 
 
-def terminal() -> str:
-    """A command and what it prints, as a picture of a terminal."""
+def terminal(name: str) -> str:
+    """Commands and what they print, as a picture of a terminal."""
     from dissect.nats.cli import cli
 
-    output = CliRunner().invoke(cli, TERMINAL, env={"COLUMNS": str(WIDTH)}).output
-    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
-    console.print(Text(f"$ nats-dissect {' '.join(TERMINAL)}", style="bold green"))
-    for line in output.splitlines():
-        console.print(Text(line[:WIDTH]), highlight=False)
-    svg = console.export_svg(title="nats-dissect", unique_id="sessions")
+    printed = [
+        (each, CliRunner().invoke(cli, shlex.split(each)).output) for each in TERMINALS[name]
+    ]
+    lines = [line for _, output in printed for line in output.splitlines()]
+    width = min(WIDTH, max(len(line) for line in lines) + 1)
+    console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True)
+    for command, output in printed:
+        console.print(Text(f"$ nats-dissect {command}", style="bold green"))
+        for line in output.splitlines():
+            console.print(Text(line[:width]), highlight=False)
+    svg = console.export_svg(title="nats-dissect", unique_id=name)
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)  # fonts from the network
 
@@ -142,7 +155,8 @@ def main() -> int:
         return 2
     PICTURES.mkdir(exist_ok=True)
     (PICTURES / "dissector.dot").write_text(structure())
-    (PICTURES / "sessions.svg").write_text(terminal())
+    for name in TERMINALS:
+        (PICTURES / f"{name}.svg").write_text(terminal(name))
     (PICTURES / "topology.dot").write_text(topology())
     for source in PICTURES.glob("*.dot"):
         svg = subprocess.run(["dot", "-Tsvg", source], check=True, capture_output=True, text=True)
