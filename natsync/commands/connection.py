@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -161,6 +162,8 @@ def _seed_of(path: str) -> str | Callable[[], str]:
     early."""
     if not path:
         return ""
+    if re.fullmatch("S[A-Z2-7]{57}", path):  # a secret, which no error may show
+        raise OptionError("nkey", "the value is a seed; name the file that holds it")
 
     def read() -> str:
         try:

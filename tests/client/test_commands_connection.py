@@ -100,6 +100,13 @@ def test_a_file_that_holds_no_seed(tmp_path: Path, capsys: Output) -> None:
     assert "holds no user's seed" in err and SECRET not in err
 
 
+def test_a_seed_in_place_of_its_file_is_not_shown(capsys: Output) -> None:
+    seed = "SU" + "A" * 56
+    assert main(["--nkey", seed, "rtt"]) == 2
+    err = capsys.readouterr().err
+    assert "is a seed; name the file that holds it" in err and seed not in err
+
+
 def test_files_that_sign(tmp_path: Path) -> None:
     seed, both = tmp_path / "seed", tmp_path / "creds"
     seed.write_text(f"# of alice\n{ALICE.seed}\n")
