@@ -55,20 +55,16 @@ def released(
 ) -> Generator[ReleasedRows, None, None]:
     """The records of several tables in one pass, as they become complete, of all flows or of one share. With
     `together`, records come a little later, which costs less CPU time, and those of sessions at the end; with
-    `runs`, frames come as runs (see `engine.frame_runs`) or, if only frames are requested, also as blocks
-    (see `kernel.frame_block`). Sessions of a share do not name others that show
-    the same connection, see `engine.same_sessions`."""
+    `runs`, frames come as runs (see `engine.frame_runs`), and those of the kernel as blocks (see
+    `kernel.frame_block`). Sessions of a share do not name others that show the same connection, see
+    `engine.same_sessions`."""
     parser = None
     if share is not None:
         number, processes = share
         parser = PacketParser(lambda flow: flow % processes == number)
         options = options.share(processes)
     report = CaptureReport() if report is None else report
-    make = (
-        Dissection
-        if share or not serves(tables, options, runs and share is None)
-        else KernelDissection
-    )
+    make = Dissection if share or not serves(tables, options) else KernelDissection
     dissection = make(
         tables,
         options,

@@ -63,6 +63,7 @@ class Dissection:
         self.readers = RecordReaders()
         self._tables = tables
         self._options = options
+        self._runs = runs
         self._connections = ConnectionTable(options, needs_payloads(tables), key_logs)
         self._table_builder = TableBuilder(
             tables, options, quiet, protocols, runs, request_events, tcp_bytes

@@ -55,5 +55,7 @@ class KernelDissection(Dissection):
 
     def _new_driver(self, arrays: Arrays, together: bool) -> Driver:
         stages = self.parser, self._connections, self._table_builder
-        rows = WaitingRows(arrays, self._options, together) if "frames" in self._tables else None
+        rows = None
+        if "frames" in self._tables:
+            rows = WaitingRows(arrays, self._options, together, self._runs)
         return Driver(arrays, *stages, self._options, rows)

@@ -128,7 +128,7 @@ class Driver:
     def finish(self) -> Iterator[ReleasedRows]:
         """Takes all connections back. Returns the rows of frames that wait."""
         self._take_all()
-        return self._rows.block() if self._rows else iter(())
+        return self._rows.rest() if self._rows else iter(())
 
     def _lengthen(self) -> None:
         """Pauses, twice as long as the last time."""

@@ -7,7 +7,7 @@ kernel is imported only here.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ..errors import MissingLibrary, imported
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 VARIABLE = "NATS_DISSECT_KERNEL"
 LOADED_AFTER = 48 << 20
 """The bytes of packets after which the kernel is loaded: Python takes as long for these as loading takes."""
-_TABLES = frozenset({"sessions", "flows", "subscriptions", "anomalies"})
+_TABLES = frozenset({"frames", "sessions", "flows", "subscriptions", "anomalies"})
 _SLOTS = 1 << 14
 
 
@@ -51,12 +51,11 @@ def description() -> str:
     return f"Python alone: {why}" if why else f"the kernel, numba {metadata.version('numba')}"
 
 
-def serves(tables: Collection[str], options: Options, runs: bool = False) -> bool:
-    """Whether the kernel makes these tables. The others need every frame. With `runs`, frames may come as
-    columns."""
+def serves(tables: Iterable[str], options: Options) -> bool:
+    """Whether the kernel makes these tables. The others need every frame."""
     if os.environ.get(VARIABLE) == "off" or is_traced() or options.payload is not Payload.NONE:
         return False
-    return _TABLES.issuperset(tables) or (runs and [*tables] == ["frames"])
+    return _TABLES.issuperset(tables)
 
 
 class Loader:

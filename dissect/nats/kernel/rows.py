@@ -18,6 +18,7 @@ from ..options import Options
 from ..schema.records import Record
 from ..types import Packets
 from . import state
+from .block_records import releases_of
 from .frame_block import FrameBlock, Sender
 from .handover import Owned
 
@@ -28,9 +29,11 @@ _MOST_HELD = 1 << 12  # releases of Python's frames
 
 
 class WaitingRows:
-    """Rows of frames in `arrays`. If `lazily`, they may wait for more than a run of packets."""
+    """Rows of frames in `arrays`. If `lazily`, they may wait for more than a run of packets. They come as
+    blocks, or else as records."""
 
-    def __init__(self, arrays: Arrays, options: Options, lazily: bool) -> None:
+    def __init__(self, arrays: Arrays, options: Options, lazily: bool, blocks: bool) -> None:
+        self._blocks = blocks
         self._arrays = arrays
         self._kinds = options.kind
         self._lazily = lazily
@@ -85,7 +88,10 @@ class WaitingRows:
         for rows in source:
             release, records = rows
             if records[0].__class__ is FrameBlock:
-                yield rows
+                yield from self._as_requested(rows)
+                continue
+            if not self._blocks:
+                self._held.append(rows)
                 continue
             runs: list[Record] = [record for record in records if record.__class__ is FrameRun]
             if runs:
@@ -94,7 +100,12 @@ class WaitingRows:
                 others = [record for record in records if record.__class__ is not FrameRun]
                 yield ReleasedRows(release, others)
         if not self._lazily or not self._arrays.control[state.C_ROWS]:
-            yield from self.block()
+            yield from self.rest()
+
+    def rest(self) -> Iterator[ReleasedRows]:
+        """Takes all rows that wait, as they were requested."""
+        for rows in self.block():
+            yield from self._as_requested(rows)
 
     def block(self) -> Iterator[ReleasedRows]:
         """Takes all rows that wait. All frames of the packets so far must have been collected."""
@@ -108,6 +119,12 @@ class WaitingRows:
         self._retired = []
         block = FrameBlock(numbers, texts, senders, [*self._captures], held)
         yield ReleasedRows(ReleaseKey(int(numbers[state.R_ORDINAL, -1])), [block])
+
+    def _as_requested(self, rows: ReleasedRows) -> Iterable[ReleasedRows]:
+        block = rows.records[0]
+        if isinstance(block, FrameBlock) and not self._blocks:
+            return releases_of(block)
+        return [rows]
 
     def _capture(self, name: str) -> int:
         return self._captures.setdefault(name, len(self._captures))

@@ -59,6 +59,7 @@ TABLES = (
     ("flows",),
     ("subscriptions",),
     ("frames",),
+    ("frames", "anomalies", "subscriptions", "sessions"),
     ("sessions", "flows", "subscriptions", "anomalies"),
 )
 BLOCKS = (1000, 3000, 30_000, reader.BLOCK)
@@ -87,7 +88,8 @@ class Case:
     options: Options = Options()
     form: str = "pcap"
     spoiled: int = 0  # how often the file is damaged
-    reach: int = 20_000  # of the window in which frames are sorted
+    reach: int = 20_000  # of the window in which columns are sorted
+    live: bool = False
 
 
 @dataclass(slots=True)
@@ -124,7 +126,7 @@ def case_of(seed: int, run: int) -> Case:
     places = tuple(done), rng.choice(TABLES), rng.choice(BLOCKS), options
     form, spoiled = rng.choice(("pcap", *FORMS)), rng.choice((0, 0, 0, 1, 2))
     reach = rng.choice((7, 300, 20_000))
-    return Case(pcap.with_records(packets), *places, form, spoiled, reach)
+    return Case(pcap.with_records(packets), *places, form, spoiled, reach, rng.random() < 0.3)
 
 
 def file_of(case: Case) -> bytes:
@@ -181,10 +183,9 @@ def rows_of(case: Case, path: Path) -> list[str]:
     """All rows as text, which also shows the order of keys, then what the report counts."""
     report = CaptureReport()
     try:
-        if case.tables == ("frames",):
-            rows = frames_of(case, path, report)
-        else:
-            rows = list(map(repr, records([str(path)], case.tables, case.options, report)))
+        rows = list(map(repr, records([str(path)], case.tables, case.options, report, case.live)))
+        if "frames" in case.tables:
+            rows += columns_of(case, path)
     except CaptureError as error:
         return [str(error)]
     counts = report.protocols, report.tcp_bytes, report.no_tcp, report.udp_ports
@@ -192,10 +193,9 @@ def rows_of(case: Case, path: Path) -> list[str]:
     return rows + [str(getattr(file, name)) for file in report.files for name in READ]
 
 
-def frames_of(case: Case, path: Path, report: CaptureReport) -> list[str]:
+def columns_of(case: Case, path: Path) -> list[str]:
     """The rows of frames as they are stored in columns, of every type."""
-    tables, options = case.tables, case.options
-    source = released([str(path)], tables, options, report, together=True, runs=True)
+    source = released([str(path)], ["frames"], case.options, together=True, runs=True)
     with closing(source):
         chosen = declared("frames", None)
         some = [*sorted_arrays(source, chosen, case.reach, 1000)]

@@ -40,7 +40,7 @@ def test_a_variable_turns_it_off_and_on(monkeypatch: pytest.MonkeyPatch) -> None
 def test_tables_that_need_every_frame_are_pythons(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     assert serves(["sessions", "flows"], Options())
-    assert not serves(["sessions", "frames"], Options())
+    assert not serves(["frames", "streams"], Options())
     assert not serves(["sessions"], Options(payload="text"))
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ...engine.frame_runs import FrameRun
 from ...engine.session_tables import ReleasedRows
 from ...engine.time_order import TimeOrder, payload_bytes, placed
+from ...kernel.frame_block import FrameBlock
 from ...schema.records import Record
 from ...tables import TABLES
 from .records import BATCH_BYTES, BATCH_ROWS, batch
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _FRAMES = "frames"
+_OF_FRAMES = (FrameRun, FrameBlock)
 
 AddBatch = Callable[[str, "pa.RecordBatch"], None]
 """Takes the name of a table and some of its rows."""
@@ -32,7 +34,7 @@ def batches(
     """The rows of one table as Arrow batches of limited size, with all columns or the listed ones. Leaves out
     rows of other tables. Frames must come as runs."""
     if table == _FRAMES:
-        return frame_batches(_only(FrameRun, source), columns)
+        return frame_batches(_frames(source, {}), columns)
     lists = (rows.records for rows in _only(TABLES[table].row, source))
     return batches_of_lists(table, lists, columns)
 
@@ -60,14 +62,14 @@ def _frames(
     """The runs of frames. Adds all other records to `waiting`."""
     for rows in source:
         # Nearly all packets complete frames alone.
-        if len(rows.records) == 1 and rows.records[0].__class__ is FrameRun:
+        if len(rows.records) == 1 and rows.records[0].__class__ in _OF_FRAMES:
             yield rows
             continue
         runs: list[Record] = []
         others: dict[type[Record], list[Record]] = {}
         for record in rows.records:
             kind = record.__class__
-            if kind is FrameRun:
+            if kind in _OF_FRAMES:
                 runs.append(record)
             elif kind in waiting:
                 others.setdefault(kind, []).append(record)
