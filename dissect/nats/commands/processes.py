@@ -26,6 +26,7 @@ LARGE_BYTES = 256 << 20
 _WORTH_SAYING = 64 << 20
 # Each process reads every packet, which is a tenth of all work, so more processes gain little.
 USUAL_PROCESSES = 4
+_AS_FAST = 2  # processes without the kernel make rows of frames as fast as one with it; columns, they do not
 
 
 def processes(options: CommandOptions) -> int:
@@ -40,7 +41,9 @@ def processes(options: CommandOptions) -> int:
 def processes_for_rows(table: str, form: OutputFormat, options: CommandOptions) -> int:
     """The number of processes for the rows of a table. By default, several processes share large captures if
     that is faster."""
-    if _has_kernel(table, options):
+    jobs = cores() if not options.jobs else options.jobs
+    is_rendered = table == "frames" and not packs(form, options)
+    if _has_kernel(table, options) and (jobs <= _AS_FAST or not is_rendered):
         return 1
     if options.jobs is not None:
         return processes(options)

@@ -105,7 +105,9 @@ def test_one_is_faster_with_the_kernel(
     monkeypatch.setattr(chosen, "_WORTH_SAYING", 1)
     monkeypatch.setenv(VARIABLE, "")
     assert processes_for_rows("sessions", form(table="sessions"), replace(ALL, jobs=5)) == 1
+    assert processes_for_rows("frames", form("parquet"), replace(ALL, jobs=5)) == 1
     assert processes_for_rows("frames", form(), ALL) == 3
+    assert processes_for_rows("frames", form(), replace(ALL, jobs=2)) == 1
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(chosen, "lack", lambda: "numba is not installed")
     assert processes_for_rows("sessions", form(table="sessions"), ALL) == 3
