@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from dissect.nats.cli import cli
 
 from tests.support.paths import ROOT
-from tests.support.pictures import PACKAGE, PICTURES, parts_of, structure, topology
+from tests.support.pictures import PACKAGE, PICTURES, parts_of, structure, terminal, topology
 from tests.support.requirements import missing
 
 # Test suites of nats.go and nats.py.
@@ -84,6 +84,15 @@ def test_the_picture_of_a_topology_shows_what_the_command_prints(
     assert {"shop&#45;1", "gateway", "leafnode", "route"} <= set(
         re.findall(r">([^<]+)</text>", svg)
     )
+
+
+def test_the_picture_of_a_terminal_shows_what_the_commands_print(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    texts = re.compile(r"<text[^>]*>([^<]*)</text>")
+    shown = texts.findall((PICTURES / "incident.svg").read_text(encoding="utf-8"))
+    assert shown == texts.findall(terminal()), "python -m tests.support.pictures"
 
 
 def test_no_picture_needs_the_network() -> None:

@@ -53,18 +53,13 @@ SHOWN = {
     "cli": "nats-dissect",
     "api": "Python functions",
 }
-TERMINALS = {
-    "sessions": ["sessions samples/captures/core-2.15.1.pcap"],
-    "incident": [
-        "audit samples/incidents/left.pcap --columns level,title,subject,count",
-        "requests samples/incidents/left.pcap --where \"outcome <> 'ok'\" --limit 4",
-    ],
-}
-"""The pictures of terminals by name, each with the commands in it."""
+TERMINAL = (
+    "audit samples/incidents/left.pcap --columns level,title,subject,count",
+    "requests samples/incidents/left.pcap --where \"outcome <> 'ok'\" --limit 4",
+)
 TOPOLOGY = ["servers", "--format", "dot"] + [
     f"samples/captures/{name}-2.15.1.pcap" for name in ("cluster", "gateway", "leafcluster")
 ]
-WIDTH = 146
 
 
 def parts_of(package: Path) -> set[str]:
@@ -123,21 +118,20 @@ def text(label: str) -> str:
     return label.replace("->", "&#8594;")
 
 
-def terminal(name: str) -> str:
+def terminal() -> str:
     """Commands and what they print, as a picture of a terminal."""
     from dissect.nats.cli import cli
 
-    printed = [
-        (each, CliRunner().invoke(cli, shlex.split(each)).output) for each in TERMINALS[name]
-    ]
-    lines = [line for _, output in printed for line in output.splitlines()]
-    width = min(WIDTH, max(len(line) for line in lines) + 1)
+    lines: list[Text] = []
+    for command in TERMINAL:
+        lines.append(Text(f"$ nats-dissect {command}", style="bold green"))
+        printed = CliRunner().invoke(cli, shlex.split(command)).output
+        lines += map(Text, printed.splitlines())
+    width = max(map(len, lines)) + 1
     console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True)
-    for command, output in printed:
-        console.print(Text(f"$ nats-dissect {command}", style="bold green"))
-        for line in output.splitlines():
-            console.print(Text(line[:width]), highlight=False)
-    svg = console.export_svg(title="nats-dissect", unique_id=name)
+    for line in lines:
+        console.print(line, highlight=False)
+    svg = console.export_svg(title="nats-dissect", unique_id="incident")
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)  # fonts from the network
 
@@ -155,8 +149,7 @@ def main() -> int:
         return 2
     PICTURES.mkdir(exist_ok=True)
     (PICTURES / "dissector.dot").write_text(structure())
-    for name in TERMINALS:
-        (PICTURES / f"{name}.svg").write_text(terminal(name))
+    (PICTURES / "incident.svg").write_text(terminal())
     (PICTURES / "topology.dot").write_text(topology())
     for source in PICTURES.glob("*.dot"):
         svg = subprocess.run(["dot", "-Tsvg", source], check=True, capture_output=True, text=True)
