@@ -269,6 +269,7 @@ class FlowSummaryBuilder:
                 batch.direction, batch.frames, batch.gap = Direction.ORIGINATOR, frames, None
                 batch.ts_ns, batch.last = direction.ts_ns, piece.place()
                 batch.first = direction.first.place() if direction.first else batch.last
+                batch.number = 0
                 direction.first = piece
                 if direction.context is None or frames[-1].__class__ in _GREETINGS:
                     self._resume(direction, decoder)

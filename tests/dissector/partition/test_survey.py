@@ -9,7 +9,7 @@ import pytest
 from dissect.nats import Options
 from dissect.nats.partition import survey as surveying
 from dissect.nats.partition.checkpoint import Checkpoints
-from dissect.nats.partition.chunk_summary import Deltas, unpacked
+from dissect.nats.partition.chunk_summary import Deltas, FrameBatch, unpacked
 from dissect.nats.partition.survey import Survey
 from dissect.nats.tables import FROM_ENGINE
 from dissect.nats.types import Segment
@@ -50,6 +50,13 @@ def test_a_busy_midstream_flow_has_a_summary_and_no_state() -> None:
     survey = _survey(packets(*[(0, PUB)] * 257))
     assert not survey.states()
     assert survey.summarized() == survey.summaries().keys() == {NAME}
+
+
+@pytest.mark.parametrize("frame", [b"SUB a 1\r\n", b"PING\r\n", b"PUB a r 1\r\na\r\n"])
+def test_a_summary_keeps_frames_that_change_the_session(frame: bytes) -> None:
+    survey = _survey(packets(*[(0, PUB)] * 300, (0, frame)))
+    steps = unpacked(survey.summaries()[NAME]).steps
+    assert steps and any(isinstance(step, FrameBatch) for step in steps)
 
 
 def test_a_flow_with_a_packet_out_of_order_has_neither_state_nor_summary() -> None:
