@@ -241,6 +241,7 @@ _FROM_SESSIONS = (
         row=SessionRecord,
         time="first_ns",
         position=attrgetter("first_ns", "session"),
+        window=0,  # they come in order (`engine.same_sessions`)
         text=_SESSIONS,
         at_end=True,
     ),

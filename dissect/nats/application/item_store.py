@@ -42,9 +42,11 @@ def packed(item: LayerItem) -> bytes:
 
 
 class ItemStore:
-    """The items of all stages. `add` stores an item; `run` and `rows` process and remove those of a stage."""
+    """The items of all stages. `add` stores an item; `run` and `rows` process and remove those of a stage.
+    `most` items are in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most or _HELD
         self._held: defaultdict[int, list[_Packed]] = defaultdict(list)
         self._count = 0  # of items in memory
         self._runs: defaultdict[int, list[_SortedFile]] = defaultdict(list)
@@ -53,7 +55,7 @@ class ItemStore:
         """Adds an item. Raises StoreError."""
         self._held[item.stage].append(_fields(item))
         self._count += 1
-        if self._count >= _HELD:
+        if self._count >= self._most:
             self._write(max(self._held, key=lambda stage: len(self._held[stage])))
 
     def run(self, stage: int, function: Callable[[Iterator[Group]], Iterable[LayerItem]]) -> None:

@@ -9,17 +9,12 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import fields
-from sys import intern
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from ..framing.events import Note
 from ..schema.records import Record, SessionRecord, SubscriptionRecord
 from ..tcp.flow import Flow
 from .session_row import set_late_columns
-
-_Row = TypeVar("_Row", bound=Record)
 
 
 class LastRows(NamedTuple):
@@ -42,10 +37,7 @@ class FinishedSession:
     def pack(self) -> None:
         """Frees most of the memory that the rows take."""
         if isinstance(self._rows, LastRows):
-            rows, notes, session = self._rows
-            made = [(type(row), _values(row)) for row in rows]
-            packed = made, notes, session and _values(session)
-            self._rows = pickle.dumps(packed, 5)
+            self._rows = pickle.dumps(tuple(self._rows), 5)
 
     def note(self, note: Note) -> None:
         """Counts an anomaly that a late packet shows. Now the session has a gap, so the anomalies that
@@ -73,24 +65,4 @@ class FinishedSession:
     def _unpacked(self) -> LastRows:
         if isinstance(self._rows, LastRows):
             return self._rows
-        rows, notes, session = pickle.loads(self._rows)
-        made = [_new_row(*row) for row in rows]
-        return LastRows(made, notes, _new_row(SessionRecord, session) if session else None)
-
-
-def _new_row(row: type[_Row], values: Sequence[object]) -> _Row:
-    return row(**{name: _shared(value) for name, value in zip(_names(row), values)})
-
-
-def _shared(value: object) -> object:
-    """The value. Equal texts become one object, because many rows have the same texts."""
-    return intern(value) if isinstance(value, str) else value
-
-
-def _names(row: type[Record]) -> list[str]:
-    return [field.name for field in fields(row)]  # type: ignore[arg-type]  # a dataclass
-
-
-def _values(row: Record) -> list[object]:
-    """A row without the names of its columns."""
-    return [getattr(row, name) for name in _names(type(row))]
+        return LastRows(*pickle.loads(self._rows))

@@ -24,7 +24,8 @@ from .connections import ReleaseKey
 from .session_tables import ReleasedRows
 
 _PAIRS, _ORDERED = range(2)
-_TOGETHER = 4096  # rows that are released at once
+_HELD = 1 << 13  # rows in memory, 1 kB each as items
+_TOGETHER = 512  # rows that are released at once
 _KNOWN = 1 << 16  # connections that are remembered while packets arrive
 # Times may exceed 64 bits, because pcapng has 64 bits for seconds.
 _LATEST_NS = (1 << 63) - 1
@@ -32,7 +33,7 @@ _LATEST_NS = (1 << 63) - 1
 
 def with_same_sessions(source: Iterable[ReleasedRows]) -> Iterator[ReleasedRows]:
     """The same rows, but for those of sessions, which come at the end, complete and in order."""
-    with closing(ItemStore()) as store:
+    with closing(ItemStore(_HELD)) as store:
         yield from without_sessions(source, store.add)
         sessions = store.rows(session_stages)
         while some := [*islice(sessions, _TOGETHER)]:

@@ -9,7 +9,10 @@ Spark tables have it as the comment of the column.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cache
+from operator import attrgetter
 from typing import Annotated
 
 from .. import outcomes
@@ -26,6 +29,31 @@ class Record:
     """A row of a table: a dataclass whose annotated fields are the columns."""
 
     __slots__ = ()
+
+    def __reduce__(self) -> tuple[Callable[..., Record], tuple[object, ...]]:
+        """Pickles the values without the names of the columns, which take three times as many bytes."""
+        kind = self.__class__
+        return _record_of, (kind, _values_of(kind)(self))
+
+
+@cache
+def _columns_of(kind: type[Record]) -> tuple[str, ...]:
+    """The names of the columns."""
+    return tuple(field.name for field in fields(kind))  # type: ignore[arg-type]  # a dataclass
+
+
+@cache
+def _values_of(kind: type[Record]) -> Callable[[Record], tuple[object, ...]]:
+    """A function that returns the values of a record."""
+    return attrgetter(*_columns_of(kind))
+
+
+def _record_of(kind: type[Record], values: tuple[object, ...]) -> Record:
+    """The record with these values of all columns."""
+    record = kind.__new__(kind)
+    for name, value in zip(_columns_of(kind), values):
+        setattr(record, name, value)
+    return record
 
 
 @dataclass(slots=True, kw_only=True)

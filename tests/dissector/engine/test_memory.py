@@ -7,14 +7,17 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from dissect.nats import Options
-from dissect.nats.engine.connections import Connection
+from dissect.nats.engine.connections import Connection, ReleaseKey
 from dissect.nats.engine.dissection import Dissection
+from dissect.nats.engine.same_sessions import with_same_sessions
+from dissect.nats.engine.session_tables import ReleasedRows
 from dissect.nats.framing import ConnectionFraming
 from dissect.nats.framing.events import Batch
 from dissect.nats.framing.frame_stream import FrameStream
@@ -28,6 +31,7 @@ from dissect.nats.types import Segment, Tick
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.pcapwriter import Conversation, Record, pcap_file
+from tests.support.records import session_record
 from tests.support.segments import segments, segments_of
 
 KEPT = 20
@@ -119,6 +123,22 @@ def test_a_session_that_is_finished_takes_two_kilobytes(tmp_path: Path, table: s
         made.from_client(CONNECT + b"SUB a.* 1\r\nPUB a.b r.1 2\r\nhi\r\n")
         every += made.from_server(b"MSG a.b 1 2\r\nhi\r\n").close().records
     assert taken_by(tmp_path, every, table) / count <= 2048
+
+
+def test_rows_of_sessions_that_wait_for_the_last_one_take_bounded_memory() -> None:
+    row = session_record()
+    some = (
+        ReleasedRows(ReleaseKey(1), [replace(row, first_ns=number, session=f"{number:016x}")])
+        for number in range(20_000)
+    )
+    gc.collect()
+    tracemalloc.start()
+    try:
+        count = sum(len(rows.records) for rows in with_same_sessions(some))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert count == 20_000 and most <= 16 << 20
 
 
 def taken_by(folder: Path, records: list[Record], table: str = "sessions") -> int:

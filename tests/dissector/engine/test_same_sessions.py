@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from dissect.nats import sessions
-from dissect.nats.application import item_store
 from dissect.nats.engine import same_sessions
 from dissect.nats.schema.records import SessionRecord
 
@@ -76,7 +75,7 @@ def test_rows_on_disk_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         seen(now_ns=START_NS + 9 * SECOND),
     ]
     expected = rows(tmp_path, *places)
-    monkeypatch.setattr(item_store, "_HELD", 2)
+    monkeypatch.setattr(same_sessions, "_HELD", 2)
     monkeypatch.setattr(same_sessions, "_TOGETHER", 1)
     assert rows(tmp_path, *places) == expected
 

@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from multiprocessing import active_children
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,9 @@ def apart(path: Path | str, table: str, jobs: int) -> tuple[list[Rendered], list
         assert entries == sorted(entries, key=lambda entry: entry[0])
         streams.append(iter(entries))  # type: ignore[arg-type]  # what the work's renderer made
     whole = [replace(each, protocols=protocols, tcp_bytes=tcp_bytes) for each in reports]
+    if table == "sessions":  # the parent puts all of them in order (`engine.same_sessions`)
+        every = [row for stream in streams for _, _, rows in stream for row in rows]
+        return [row for _, row in sorted(every, key=itemgetter(0))], whole
     return list(merged(streams, table)), whole
 
 

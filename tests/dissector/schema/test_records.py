@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from dataclasses import fields
 
 from dissect.nats.schema.declaration import Type
@@ -16,6 +18,8 @@ from dissect.nats.schema.records import (
     text_of,
 )
 from dissect.nats.tables import TABLES
+
+from tests.support.records import session_record
 
 
 def test_every_field_is_a_column_with_a_meaning() -> None:
@@ -48,6 +52,13 @@ def test_what_is_absent_is_none() -> None:
     )
     assert record.text is None
     assert SessionRecord.__slots__
+
+
+def test_a_pickled_record_has_its_values_and_not_the_names_of_its_columns() -> None:
+    record = session_record()
+    data = pickle.dumps(record, 5)
+    assert pickle.loads(data) == record and copy.copy(record) == record
+    assert b"missing_bytes" not in data
 
 
 def test_wire_bytes_as_text() -> None:
