@@ -6,6 +6,7 @@ Each error's text is one line, its facts are attributes, and it can be pickled.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from types import ModuleType
 
@@ -15,6 +16,17 @@ from natsync._extras import is_missing, pip_install
 def reason_of(error: Exception) -> str:
     """Why something failed, without the path and the number that Python puts around the system's words."""
     return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
+def instead(name: str, **known: Iterable[str]) -> str:
+    """What an error says after an unknown name: the name that was probably meant, or all names that each
+    owner has."""
+    from difflib import get_close_matches  # only errors need this
+
+    owners = {owner: list(names) for owner, names in known.items()}
+    close = get_close_matches(name, [each for names in owners.values() for each in names], n=1)
+    listed = (f"; {owner} has {', '.join(names)}" for owner, names in owners.items())
+    return f"; is it {close[0]!r}?" if close else "".join(listed)
 
 
 class DissectError(Exception):

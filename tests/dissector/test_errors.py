@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dissect.nats.errors import CaptureError, MissingLibrary, imported
+from dissect.nats.errors import CaptureError, MissingLibrary, imported, instead
 from natsync._extras import pip_install
 
 
@@ -56,3 +56,8 @@ def test_a_library_whose_import_fails_shows_why(
             imported(name, "sql")
         error = pickle.loads(pickle.dumps(caught.value))
         assert str(error) == f"{name} cannot be imported: {why}; {pip_install('sql')}"
+
+
+def test_an_unknown_name_is_answered_with_a_close_one_or_with_all() -> None:
+    assert instead("subjct", it=["subject", "reply"]) == "; is it 'subject'?"
+    assert instead("x", frames=["op"], flows=["end"]) == "; frames has op; flows has end"

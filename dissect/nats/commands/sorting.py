@@ -15,6 +15,7 @@ from operator import attrgetter, itemgetter
 from tempfile import TemporaryFile
 from typing import IO, NamedTuple
 
+from ..errors import instead
 from ..output.writer import Rendered
 from ..schema.declaration import Type
 from ..schema.records import Record
@@ -66,7 +67,7 @@ def order_among(columns: Mapping[str, str], text: str, owner: str) -> SortOrder:
     sorted by to fields."""
     name, _, direction = text.strip().partition(":")
     if name not in columns:
-        raise ValueError(f"{owner} has no column {name!r} to sort by; it has {', '.join(columns)}")
+        raise ValueError(f"{owner} has no column {name!r} to sort by{instead(name, it=columns)}")
     if direction not in ("", "asc", "desc"):
         raise ValueError(f"{direction!r} is not a direction; directions are asc and desc")
     return SortOrder(columns[name], direction == "desc")

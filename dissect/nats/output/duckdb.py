@@ -27,7 +27,7 @@ from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from ..engine.frame_runs import FrameRun
-from ..errors import QueryError, imported
+from ..errors import QueryError, imported, instead
 from ..kernel.frame_block import FrameBlock
 from ..schema.declaration import Type
 from ..schema.records import FrameRecord, Record
@@ -450,10 +450,8 @@ def _query_error(query: str, error: Exception, tables: Sequence[str]) -> QueryEr
         reason = f"there is no column {name!r}"
         if re.search(rf'"{re.escape(name)}"|=\s*{re.escape(name)}\b', query):
             reason += f" (a text is written in single quotes: '{name}')"
-        reason += "".join(
-            f"; {table} has {', '.join(column.name for column in TABLES[table].columns)}"
-            for table in tables
-        )
+        known = {table: [column.name for column in TABLES[table].columns] for table in tables}
+        reason += instead(name, **known)
     elif reason.startswith("Parser Error"):
         for name in sorted(RESERVED & _words(query)):
             reason += f'; the column is written "{name}", in double quotes'

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO, TypeAlias
 
 from ..engine.session_tables import ReleasedRows
+from ..errors import instead
 from ..schema.records import Record, Value
 from ..tables import TABLES
 from .terminal import PLAIN, Terminal
@@ -130,7 +131,7 @@ def chosen_columns(table: str, names: str | None) -> tuple[str, ...] | None:
     chosen = tuple(name.strip() for name in names.split(","))
     for name in chosen:
         if name not in known:
-            raise ValueError(f"{table} has no column {name!r}; it has {', '.join(known)}")
+            raise ValueError(f"{table} has no column {name!r}{instead(name, it=known)}")
         if chosen.count(name) > 1:
             raise ValueError(f"column {name} is named twice")
     return chosen

@@ -148,7 +148,8 @@ def test_words_of_sql_need_quotes_and_the_error_says_so(name: str) -> None:
 @pytest.mark.parametrize(
     ("condition", "reason"),
     [
-        ("opp = 'PUB'", "there is no column 'opp'; frames has session, number, ts_ns,"),
+        ("opp = 'PUB'", "there is no column 'opp'; is it 'op'?"),
+        ("nobody = 'PUB'", "there is no column 'nobody'; frames has session, number, ts_ns,"),
         (
             'op = "PUB"',
             "there is no column 'PUB' (a text is written in single quotes: 'PUB'); frames has session,",

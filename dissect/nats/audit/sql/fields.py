@@ -14,10 +14,9 @@ The row of `sessions` is joined only if a rule names one of its columns.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import NamedTuple
 
+from ...errors import instead
 from ...schema.declaration import Type
 from ...tables import TABLES
 from .dialect import Dialect, literal
@@ -69,7 +68,7 @@ def _field(table: str, name: str, row: str, dialect: Dialect) -> Field:
     columns = _columns(table)
     column, _, rest = name.partition(".")
     if column not in columns:
-        raise ValueError(f"{table} has no column {column!r}{_instead(column, columns)}")
+        raise ValueError(f"{table} has no column {column!r}{instead(column, it=columns)}")
     type_, sql = columns[column], f"{row}.{column}"
     if type_ is Type.TIME:
         raise ValueError(f"{column!r} is for people; {TABLES[table].time!r} has the same time")
@@ -102,8 +101,3 @@ def _part_of_address(name: str, sql: str, part: str) -> Field:
         return Field(name, f"translate({host}, '[]', '')", Type.TEXT)
     port = f"try_cast(regexp_replace({sql}, '^.*:', '') AS BIGINT)"
     return Field(name, port, Type.INTEGER)
-
-
-def _instead(name: str, columns: Iterable[str]) -> str:
-    close = get_close_matches(name, list(columns), n=1)
-    return f"; is it {close[0]!r}?" if close else f"; it has {', '.join(columns)}"
