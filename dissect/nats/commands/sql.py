@@ -6,18 +6,19 @@ SQL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AbstractContextManager, closing
 from functools import partial
 from typing import TextIO
 
-from ..output.duckdb import Answer, answer
+from ..output.arrow.records import frame_batches
+from ..output.duckdb import Answer, Loadable, answer
 from ..output.folders import is_folder
 from ..output.formats import FORMATS
 from ..output.sink import Fault
 from ..output.table_views import answer_of_folder
 from ..output.writer import OutputFormat, QueryFormat, Writer
-from ..pipeline import records
+from ..pipeline import records, released, timelines
 from .command_options import SqlOptions
 from .run import Command, RenderedRows, print_chunks
 from .sorting import order_among
@@ -70,10 +71,19 @@ class _QueryRows:
     ) -> AbstractContextManager[Answer]:
         if options.tables is not None:
             return answer_of_folder(self._query, options.tables, options.between, order)
-        source = partial(
-            records, options.captures, options=options.dissection, report=self._run.report
-        )
-        return answer(self._query, source, order)
+        return answer(self._query, self._rows, order)
+
+    def _rows(self, tables: Collection[str]) -> Generator[Loadable, None, None]:
+        """The rows of these tables, of frames alone as columns."""
+        captures, options = self._options.captures, self._options.dissection
+        report = self._run.report
+        if [*tables] != ["frames"]:
+            yield from records(captures, tables, options, report)
+            return
+        for timeline in timelines(captures, options, report):
+            source = released(timeline, tables, options, report, together=True, runs=True)
+            with closing(source):
+                yield from frame_batches(source)
 
     def writer(self, output: TextIO) -> Writer:
         """The writer of the rows, made after the first chunk."""

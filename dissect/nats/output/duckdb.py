@@ -167,7 +167,7 @@ class Answer(NamedTuple):
 @contextmanager
 def answer(
     query: str,
-    source: Callable[[Collection[str]], Generator[Record, None, None]],
+    source: Callable[[Collection[str]], Generator[Loadable, None, None]],
     order: Callable[[Sequence[str]], tuple[str, bool]] | None = None,
 ) -> Iterator[Answer]:
     """Runs a query over the tables. `source` is called with the tables that the query names, and returns
