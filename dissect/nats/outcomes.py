@@ -48,8 +48,8 @@ _SERVICE_ERROR = "nats-service-error"
 _SERVICE_ERROR_CODE = "nats-service-error-code"
 
 # JetStream's error responses have a few hundred bytes. A larger payload is not an error.
-_ERROR_BYTES = 16 << 10
-_ERROR_HEAD = 512
+ERROR_BYTES = 16 << 10
+ERROR_HEAD = 512
 _API_TYPE = "io.nats.jetstream.api."
 
 
@@ -115,7 +115,7 @@ def _code(value: object) -> int | None:
 def may_be_api_error(payload: bytes) -> bool:
     """Whether a payload may be an error of the JetStream API; `reply_outcome` needs only such payloads."""
     return (
-        payload[:1] == b"{" and len(payload) <= _ERROR_BYTES and b'"error"' in payload[:_ERROR_HEAD]
+        payload[:1] == b"{" and len(payload) <= ERROR_BYTES and b'"error"' in payload[:ERROR_HEAD]
     )
 
 

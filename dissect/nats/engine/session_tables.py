@@ -289,6 +289,11 @@ class SessionTables:
         """The session, if the requested tables need one, until its last frame."""
         return self._session
 
+    def completed(self) -> list[Record]:
+        """Takes the rows that the session has completed since the last call."""
+        session = self._session
+        return self._rows(session, self._connection.framing.account) if session else []
+
     def add_delta(self, direction: Direction, delta: SessionDelta) -> bool:
         """Updates the state by the sums over many batches; see `Session.add_delta`."""
         self.count(sum(delta.counts.values()))

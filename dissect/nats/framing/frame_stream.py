@@ -99,7 +99,7 @@ class FrameStream:
         self.decoder: Decoder | None = None
         self.resync: Resynchronizer | None = Resynchronizer(quota)
         self._quota = quota
-        self._payloads = payloads
+        self.keeps_payloads = payloads
         self._trace = trace
         self._contexts: tuple[Context, ...] = ALL
         self._is_nats = False
@@ -208,7 +208,9 @@ class FrameStream:
         decoder = self.decoder
         if decoder is None or self.state is not StreamState.FRAMING or self._kindless:
             return None
-        if self._pending or self._proof or self._gap or self._gap_bytes or self._payloads:
+        if self._pending or self._proof or self._gap or self._gap_bytes:
+            return None
+        if self.keeps_payloads and decoder.body_left:
             return None
         line, headers = decoder.unfinished
         left, first = decoder.body_left, None if self._between else self._first
@@ -471,7 +473,9 @@ class FrameStream:
             self._close(self.decoder)
         context = self.context
         self._base = start
-        self.decoder = Decoder(context.sender, context.kind, payloads=self._payloads, offset=start)
+        self.decoder = Decoder(
+            context.sender, context.kind, payloads=self.keeps_payloads, offset=start
+        )
         if context != self.decoder.context:  # on routes
             self.decoder.learn(dedicated=context.dedicated, lnocu=context.lnocu)
         self._recent = []

@@ -186,24 +186,27 @@ class Driver:
         """Adds what the kernel has passed on, and reads the listed packets before it, which are removed from
         `listed`."""
         owner = self._owner
-        # Few entries may be left for requests and subscriptions: then all connections have to take turns.
+        # Few entries may be left for requests and subscriptions: then all connections have to take turns, as
+        # where requests have rows.
         room = _REQUEST_ENTRIES * len(events) + len(self._run.block)
-        is_short = self._builder.quota.left < room
+        in_turns = self._builder.quota.left < room or self.arrays.control[state.C_REPLIES]
         passed: list[PacketEvents] = []
         waiting: set[int] = (
             set()
         )  # connections with a frame in `passed` on which requests may depend
         is_paired = events[:, state.E_WORTH] == Worth.PAIRED
-        for start, stop in _spans(events, is_paired, listed if is_short else []):
+        for start, stop in _spans(events, is_paired, listed if in_turns else []):
             some = events[start:stop]
             if is_paired[start]:
                 depends = not waiting.isdisjoint((some[:, state.E_WAY] >> 1).tolist())
-                if is_short or waiting and depends:
+                if in_turns or waiting and depends:
                     index = int(some[0, state.E_INDEX])
                     yield from self._read(_taken(listed, index), passed, segments)
                     passed = []
                     waiting.clear()
-                owner.pair(some, text)
+                for index, rows in owner.pair(some, text):
+                    release = ReleaseKey(self._before + index + 1, _AFTER_ALL, "")
+                    yield ReleasedRows(release, rows)
                 continue
             for (index, way), frames in groupby(some.tolist(), _PACKET):
                 group = [*frames]

@@ -21,10 +21,10 @@ from .lines import (
     ADVISORY,
     are_good_headers,
     is_publishable,
-    may_begin,
     parse,
     starts,
 )
+from .pieces import head_of, may_be_error, read_body, read_line, whole_frame
 from .state import (
     C_ASKED,
     C_CAPTURE,
@@ -35,6 +35,7 @@ from .state import (
     C_FIRST,
     C_NEXT,
     C_PAIRS,
+    C_REPLIES,
     C_ROWS,
     C_SEED,
     C_SESSIONS,
@@ -88,7 +89,6 @@ from .state import (
     L_SUBJECT,
     L_SUBJECT_END,
     LAST_MESSAGE,
-    LINE_BYTES,
     S_NUMBER,
     U_BYTES,
     U_COUNT,
@@ -119,7 +119,6 @@ from .state import (
 _PUB, _HPUB, _MSG, _HMSG = int(Op.PUB), int(Op.HPUB), int(Op.MSG), int(Op.HMSG)
 _RMSG, _LMSG, _SUB, _UNSUB = int(Op.RMSG), int(Op.LMSG), int(Op.SUB), int(Op.UNSUB)
 
-_CR, _LF = 13, 10
 _SID_DIGITS = 15
 
 _COUNTED, _PAIRED, _PASSED = int(Worth.COUNTED), int(Worth.PAIRED), int(Worth.PASSED)
@@ -244,8 +243,8 @@ def _stage(
     events: Array,
     arena: Array,
     out: Array,
-) -> None:
-    """Stages a whole frame."""
+) -> bool:
+    """Stages a whole frame. Returns False if Python needs its payload."""
     worth, op = _IGNORED, line[L_OP]
     work[K_NUMBER] += 1
     if control[C_SESSIONS]:
@@ -254,6 +253,9 @@ def _stage(
             if not are_good_headers(body, headers, headers + line[L_HEADERS]):
                 worth = _PASSED
         if worth != _COUNTED:
+            payload = headers + line[L_HEADERS]
+            if may_be_error(body, payload, payload + head_of(line, control)):
+                return False
             _note_event(body, headers, text, start, end, line, work, events, arena)
             events[work[K_EVENTS] - 1, E_WORTH] = worth
             work[K_PASSES] |= worth > _PAIRED
@@ -269,6 +271,7 @@ def _stage(
         subs[entry[F_SUB], U_LEFT] -= 1
     if worth == _SETTLES and op != _SUB and op != _UNSUB:
         work[K_SUBS] = -1  # unknown until Python has ended the subscription
+    return True
 
 
 @compiled
@@ -278,75 +281,6 @@ def undo(work: Array, staged: Array, subs: Array) -> None:
         entry = staged[index]
         if entry[F_WORTH] != _IGNORED and entry[F_SUB] >= 0:
             subs[entry[F_SUB], U_LEFT] += 1
-
-
-@compiled
-def _read_line(
-    text: Array, at: int, end: int, way: Array, work: Array, row: Array, line: Array
-) -> int:
-    """Keeps the bytes of a line that is not whole in this packet. Returns where it stopped, -1 if the line
-    is not plain."""
-    stop = at
-    while stop < end and text[stop] != _LF:
-        stop += 1
-    whole = stop < end
-    stop += whole
-    size = work[K_SIZE]
-    if size + stop - at > LINE_BYTES:
-        return -1
-    for index in range(stop - at):
-        row[size + index] = text[at + index]
-    size = work[K_SIZE] = size + stop - at
-    if not whole:
-        return stop if may_begin(row, size, way[W_GRAMMAR]) else -1
-    if not parse(row, 0, size, way[W_GRAMMAR], line) or not way[W_READS] >> line[L_OP] & 1:
-        return -1
-    if size + line[L_HEADERS] > LINE_BYTES:
-        return -1
-    work[K_LINE], work[K_LEFT] = size, line[L_SIZE] + 2
-    if line[L_SIZE] < 0:
-        work[K_LEFT] = 0
-    return stop
-
-
-@compiled
-def _read_body(text: Array, at: int, end: int, work: Array, row: Array, line: Array) -> int:
-    """Reads on in a body that began before. Returns where it stopped, -1 if its end is not CR LF."""
-    left = work[K_LEFT]
-    taken = min(left, end - at)
-    wanted = min(taken, work[K_LINE] + line[L_HEADERS] - work[K_SIZE])
-    if wanted > 0:
-        for index in range(wanted):
-            row[work[K_SIZE] + index] = text[at + index]
-        work[K_SIZE] += wanted
-    at, left = at + taken, left - taken
-    if taken and left == 1 and text[at - 1] != _CR:
-        return -1
-    if taken and left == 0:
-        if text[at - 1] != _LF or (taken > 1 and text[at - 2] != _CR):
-            return -1
-    work[K_LEFT] = left
-    return at
-
-
-@compiled
-def _whole_frame(text: Array, at: int, end: int, grammar: int, reads: int, line: Array) -> int:
-    """If a whole frame begins at `at`, reads its line, and returns where the line ends; 0 if it is not whole;
-    -1 if it is not plain."""
-    stop = at
-    while stop < end and text[stop] != _LF:
-        stop += 1
-    if stop >= end:
-        return 0
-    stop += 1
-    if not parse(text, at, stop, grammar, line) or not reads >> line[L_OP] & 1:
-        return -1
-    if line[L_SIZE] < 0:
-        return stop
-    after = stop + line[L_SIZE]
-    if after + 2 > end:
-        return 0
-    return stop if text[after] == _CR and text[after + 1] == _LF else -1
 
 
 @compiled
@@ -380,34 +314,36 @@ def read_frames(
             work[K_FIRST], work[K_BASE] = here, way[W_OFFSET] + at - start
             work[K_PACKET] = control[C_FIRST] + control[C_NEXT]
             work[K_CAPTURE] = control[C_CAPTURE]
-            stop = _whole_frame(text, at, end, grammar, reads, line)
+            stop = whole_frame(text, at, end, grammar, reads, line)
             if stop < 0:
                 return False
             if stop:
-                _stage(
+                if not _stage(
                     text, text, stop, at, stop, line, way, work, control, subs, bits, staged,
                     events, arena, out,
-                )  # fmt: skip
+                ):  # fmt: skip
+                    return False
                 at = stop + line[L_SIZE] + 2 if line[L_SIZE] >= 0 else stop
                 continue
         if not work[K_LINE]:
-            at = _read_line(text, at, end, way, work, carry[kept], line)
+            at = read_line(text, at, end, way, work, control, carry[kept], line)
             if at < 0:
                 return False
             if not work[K_LINE]:
                 break
         if not parse(lines[kept], 0, work[K_LINE], grammar, line):
             return False
-        at = _read_body(text, at, end, work, carry[kept], line)
+        at = read_body(text, at, end, work, control, carry[kept], line)
         if at < 0:
             return False
         if work[K_LEFT]:
             break
         size, read = work[K_LINE], lines[kept]
-        _stage(
+        if not _stage(
             read, read, size, 0, size, line, way, work, control, subs, bits, staged, events, arena,
             out,
-        )  # fmt: skip
+        ):  # fmt: skip
+            return False
         work[K_SIZE] = work[K_LINE] = 0
         kept = scratch
     if kept == scratch:
@@ -469,10 +405,18 @@ def commit_events(
     work: Array,
     control: Array,
     bits: Array,
+    staged: Array,
     events: Array,
     arena: Array,
 ) -> None:
     """Commits the frames that a packet passes on, and notes which replies are asked for."""
+    if control[C_REPLIES] and work[K_PASSES]:  # the rows of a packet are released together
+        for index in range(work[K_STAGED]):
+            if staged[index, F_WORTH] == _PAIRED:
+                staged[index, F_WORTH] = _PASSED
+        for index in range(control[C_EVENTS], work[K_EVENTS]):
+            if events[index, E_WORTH] == _PAIRED:
+                events[index, E_WORTH] = _PASSED
     for index in range(control[C_EVENTS], work[K_EVENTS]):
         event = events[index]
         event[E_INDEX], event[E_WAY] = control[C_NEXT], number

@@ -36,6 +36,7 @@ _SOURCES = (
     "packets.py",
     "columns.py",
     "record_headers.py",
+    "pieces.py",
     "frames.py",
     "walk.py",
 )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 VARIABLE = "NATS_DISSECT_KERNEL"
 LOADED_AFTER = 48 << 20
 """The bytes of packets after which the kernel is loaded: Python takes as long for these as loading takes."""
-_TABLES = frozenset({"frames", "sessions", "flows", "subscriptions", "anomalies"})
+_TABLES = frozenset({"frames", "sessions", "flows", "subscriptions", "anomalies", "requests"})
 _SLOTS = 1 << 14
 
 
@@ -54,6 +54,8 @@ def description() -> str:
 def serves(tables: Iterable[str], options: Options) -> bool:
     """Whether the kernel makes these tables. The others need every frame."""
     if os.environ.get(VARIABLE) == "off" or is_traced() or options.payload is not Payload.NONE:
+        return False
+    if "requests" in tables and ("frames" in tables or options.kind is not None):
         return False
     return _TABLES.issuperset(tables)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..framing.progress import Progress
 from ..packet import PacketParser
+from ..schema.records import Record
 from ..sessions import SessionDelta
 from ..tcp.flow import Flow
 from ..types import Chunk, Gap, Packets, Segment
@@ -23,8 +24,8 @@ _MOST_RUNS = 16
 _NO_LIMIT = 1 << 60
 _DELIVERIES = (int(Op.MSG), int(Op.HMSG))
 # Columns of a frame that may be a request or a reply.
-_PAIRED = [state.E_WAY, state.E_OP, state.E_TIME, state.E_TEXT, state.E_LINE, state.E_HEADERS]
-_PAIRED.append(state.E_SIZE)
+_PAIRED = [state.E_INDEX, state.E_WAY, state.E_OP, state.E_TIME, state.E_TEXT, state.E_LINE]
+_PAIRED += [state.E_HEADERS, state.E_SIZE]
 _MOST_SUBS = 1 << 15
 _MOST_ASKED = 1 << 20
 _PLACES = (state.W_LAST, state.W_DATA, state.W_FIRST)
@@ -113,6 +114,8 @@ class Owner:
         if session:
             control[state.C_PAIRS] = session.pairs_requests
             control[state.C_CARRIED] = session.counts_interest
+        streams = (way.stream for way in owned.ways)
+        control[state.C_REPLIES] = any(stream and stream.keeps_payloads for stream in streams)
         arrays.slots[slot] = 0
         arrays.slots[slot, state.S_LAST_NS] = max(_LEAST_NS, owned.flow.last_ns)
         for index, way in enumerate(owned.ways):
@@ -192,16 +195,27 @@ class Owner:
             added = session.add_delta(way.side.direction, delta)
             assert added, "the kernel has counted a frame that it must pass on"
 
-    def pair(self, events: Array, text: bytes) -> None:
-        """Adds requests, and messages that may be replies; their sums were counted."""
-        for way, op, ts_ns, at, size, header_bytes, total in events[:, _PAIRED].tolist():
+    def pair(self, events: Array, text: bytes) -> list[tuple[int, list[Record]]]:
+        """Adds requests, and messages that may be replies; their sums were counted. Returns the rows that
+        they complete, with the indexes of packets."""
+        found: list[tuple[int, list[Record]]] = []
+        latest: Owned | None = None
+        last = -1
+        for index, way, op, ts_ns, at, size, header_bytes, total in events[:, _PAIRED].tolist():
+            if latest and index != last:
+                found.append((last, latest.tables.completed()))
+                latest = None
             owned = self._slots[way >> 1]
-            assert owned and owned.tables.session
-            requests = owned.tables.session.requests
+            assert owned
+            session = owned.tables.session
+            assert session
+            requests, last = session.requests, index
             end = at + size
             words = text[at:end].split(b" ")
             if op <= Op.HPUB:
                 requests.send(words[1], words[2], ts_ns, total)
+                if session.rows:
+                    latest = owned
                 continue
             endpoint = owned.ways[~way & 1].endpoint
             assert endpoint
@@ -209,6 +223,9 @@ class Owner:
             headers = text[end : end + header_bytes]
             sub = endpoint.subscriptions.by_sid[words[2]]
             requests.receive(words[1], reply, ts_ns, total, sub, header_bytes, headers)
+        if latest:
+            found.append((last, latest.tables.completed()))
+        return found
 
     def settle(self, events: Array) -> None:
         """Looks at the frames that were passed on and are added by now: learns the subscriptions of

@@ -96,8 +96,9 @@ class Stop(IntEnum):
     C_CAPTURE,  # the code of its capture
     C_ROWS,  # how many rows of frames there are
     C_FIELDS,  # and how many fields of their headers
+    C_REPLIES,  # whether Python needs the payload of a reply that reports an error
     C_WIDTH,
-) = range(29)
+) = range(30)
 
 # Columns of a way.
 (

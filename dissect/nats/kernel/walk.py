@@ -152,7 +152,7 @@ def _keep(
         ):  # fmt: skip
             undo(work, staged, subs)
             return False
-        commit_events(number, way, peer, work, control, bits, events, arena)
+        commit_events(number, way, peer, work, control, bits, staged, events, arena)
         commit_frames(way, peer, slot, work, control, subs, staged)
     _commit_packet(text, found, here, ts_ns, way, peer, slot)
     control[C_CLOCK], control[C_CLOCK_AT] = ts_ns, control[C_NEXT]

@@ -60,6 +60,8 @@ TABLES = (
     ("subscriptions",),
     ("frames",),
     ("frames", "anomalies", "subscriptions", "sessions"),
+    ("requests",),
+    ("sessions", "requests"),
     ("sessions", "flows", "subscriptions", "anomalies"),
 )
 BLOCKS = (1000, 3000, 30_000, reader.BLOCK)
@@ -73,8 +75,9 @@ FORMS = ("pcap", "big", "nano", "pcapng", "pcapng big", "pcapng options", "pcapn
 SHORT = Options(idle_seconds=60, gap_seconds=0.1)
 
 
-# How far a damaged file was read depends on the size of a block.
-READ = [each.name for each in fields(FileReport) if each.name != "position"]
+# How far a damaged file is read, and which steps of its clock are seen, depends on the size of a block.
+OF_BLOCKS = ("position", "least_ns", "back_ns")
+READ = [each.name for each in fields(FileReport) if each.name not in OF_BLOCKS]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,12 @@ from tests.support.damage import Pcap
 KERNEL = [pytest.mark.xdist_group("kernel"), pytest.mark.timeout(600)]
 
 
-def kept_of(pcap: Pcap, folder: Path, block: int = 1 << 17) -> int:
+def kept_of(
+    pcap: Pcap, folder: Path, block: int = 1 << 17, tables: tuple[str, ...] = TABLES[-1]
+) -> int:
     """How many packets the kernel keeps of a capture, of which it must make the same rows as Python."""
     count = Count()
-    case = Case(pcap, (), TABLES[-1], block)
+    case = Case(pcap, (), tables, block)
     found = difference(case, folder / "case.pcap", count)
     assert not found, found
     return count.kept

@@ -72,5 +72,30 @@ def test_short_runs_are_left_to_python(tmp_path: Path, monkeypatch: pytest.Monke
     assert 0 < len(walks) < len(packets) / 4
 
 
+ERROR = b'{"type":"io.nats.jetstream.api.v1.x","error":{"code":404,"err_code":10059}}'
+"""An answer of JetStream that reports an error."""
+
+
+def test_the_payload_of_a_reply_that_reports_an_error_is_read(tmp_path: Path) -> None:
+    usual = [b"x" * 3000, b'{"pad":"' + bytes(600) + b'"error"', b"{}", ERROR.ljust(20 << 10)]
+    usual.append(b'{"items":[]}'.ljust(3000))
+    errors = [ERROR, ERROR.ljust(3000)]
+    talk = Conversation().handshake()
+    talk.from_server(b'INFO {"server_id":"NS","client_id":7} \r\n')
+    talk.from_client(b'CONNECT {"lang":"go"}\r\nSUB _INBOX.a.* 1\r\n')
+    for number in range(400):
+        body = usual[number % 5] if number % 80 else errors[number // 80 % 2]
+        talk.from_client(b"PUB svc _INBOX.a.%d 2\r\nhi\r\n" % number)
+        reply = b"MSG _INBOX.a.%d 1 %d\r\n%s\r\n" % (number, len(body), body)
+        for size in ((1460,), (1460, 30), (len(reply),))[number % 3]:
+            talk.from_server(reply[:size], 1 << 15)
+            reply = reply[size:]
+        talk.from_server(reply)
+    kept = kept_of(pcap_of(talk.records), tmp_path, tables=("sessions", "requests"))
+    assert kept > 200
+    outcomes = [row.outcome for row in records([str(tmp_path / "case.pcap")], ["requests"])]
+    assert outcomes.count("api_error") == 5
+
+
 def pcap_of(packets: list[Record]) -> Pcap:
     return read_pcap(pcap_file(packets))
