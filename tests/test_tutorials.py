@@ -29,6 +29,7 @@ BLOCK = re.compile(
     r'^```(console|python title="([\w.]+)"|yaml title="([\w.]+)")\n(.*?)^```', re.M | re.S
 )
 MARK = "@@@ "
+SLOWER = 4  # times as long as the page says does a command sleep, for busy machines
 PATIENCE = 600  # seconds, for busy machines; on an idle one, Spark takes most of half a minute
 
 
@@ -59,9 +60,12 @@ def outputs_of(commands: list[Command], folder: Path) -> list[tuple[int, str]]:
     """The exit status of each command, and what it printed."""
     script = ["trap 'kill $(jobs -p) 2>/dev/null' EXIT"]
     for command in commands:
-        script += [command.text, f"echo; echo '{MARK}'$?"]
+        slower = re.sub(
+            r"\bsleep (\d+)", lambda time: f"sleep {int(time[1]) * SLOWER}", command.text
+        )
+        script += [slower, f"echo; echo '{MARK}'$?"]
         if command.text.endswith("&"):
-            script.append("sleep 1")  # as long as a user takes to type the next command
+            script.append(f"sleep {SLOWER}")  # a user takes a while to type the next command
     programs = [str(Path(sys.executable).parent), os.environ["PATH"]]
     if any("nats-server" in command.text for command in commands):
         programs.insert(1, str(program_of("current").parent))
