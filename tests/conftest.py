@@ -17,6 +17,7 @@ pytest_plugins = [
     "tests.support.leaks",
     "tests.support.servers",
     "tests.support.jetstream",
+    "tests.support.gcs",
     "tests.support.s3",
     "tests.support.spark",
     "tests.support.streaming_servers",

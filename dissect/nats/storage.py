@@ -157,6 +157,32 @@ def has_folders(system: fs.FileSystem) -> bool:
     return system.type_name not in _OBJECTS
 
 
+def listed(system: fs.FileSystem, folder: str, recursive: bool = False) -> list[fs.FileInfo]:
+    """What is in a folder; nothing if there is none. Raises OSError.
+
+    In Google's storage folders are parts of names, and pyarrow does not list them: they are added.
+    """
+    fs = imported("pyarrow.fs", "spark", "pyarrow")
+    is_google = system.type_name == "gcs"
+    selector = fs.FileSelector(folder, recursive=recursive or is_google, allow_not_found=True)
+    found: list[fs.FileInfo] = system.get_file_info(selector)
+    if not is_google:
+        return found
+    ends = ((one.path, end.start()) for one in found for end in re.finditer("/", one.path))
+    folders = {path[:end] for path, end in ends if end > len(folder)}
+    folders.difference_update(one.path for one in found)
+    every = found + [fs.FileInfo(path, fs.FileType.Directory) for path in sorted(folders)]
+    return [one for one in every if recursive or "/" not in one.path[len(folder) + 1 :]]
+
+
+def remove_folder(system: fs.FileSystem, folder: str) -> None:
+    """Removes a folder and what is in it. Raises OSError."""
+    if system.type_name == "gcs":  # there may be no object of the folder itself
+        system.delete_dir_contents(folder, missing_dir_ok=True)
+    else:
+        system.delete_dir(folder)
+
+
 def write_whole(system: fs.FileSystem, path: str, content: bytes) -> None:
     """Writes or replaces a file, which is then there as a whole or not at all. Raises OSError."""
     if not has_folders(system):

@@ -23,7 +23,7 @@ from tests.support.requirements import missing
 from tests.support.s3 import SECRET, Bucket
 
 try:
-    from pyarrow.fs import LocalFileSystem
+    from pyarrow.fs import FileSelector, LocalFileSystem
 except ImportError:
     missing("pyarrow", "pip install 'natsync[spark]'")
 
@@ -69,11 +69,21 @@ class Place:
         return writer.written
 
 
-@pytest.fixture(params=["local", "s3"])
+def names_below(folder: str) -> list[str]:
+    """The names of all files in a folder, in it and below."""
+    system, root = elsewhere(folder)
+    found = system.get_file_info(FileSelector(root, recursive=True, allow_not_found=True))
+    return sorted(one.path.removeprefix(f"{root}/") for one in found if one.is_file)
+
+
+@pytest.fixture(params=["local", "s3", "gs"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "s3":
         bucket: Bucket = request.getfixturevalue("s3_bucket")
         return Place(bucket.uri("out", "s3a"), lambda: bucket.names("out"))
+    if request.param == "gs":
+        folder = f"{request.getfixturevalue('gs_bucket')}/out"
+        return Place(folder, lambda: names_below(folder))
     out = tmp_path / "out"
     return Place(
         str(out),
@@ -82,7 +92,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 
 def test_rows_are_in_files_by_day_in_order(place: Place) -> None:
-    from pyarrow import parquet
+    from pyarrow import BufferReader, parquet
 
     folder = Folder(place.out)
     folder.check()
@@ -102,8 +112,8 @@ def test_rows_are_in_files_by_day_in_order(place: Place) -> None:
         f"subscriptions/date=__HIVE_DEFAULT_PARTITION__/part-00007-002-{RUN}.parquet",
     ]
     system, root = elsewhere(place.out) if is_uri(place.out) else (LocalFileSystem(), place.out)
-    with system.open_input_file(f"{root}/{first}") as file:
-        assert parquet.ParquetFile(file).read().column("ts_ns").to_pylist() == [1, 3, 4]
+    with system.open_input_stream(f"{root}/{first}") as file:
+        assert parquet.read_table(BufferReader(file.read()))["ts_ns"].to_pylist() == [1, 3, 4]
 
 
 def test_only_what_is_listed_is_published(place: Place) -> None:

@@ -18,13 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from ..errors import CaptureError, reason_of
-from ..storage import elsewhere
-
-if TYPE_CHECKING:
-    from pyarrow import fs
+from ..storage import elsewhere, listed
 
 MARK = "_nats-dissect.json"
 RUNS = "_nats-dissect.runs"
@@ -85,7 +81,7 @@ class RemoteTables:
         self.uri = uri.rstrip("/")
         self._fs, self._root = elsewhere(self.uri)
         with self._explained():
-            found = {one.base_name for one in self._listed("")}
+            found = {one.base_name for one in listed(self._fs, self._root)}
             mark = self._content(MARK) if MARK in found else None
         self._is_data = data_rule(mark, RUNS in found)
         self._found = found
@@ -99,7 +95,7 @@ class RemoteTables:
         """The names of the files of a table; None if there is neither a folder nor a file of it."""
         if table in self._found:
             with self._explained():
-                inside = self._listed(table, recursive=True)
+                inside = listed(self._fs, f"{self._root}/{table}", recursive=True)
             names = sorted(one.path[len(self._root) + 1 :] for one in inside if one.is_file)
             return [name for name in names if self._is_data(name)]
         return [f"{table}.parquet"] if f"{table}.parquet" in self._found else None
@@ -126,14 +122,6 @@ class RemoteTables:
         with self._explained(), ThreadPoolExecutor(_AT_ONCE) as pool:
             for _ in pool.map(copy, chain.from_iterable(names.values())):
                 pass
-
-    def _listed(self, folder: str, recursive: bool = False) -> list[fs.FileInfo]:
-        from pyarrow import fs
-
-        place = f"{self._root}/{folder}".rstrip("/")
-        selector = fs.FileSelector(place, recursive=recursive, allow_not_found=True)
-        found: list[fs.FileInfo] = self._fs.get_file_info(selector)
-        return found
 
     def _content(self, name: str) -> bytes:
         with self._fs.open_input_stream(f"{self._root}/{name}") as source:

@@ -29,7 +29,7 @@ from ..output.arrow.records import schema
 from ..output.day_files import DAY_NS, DayFiles, WrittenFile, day_folder
 from ..output.parquet import ParquetFile
 from ..output.table_folder import MARK, OURS, RUNS, file_name, is_data, is_of_job, run_of
-from ..storage import elsewhere, has_folders, is_uri, write_whole
+from ..storage import elsewhere, has_folders, is_uri, listed, remove_folder, write_whole
 from ..tables import TABLES
 from .sink import NewWriter
 
@@ -60,7 +60,7 @@ class Folder:
                 return
             if info.type != kinds.Directory:
                 raise SparkError(f"{self.out}: is not a folder", "name a new folder with --out")
-            found = {entry.base_name for entry in self._list(self._root)}
+            found = {entry.base_name for entry in listed(self._fs, self._root)}
         if found and found.isdisjoint(OURS):
             raise SparkError(
                 f"{self.out}: has files that this program has not written",
@@ -72,7 +72,7 @@ class Folder:
         with self._explained("written"):
             if self._exists(f"{self._root}/{RUNS}"):
                 self._remove(partial(_is_complete, self._committed()))
-                self._fs.delete_dir(f"{self._root}/{RUNS}")
+                remove_folder(self._fs, f"{self._root}/{RUNS}")
             self._fs.create_dir(f"{self._root}/{RUNS}/{run}", recursive=True)
         return run
 
@@ -97,7 +97,7 @@ class Folder:
             write_whole(self._fs, f"{self._root}/{MARK}", content)
         with self._explained("cleared of earlier tables, but has the new ones"):
             self._remove(lambda name: not is_of_job(name) or name.endswith(f"-{run}.parquet"))
-            self._fs.delete_dir(f"{self._root}/{RUNS}")
+            remove_folder(self._fs, f"{self._root}/{RUNS}")
 
     def discard(self, run: str) -> None:
         """Removes the files of a run that failed, as far as possible: the next run removes the rest."""
@@ -105,9 +105,9 @@ class Folder:
             committed = self._committed()
             if committed != run:
                 self._remove(partial(_is_complete, committed))
-                self._fs.delete_dir(f"{self._root}/{RUNS}/{run}")
-                if not self._list(f"{self._root}/{RUNS}"):
-                    self._fs.delete_dir(f"{self._root}/{RUNS}")
+                remove_folder(self._fs, f"{self._root}/{RUNS}/{run}")
+                if not listed(self._fs, f"{self._root}/{RUNS}"):
+                    remove_folder(self._fs, f"{self._root}/{RUNS}")
 
     def _empty(self, run: str, table: str) -> WrittenFile:
         """An empty file with the columns of a table, which has no rows."""
@@ -127,8 +127,8 @@ class Folder:
     def _remove(self, is_kept: Callable[[str], bool]) -> None:
         """Removes the files of all tables, except those whose names are to be kept."""
         files: list[str] = []
-        for table in (one for one in self._list(self._root) if one.base_name in TABLES):
-            found = [table, *self._list(table.path, recursive=True)]
+        for table in (one for one in listed(self._fs, self._root) if one.base_name in TABLES):
+            found = [table, *listed(self._fs, table.path, recursive=True)]
             kept = {one.path for one in found if one.is_file and is_kept(one.base_name)}
             needed = {path[: end.start()] for path in kept for end in re.finditer("/", path)}
             for one in found:
@@ -136,7 +136,7 @@ class Folder:
                 if inside and one.is_file and one.path not in kept:
                     files.append(one.path)
                 elif inside and not one.is_file and one.path not in needed:
-                    self._fs.delete_dir(one.path)
+                    remove_folder(self._fs, one.path)
         self._each(self._fs.delete_file, files)
 
     @staticmethod
@@ -157,11 +157,6 @@ class Folder:
     def _exists(self, path: str) -> bool:
         kinds = import_module("pyarrow.fs").FileType
         found: bool = self._fs.get_file_info(path).type != kinds.NotFound
-        return found
-
-    def _list(self, path: str, recursive: bool = False) -> list[fs.FileInfo]:
-        selector = import_module("pyarrow.fs").FileSelector(path, recursive=recursive)
-        found: list[fs.FileInfo] = self._fs.get_file_info(selector)
         return found
 
     @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dissect.nats.errors import CaptureError
+from dissect.nats.output import table_folder
 from dissect.nats.output.table_folder import (
     MARK,
     RUNS,
@@ -84,7 +85,7 @@ def test_tables_that_may_not_be_read_are_named(
     def refused(*_: object) -> None:
         raise OSError("Access Denied")
 
-    monkeypatch.setattr(RemoteTables, "_listed", refused)
+    monkeypatch.setattr(table_folder, "listed", refused)
     with pytest.raises(CaptureError, match="cannot be read .Access Denied") as caught:
         RemoteTables(s3_bucket.uri("tables"))
     assert caught.value.path == s3_bucket.uri("tables")
