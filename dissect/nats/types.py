@@ -20,13 +20,20 @@ EARLIEST_NS = -(1 << 63)
 NEVER_NS = 1 << 128  # later than any packet: pcapng has 64 bits for seconds
 TICK_NS = 1_000_000_000  # the resolution of time-outs; see `Tick`
 # A packet that is further ahead of the packet before it is believed once the next packet agrees: networks are
-# rarely silent for so long, and single packets have wrong times.
+# rarely silent for so long, and single packets have wrong times. See `passed_ns`.
 CLOCK_AHEAD_NS = 3600 * 10**9
 # In `Segment.flags`: other bytes of this Multipath TCP connection travel on flows that are not known.
 ELSEWHERE = 0x100
 # In `Segment.flags`: the checksum is wrong although others of this side are right (see `tcp.checksum`).
 DAMAGED = 0x200
 NO_SCALE = -1  # see `Segment.window_scale`
+
+
+def passed_ns(before_ns: int, ts_ns: int) -> int:
+    """The time that has passed for all flows once a packet comes: its own, or that of the packet before if it
+    is far ahead of that one. It depends on these two packets alone, so every part of a capture knows it.
+    """
+    return before_ns if ts_ns - before_ns > CLOCK_AHEAD_NS else ts_ns
 
 
 class FlowPath(NamedTuple):

@@ -134,6 +134,11 @@ class Dissection:
             return iter(())
         return self.feed([Tick(ts_ns), Tick(ts_ns)])  # the second one agrees, if this is far ahead
 
+    def resume_after(self, ts_ns: int) -> None:
+        """Continues after a packet, of any flow, that had this time. At EARLIEST_NS there was none."""
+        if ts_ns != EARLIEST_NS:
+            self._connections.table.clock_ns = ts_ns
+
     def finish(self, together: bool = True) -> Iterator[ReleasedRows]:
         """The records of all open flows, and of layers across sessions, after the last segment."""
         yield from self._table_builder.feed(self._connections.finish(), together)

@@ -103,6 +103,7 @@ class Survey(Checkpoints):
                 builder.read(direction, segment)
                 if segment.ts_ns > flows.next_expiry_ns:
                     yield Tick(segment.ts_ns, segment.ordinal)
+                flows.clock_ns = segment.ts_ns
                 continue
             if not direction.follow(segment):
                 self._stop_observing(builder)

@@ -25,14 +25,13 @@ from heapq import nsmallest
 from ..durations import CLOCK_STEP_NS
 from ..schema.anomalies import Anomaly
 from ..types import (
-    CLOCK_AHEAD_NS,
-    EARLIEST_NS,
     ELSEWHERE,
     NEVER_NS,
     TICK_NS,
     Direction,
     Item,
     Segment,
+    passed_ns,
 )
 from .checksum import is_damaged, is_wrong, take_damaged
 from .deadlines import Deadlines
@@ -87,7 +86,6 @@ class FlowTable:
         self.flows = Deadlines()  # all flows
         self.next_expiry_ns = self.flows.next_ns
         self.clock_ns = NEVER_NS  # the time of the packet before
-        self._ahead_ns: int | None = None  # that time, if it is far ahead of the clock
         self._waiting: dict[Side, tuple[Flow, int]] = {}  # number of waiting bytes, by side
         self._waiting_bytes = 0
 
@@ -424,7 +422,7 @@ class FlowTable:
         self._set_next_expiry()
 
     def _set_next_expiry(self) -> None:
-        self.next_expiry_ns = self.flows.next_ns if self._ahead_ns is None else EARLIEST_NS
+        self.next_expiry_ns = self.flows.next_ns
 
     def _deadline(self, flow: Flow) -> int:
         """The time after which any packet shows that the flow is over: the end of a second (see `Tick`)."""
@@ -436,14 +434,9 @@ class FlowTable:
     def _passed(self, now_ns: int) -> list[Flow]:
         """Removes and returns the flows that have expired by the time of a packet. If that is far ahead of
         the packet before, the next packet has to agree: a single wrong time ends no flow."""
-        ahead_ns, self._ahead_ns = self._ahead_ns, None
-        if now_ns > self.flows.next_ns and now_ns - self.clock_ns > CLOCK_AHEAD_NS:
-            if ahead_ns is None or now_ns < ahead_ns - CLOCK_STEP_NS:
-                self._ahead_ns = now_ns
-                self._set_next_expiry()
-                return []
+        until_ns = passed_ns(self.clock_ns, now_ns)
         self.clock_ns = now_ns
-        ended = self._expired(now_ns) if now_ns > self.flows.next_ns else []
+        ended = self._expired(until_ns) if until_ns > self.flows.next_ns else []
         self._set_next_expiry()
         return ended
 

@@ -5,8 +5,8 @@ A run takes a sample capture and damages it from some packet on: bits, lengths, 
 times, payloads; packets dropped, doubled, swapped, taken from another capture; bytes of the file, its end, a
 piece of another file; as pcap, pcapng or gzip. Then all six tables and a command are made of it, and the
 laws must hold: nothing but CaptureError is raised; time and memory are bounded; frames of one sender do not
-overlap; per direction span = framed + skipped + missing + unfinished; tables agree; and what was good before
-the damage is still reported.
+overlap; per direction span = framed + skipped + missing + unfinished; tables agree; what was good before
+the damage is still reported; and captures that are cut into partitions, as Spark does, give the same rows.
 
 A failure is printed with the seed and the number of its run, which make it again.
 """
@@ -40,6 +40,7 @@ from dissect.nats.types import Direction
 from tests.dissector.fuzzing.harms import HARMS, NAMES, SPOILS, sample
 from tests.support import damage
 from tests.support.damage import Pcap, pcap_bytes
+from tests.support.partitioned import in_one, in_partitions
 from tests.support.pcapwriter import Interface
 from tests.support.pcapwriter import Record as Written
 from tests.support.pcapwriter import pcapng_file
@@ -49,6 +50,7 @@ from tests.support.sums import closed, kept
 # CPU seconds and growth of memory that no capture of this size may need.
 SECONDS = 10.0
 GROWTH_BYTES = 200 << 20
+_CUT_BYTES = 100_000  # larger captures are not cut: that takes long
 TABLES = tuple(tables.TABLES)
 FORMATS = ("text", "jsonl", "csv")
 
@@ -81,6 +83,7 @@ class Case:
     done: tuple[str, ...]
     options: Options = Options()
     command: tuple[str, ...] = ("frames",)
+    partition_bytes: int | None = None
 
     def __str__(self) -> str:
         tight = ", tight limits" if self.options.flow_limits == TIGHT.flow_limits else ""
@@ -104,6 +107,8 @@ def check(case: Case, folder: Path) -> None:
     assert cpu < SECONDS, f"took {cpu:.1f} seconds"
     assert memory < GROWTH_BYTES, f"took {memory >> 20} MB"
     check_rows(rows)
+    if case.partition_bytes and rows:
+        check_partitions(str(path), case.partition_bytes)
     if case.options.flow_limits != TIGHT.flow_limits:
         gone = good_frames(case.name, case.intact) - reported(rows)
         assert not gone, f"frames before the damage are not reported: {sorted(gone)[:3]}"
@@ -140,6 +145,12 @@ def check_rows(rows: Sequence[Record]) -> None:
         for op, count in (Counter(each.frames_originator) + Counter(each.frames_responder)).items():
             counts[each.session, op] -= count
     assert not any(counts.values()), "tables do not agree"
+
+
+def check_partitions(path: str, size: int) -> None:
+    """Rows do not depend on where a capture is cut."""
+    whole, parts = in_one([path]), in_partitions([path], size)
+    assert parts == whole, f"partitions of {size} bytes differ"
 
 
 def check_command(case: Case, path: Path) -> None:
@@ -205,7 +216,8 @@ def case_of(seed: int, run: int) -> Case:
     command += ["--format", rng.choice(FORMATS)]
     payload = rng.choice(list(Payload))
     options = replace(TIGHT if rng.random() < 0.2 else Options(), payload=payload)
-    return Case(name, data, intact, tuple(done), options, tuple(command))
+    size = rng.choice((1000, 5000)) if rng.random() < 0.2 and len(data) < _CUT_BYTES else None
+    return Case(name, data, intact, tuple(done), options, tuple(command), size)
 
 
 def _filed(pcap: Pcap, rng: random.Random, done: list[str]) -> tuple[bytes, list[int]]:

@@ -52,6 +52,14 @@ def test_what_is_good_holds_the_laws(tmp_path: Path) -> None:
     check(GOOD, tmp_path)
 
 
+def test_partitions_that_differ_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = replace(GOOD, partition_bytes=5000)
+    check(cut, tmp_path)
+    monkeypatch.setattr(captures, "in_partitions", lambda paths, size: [])
+    with pytest.raises(AssertionError, match="partitions of 5000 bytes differ"):
+        check(cut, tmp_path)
+
+
 @pytest.mark.parametrize("harm", sorted(set(HARMS), key=str), ids=lambda harm: harm.__name__)
 def test_harm_begins_where_it_should(harm: Harm) -> None:
     pcap = sample(NAME)

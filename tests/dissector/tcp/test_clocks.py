@@ -118,6 +118,25 @@ def test_a_jump_with_which_later_packets_agree_ends_flows(tmp_path: Path) -> Non
     assert [flow.end for flow in flows] == ["idle", "open"]
 
 
+@pytest.mark.parametrize("hours", [7, 48, 960])
+@pytest.mark.parametrize("flows", [1, 2])
+def test_packets_of_which_each_is_hours_later_are_the_same_in_partitions_and_shares(
+    flows: int, hours: int, tmp_path: Path
+) -> None:
+    packets = asked(30)
+    other = [replace(each, data=each.data.replace(b"\x9c\x40", b"\x9c\x41")) for each in packets]
+    mixed = packets if flows == 1 else [each for two in zip(packets, other) for each in two]
+    late = [
+        replace(each, ts_ns=START_NS + number * hours * HOUR) for number, each in enumerate(mixed)
+    ]
+    path = tmp_path / "days.pcap"
+    path.write_bytes(pcap_file(late, RAW))
+    whole = in_one([str(path)])
+    for size in (300, 1_000, 5_000):
+        assert in_partitions([str(path)], size) == whole
+    assert in_shares([str(path)], 1_500, 3) == whole
+
+
 @pytest.mark.parametrize("at", [5, 40, 100, 150])
 @pytest.mark.parametrize("change", ["back", "ahead", "both"])
 def test_rows_are_the_same_in_partitions_and_shares(change: str, at: int, tmp_path: Path) -> None:

@@ -71,11 +71,13 @@ class Timeline:
 @dataclass(frozen=True, slots=True)
 class ChunkContext:
     """A partition and the results of all surveys that its decode needs. `state` is that of the parser when it
-    begins. `latest_ns` is the latest time of a TCP packet in it, `later_ns` the latest
-    time in all partitions after it, and `last` is whether it is the last partition."""
+    begins. `before_ns` is the time of the last TCP packet before it, `latest_ns` the latest time that passed
+    for all flows in it (`types.passed_ns`), `later_ns` that in all partitions after it, and `last` is whether
+    it is the last partition."""
 
     partition: Partition
     state: ParserState = ParserState()
+    before_ns: int = EARLIEST_NS
     latest_ns: int = EARLIEST_NS
     later_ns: int = EARLIEST_NS
     last: bool = True

@@ -28,7 +28,6 @@ from operator import attrgetter
 from typing import NamedTuple
 from zlib import crc32
 
-from ...durations import CLOCK_STEP_NS
 from ...engine.dissection import Dissection
 from ...engine.same_sessions import with_same_sessions
 from ...engine.session_tables import ReleasedRows
@@ -39,7 +38,7 @@ from ...partition.flow_shares import sampled
 from ...partition.partitions import Partition
 from ...partition.survey import Survey
 from ...tcp.flow import undirected
-from ...types import CLOCK_AHEAD_NS, EARLIEST_NS, NEVER_NS, Segment, Tick
+from ...types import EARLIEST_NS, Segment, Tick, passed_ns
 from .inputs import (
     ChunkContext,
     Inputs,
@@ -63,9 +62,13 @@ class FlowSurvey(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class SurveyResult:
     """The survey of a partition. `state` is that of the parser at its end if it began with `initial`.
-    `latest_ns` is the latest time of a TCP packet. `met` is whether the partition has any fragment; if not,
-    earlier fragments do not change it. `notes` are about its subflows of Multipath TCP."""
+    `first_ns` and `last_ns` are the times of its first and last TCP packet, `latest_ns` is the latest time
+    that passed for all flows after the first one; they are EARLIEST_NS if there is none. `met` is whether the
+    partition has any fragment; if not, earlier fragments do not change it. `notes` are about its subflows of
+    Multipath TCP."""
 
+    first_ns: int
+    last_ns: int
     latest_ns: int
     initial: ParserState
     state: ParserState
@@ -138,9 +141,8 @@ def survey(
         found = Survey(spec.tables, spec.options, spec.key_logs())
         found.run(observed)
         states, summaries, stateless = found.states(), found.summaries(), found.summarized()
-    result = SurveyResult(
-        observed.latest_ns, initial, parser.save(), parser.met_fragments, tuple(notes)
-    )
+    times = observed.first_ns, observed.last_ns, observed.latest_ns
+    result = SurveyResult(*times, initial, parser.save(), parser.met_fragments, tuple(notes))
     flows = set(map(undirected, observed.keys))
     return result, (
         FlowSurvey(
@@ -151,31 +153,25 @@ def survey(
 
 
 class _Observed:
-    """Iterates over segments, and notes their keys and their latest time. A time that is far ahead of the
-    packet before counts if the next packet agrees, as in `FlowTable`."""
+    """Iterates over segments, and notes their keys and their times, as `SurveyResult` has them."""
 
     def __init__(self, source: Iterable[Segment | Tick]) -> None:
         self.keys: set[bytes] = set()
-        self.latest_ns = EARLIEST_NS
+        self.first_ns = self.last_ns = self.latest_ns = EARLIEST_NS
         self._source = source
 
     def __iter__(self) -> Iterator[Segment | Tick]:
         add = self.keys.add
-        # The first time counts: the flow table before this partition knew others.
-        before_ns = NEVER_NS
-        ahead_ns: int | None = None
+        before_ns: int | None = None
         for segment in self._source:
             ts_ns = segment.ts_ns
             if segment.__class__ is Segment:
                 add(segment.key)
-            if ahead_ns is not None and ts_ns >= ahead_ns - CLOCK_STEP_NS:
-                self.latest_ns = max(self.latest_ns, ahead_ns, ts_ns)
-            ahead_ns = None
-            if ts_ns - before_ns > CLOCK_AHEAD_NS:
-                ahead_ns = ts_ns
-            elif ts_ns > self.latest_ns:
-                self.latest_ns = ts_ns
-            before_ns = ts_ns
+            if before_ns is None:
+                self.first_ns = ts_ns
+            elif (until_ns := passed_ns(before_ns, ts_ns)) > self.latest_ns:
+                self.latest_ns = until_ns
+            self.last_ns = before_ns = ts_ns
             yield segment
 
 
@@ -183,10 +179,17 @@ def chunk_contexts(
     partitions: Sequence[Partition], surveyed: Sequence[SurveyResult]
 ) -> list[ChunkContext]:
     """The context of each partition, from the surveys of all partitions."""
-    found = [
-        ChunkContext(partition, state, result.latest_ns, EARLIEST_NS, partition is partitions[-1])
-        for partition, state, result in zip(partitions, _initial_states(surveyed), surveyed)
-    ]
+    found: list[ChunkContext] = []
+    before_ns = EARLIEST_NS
+    for partition, state, result in zip(partitions, _initial_states(surveyed), surveyed):
+        latest_ns = result.latest_ns
+        if result.first_ns != EARLIEST_NS:
+            is_first = before_ns == EARLIEST_NS
+            until_ns = result.first_ns if is_first else passed_ns(before_ns, result.first_ns)
+            latest_ns = max(latest_ns, until_ns)
+        last = partition is partitions[-1]
+        found.append(ChunkContext(partition, state, before_ns, latest_ns, EARLIEST_NS, last))
+        before_ns = before_ns if result.last_ns == EARLIEST_NS else result.last_ns
     later_ns = EARLIEST_NS
     for at in reversed(range(len(found))):
         found[at] = replace(found[at], later_ns=later_ns)
@@ -283,7 +286,7 @@ def _read_again(
 ) -> dict[bytes, bytes]:
     """The states of flows after a partition, from their packets."""
     dissection = Checkpoints(spec.tables, spec.options, True, spec.key_logs())
-    _exhaust(_arrivals(dissection, contexts, coming))
+    _exhaust(_arrivals(dissection, contexts, number, coming))
     _exhaust(dissection.feed(_segments(spec, contexts[number], flows)))
     return dissection.save(flows)
 
@@ -312,7 +315,7 @@ def decode(
     parser = PacketParser()
     parser.load(context.state)
     dissection = Checkpoints(spec.tables, spec.options, key_logs=spec.key_logs(), runs=True)
-    yield from _arrivals(dissection, contexts, states)
+    yield from _arrivals(dissection, contexts, number, states)
     yield from dissection.feed(parser.feed(spec.packets(context.partition)))
     if context.last:
         parser.finish()
@@ -347,18 +350,22 @@ def _decode_timeline(
 
 
 def _arrivals(
-    dissection: Checkpoints, contexts: Sequence[ChunkContext], states: Iterable[FlowState]
+    dissection: Checkpoints,
+    contexts: Sequence[ChunkContext],
+    number: int,
+    states: Iterable[FlowState],
 ) -> Iterator[ReleasedRows]:
-    """Loads states. Returns the rows of flows that end because of packets in the partitions in between.
-    States from the earliest partitions are loaded first, because the time that passes for later ones passes
-    for them, too."""
-    for (origin, number), group in groupby(
-        sorted(states, key=attrgetter("origin")), key=attrgetter("origin", "number")
+    """Loads the states of flows that reach a partition. Returns the rows of flows that end because of packets
+    in the partitions in between. States from the earliest partitions are loaded first, because the time that
+    passes for later ones passes for them, too."""
+    for origin, group in groupby(
+        sorted(states, key=attrgetter("origin")), key=attrgetter("origin")
     ):
         dissection.load(state.state for state in group)
         between = contexts[origin + 1 : number]
-        passed_ns = max((context.latest_ns for context in between), default=EARLIEST_NS)
-        yield from dissection.pass_time(passed_ns)
+        until_ns = max((context.latest_ns for context in between), default=EARLIEST_NS)
+        yield from dissection.pass_time(until_ns)
+    dissection.resume_after(contexts[number].before_ns)
 
 
 def _segments(
