@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ...engine.session_tables import ReleasedRows
-from ...engine.time_order import PAYLOAD_BYTES
 from ...kernel.frame_block import FrameBlock, NumpyArray
 from ...schema.declaration import Column
 from .block_columns import RowKeys, arrays_of_block, arrays_of_releases, places_of
@@ -18,6 +17,7 @@ from .types import pyarrow
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_RELEASED = 16_384  # rows that leave the window together; a row group has several such parts
 _TOGETHER = 512  # releases of Python's frames whose columns are made together
 
 
@@ -30,7 +30,7 @@ class BlockWindow:
         self._group_rows = group_rows
         self._np: Any = import_module("numpy")
         self._parts: list[list[pa.Array]] = []
-        self._rows = self._bytes = 0  # of all parts
+        self._rows = 0  # of all parts
         none = self._np.zeros(0, self._np.int64)
         # Time, session, number and position in the parts of each row that waits.
         self._waiting: list[NumpyArray] = [none, none.astype(self._np.uint64), none, none]
@@ -77,13 +77,12 @@ class BlockWindow:
             self._wait(places, first, begun, end)
             self._release((count + end - begun) // 2)
             begun = end
-        if self._released >= self._group_rows or (self._released and self._bytes >= PAYLOAD_BYTES):
+        if self._released >= min(self._group_rows, _RELEASED):
             yield self._take()
 
     def _add(self, arrays: list[pa.Array]) -> None:
         self._parts.append(arrays)
         self._rows += len(arrays[0])
-        self._bytes += sum(each.nbytes for each in arrays)
 
     def _wait(self, places: RowKeys, first: int, begun: int, end: int) -> None:
         """Adds the rows `begun:end`, whose part begins at `first`."""
@@ -117,7 +116,7 @@ class BlockWindow:
         order = arrow.array(np.concatenate([*self._placed, self._waiting[3]]))
         count, self._released, self._placed = self._released, 0, []
         arrays = [arrow.concat_arrays(some).take(order) for some in zip(*self._parts)]
-        self._parts, self._rows, self._bytes = [], 0, 0
+        self._parts, self._rows = [], 0
         self._add([each.slice(count) for each in arrays])
         self._waiting[3] = np.arange(self._rows)
         return [each.slice(0, count) for each in arrays]
