@@ -61,6 +61,19 @@ def test_paths_on_the_pages_for_developers_exist(page: str) -> None:
     assert [each for each in paths if not (ROOT / each).exists() | (PACKAGE / each).exists()] == []
 
 
+def test_the_tests_that_prove_a_promise_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("## Which test proves what")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (?!promise|---)[^|]+ \| (.+) \|$", table, re.MULTILINE)
+    assert len(rows) > 10
+    for row in rows:
+        path = None
+        for named, test in re.findall(r"`([\w/.]*)(?:::(\w+))?`", row):
+            path = ROOT / named if named else path
+            assert path and path.exists(), row
+            assert not test or f"\ndef {test}(" in path.read_text(encoding="utf-8"), test
+
+
 def test_the_folders_of_the_dissector_are_listed() -> None:
     folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
     contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

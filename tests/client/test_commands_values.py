@@ -41,7 +41,7 @@ from natsync.kv.naming import check_key
         (header, "Name:", ("Name", "")),
     ],
 )
-def test_good_arguments(read: type, text: str, value: object) -> None:
+def test_good_arguments_become_values(read: type, text: str, value: object) -> None:
     assert read(text) == value
 
 
@@ -54,7 +54,7 @@ def test_good_arguments(read: type, text: str, value: object) -> None:
     + [(duration, "400000d"), (duration, "9" * 400), (durations, "1s,"), (pair, "k"), (pair, "=v")]
     + [(pairs, "k=v,l"), (time, "noon"), (time, "0001-01-01T00:00:00+10:00"), (time, "")],
 )
-def test_bad_arguments(read: type, text: str) -> None:
+def test_bad_arguments_are_refused(read: type, text: str) -> None:
     with pytest.raises(BadParameter):
         read(text)
 
@@ -62,7 +62,7 @@ def test_bad_arguments(read: type, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "value"), [("5", 5), ("90s", 90), ("1h30m", 5400), ("1.5ms", 0.0015), ("7d", 604800)]
 )
-def test_durations(text: str, value: float) -> None:
+def test_durations_are_seconds_or_have_units(text: str, value: float) -> None:
     assert duration(text) == pytest.approx(value)
 
 
@@ -75,7 +75,7 @@ def test_durations(text: str, value: float) -> None:
         ("2026-11-22T14:00:00.000001+02:00", 1),
     ],
 )
-def test_times(text: str, microsecond: int) -> None:
+def test_times_are_iso_8601_in_any_zone(text: str, microsecond: int) -> None:
     assert time(text) == datetime(2026, 11, 22, 12, 0, 0, microsecond, timezone.utc)
 
 
@@ -83,7 +83,7 @@ def test_a_time_without_a_zone_is_local() -> None:
     assert time("2026-11-22") == datetime(2026, 11, 22).astimezone()
 
 
-def test_lists() -> None:
+def test_lists_are_separated_by_commas() -> None:
     assert (texts("a,,b"), texts("")) == (["a", "b"], [])
     assert durations("1s,2m") == (1, 120)
     assert pairs("a=b,c=d=e") == (("a", "b"), ("c", "d=e"))

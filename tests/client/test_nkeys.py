@@ -71,7 +71,7 @@ def test_anything_else_is_refused(seed: str | bytes) -> None:
         KeyPair(seed)
 
 
-def test_public_keys() -> None:
+def test_only_valid_public_keys_are_public_keys() -> None:
     assert is_public_key(USER) and is_public_key(USER.encode())
     for other in ("", "U", SEED, USER[:-1], ACCOUNT.public):
         assert not is_public_key(other)

@@ -36,7 +36,7 @@ from dissect.nats.number_formats import (
         (-61 * 10**9, "-1 min 01 s"),
     ],
 )
-def test_durations(duration_ns: int, text: str) -> None:
+def test_durations_are_short_and_have_a_unit(duration_ns: int, text: str) -> None:
     assert duration_text(duration_ns) == text
 
 
@@ -52,7 +52,7 @@ def test_durations(duration_ns: int, text: str) -> None:
         (10**21, "1000 EB"),
     ],
 )
-def test_sizes(size: int, text: str) -> None:
+def test_sizes_have_three_digits_and_a_unit(size: int, text: str) -> None:
     assert size_text(size) == text
 
 

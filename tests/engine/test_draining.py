@@ -98,7 +98,7 @@ def test_what_is_pending_when_its_reader_drains_stays_readable(whole: bool) -> N
         assert sub.stats == natsync.SubStats(3, 3, 0, 0, 0)
 
 
-def test_draining_a_connection() -> None:
+def test_draining_a_connection_handles_what_is_pending_and_closes() -> None:
     got: list[bytes] = []
 
     def handler(msg: natsync.Msg) -> None:

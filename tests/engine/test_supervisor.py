@@ -315,7 +315,7 @@ def test_the_first_connection_may_come_later() -> None:
             peer.close()
 
 
-def test_reconnecting_on_request() -> None:
+def test_reconnect_gives_up_the_connection_and_makes_another() -> None:
     with FakeServer() as server, server.client(fast) as (nc, peer):
         nc.publish("a", b"first")
         peer.expect(Pub)

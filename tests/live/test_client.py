@@ -50,7 +50,7 @@ def listening(nc: natsync.Client, subject: str, queue: str = "") -> natsync.Subs
     return sub
 
 
-def test_connecting(nc: natsync.Client, nats_servers: NatsServer) -> None:
+def test_a_connected_client_knows_its_server(nc: natsync.Client, nats_servers: NatsServer) -> None:
     info = nc.server_info
     assert (info.server_name, info.version) == (nats_servers.name, nats_servers.version)
     assert info.client_id > 0 and info.max_payload == 1 << 20
@@ -60,11 +60,11 @@ def test_connecting(nc: natsync.Client, nats_servers: NatsServer) -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
-def test_hosts(nats_servers: NatsServer, host: str) -> None:
+def test_a_host_may_be_a_name_or_an_address(nats_servers: NatsServer, host: str) -> None:
     natsync.connect(f"{host}:{nats_servers.port}", connect_timeout=TIMEOUT).close()
 
 
-def test_what_the_server_knows_of_us(nats_servers: NatsServer) -> None:
+def test_the_server_knows_name_language_and_subscriptions(nats_servers: NatsServer) -> None:
     with natsync.connect(nats_servers.url, name="worker 7") as nc:
         listening(nc, "known")
         connections = nats_servers.monitor("connz?subs=1")["connections"]
@@ -98,7 +98,7 @@ def test_payloads_arrive_as_they_were(nc: natsync.Client, other: natsync.Client,
     assert (msg.subject, msg.reply, msg.data) == ("payload.one", "re", payload)
 
 
-def test_wildcards(nc: natsync.Client) -> None:
+def test_wildcards_match_as_the_server_says(nc: natsync.Client) -> None:
     one, rest, all_of_it = (nc.subscribe(subject) for subject in ("w.*", "w.>", ">"))
     for subject in ("w.a", "w.a.b", "w"):
         nc.publish(subject)
@@ -108,7 +108,7 @@ def test_wildcards(nc: natsync.Client) -> None:
     assert (one.pending_msgs, rest.pending_msgs, all_of_it.pending_msgs) == (0, 0, 3)
 
 
-def test_headers(nc: natsync.Client, other: natsync.Client) -> None:
+def test_headers_arrive_with_their_order_case_and_repeats(nc: natsync.Client, other: natsync.Client) -> None:
     sub = listening(other, "headed")
     nc.publish("headed", b"data", headers={"a": ["1", "2"], "A": "ü", "empty": ""})
     msg = sub.next_msg(TIMEOUT)
@@ -130,7 +130,7 @@ def test_queue_groups_share(nc: natsync.Client, other: natsync.Client) -> None:
     assert everyone.pending_msgs == 300
 
 
-def test_unsubscribing(nc: natsync.Client, other: natsync.Client) -> None:
+def test_nothing_arrives_after_unsubscribing_or_the_limit(nc: natsync.Client, other: natsync.Client) -> None:
     limited = nc.subscribe("u", max_msgs=3)
     ended = listening(nc, "u")
     ended.unsubscribe()
@@ -153,7 +153,7 @@ def test_a_limit_set_later_counts_from_the_start(nc: natsync.Client) -> None:
     assert len(list(sub)) == 3
 
 
-def test_requests(nc: natsync.Client, other: natsync.Client) -> None:
+def test_a_request_returns_the_reply_with_its_headers(nc: natsync.Client, other: natsync.Client) -> None:
     other.subscribe("svc.*", handler=lambda msg: msg.respond(msg.data.upper(), headers={"k": "v"}))
     other.flush()
     reply = nc.request("svc.upper", b"abc", timeout=TIMEOUT)
@@ -161,7 +161,7 @@ def test_requests(nc: natsync.Client, other: natsync.Client) -> None:
     assert nc.request("svc.upper", headers={"a": "b"}, timeout=TIMEOUT).data == b""
 
 
-def test_no_responders_and_no_reply(nc: natsync.Client) -> None:
+def test_no_responders_and_no_reply_are_different_errors(nc: natsync.Client) -> None:
     with pytest.raises(errors.NoRespondersError):
         nc.request("nobody.is.here", b"x", timeout=TIMEOUT)
     listening(nc, "silent")
@@ -272,7 +272,7 @@ def test_publishing_from_a_handler_that_outruns_the_buffer(nc: natsync.Client) -
         assert len(sub.next_msg(TIMEOUT).data) == len(payload)
 
 
-def test_a_handler_that_raises(nats_servers: NatsServer) -> None:
+def test_a_handler_that_raises_is_reported_and_gets_the_next_message(nats_servers: NatsServer) -> None:
     reported: list[errors.Error] = []
     got: list[bytes] = []
     done = threading.Event()
@@ -292,7 +292,7 @@ def test_a_handler_that_raises(nats_servers: NatsServer) -> None:
     assert [type(error) for error in reported] == [errors.HandlerError]
 
 
-def test_closing_from_a_handler(nats_servers: NatsServer) -> None:
+def test_closing_from_a_handler_ends_the_waits_of_others(nats_servers: NatsServer) -> None:
     closed = threading.Event()
     nc = natsync.connect(nats_servers.url, on_close=lambda error: closed.set())
     nc.subscribe("stop", handler=lambda msg: nc.close())
@@ -316,7 +316,7 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("callback", ["", ", on_close=print"])
-def test_a_program_that_forgets_to_close(
+def test_a_program_that_forgets_to_close_loses_no_message(
     nc: natsync.Client, nats_servers: NatsServer, callback: str
 ) -> None:
     sub = listening(nc, "forgotten")

@@ -25,7 +25,7 @@ SEED = "SUA" + "B" * 55
 @pytest.mark.parametrize(
     "key", ["pass", "token", "auth_token", "jwt", "sig", "proxy_sig", "PASS", "Jwt"]
 )
-def test_secret_keys(key: str) -> None:
+def test_values_of_secret_keys_are_masked(key: str) -> None:
     text = masked_json(json.dumps({"user": "bob", key: "hush-hush"}).encode())
     assert json.loads(text) == {"user": "bob", key: MASK}
 
@@ -40,7 +40,7 @@ def test_an_empty_secret_is_shown_as_empty() -> None:
     assert masked_json(b'{"pass":"","user":"x"}') == '{"pass":"","user":"x"}'
 
 
-def test_passwords_in_urls() -> None:
+def test_passwords_in_urls_are_masked() -> None:
     urls = b'{"connect_urls":["nats://bob:hush@h:1","nats-route://t0ken@h:2","h:3"]}'
     assert json.loads(masked_json(urls))["connect_urls"] == [
         "nats://bob:***@h:1",
