@@ -14,6 +14,21 @@ PROOFS = $(filter-out $(EXHAUSTIVE:%=tests/protocol/%) %/test_reassembly_samples
 	$(wildcard tests/protocol/test_*.py tests/dissector/tcp/test_reassembly*.py \
 	tests/dissector/tcp/test_paths.py tests/dissector/tcp/test_checksum.py))
 
+# The quick tests: those that need no server, from the client and from packets to frames, but the long ones. They take
+# 100 s of CPU time. LIBRARIES are the extras that they need.
+QUICK_TESTS = -m 'not (slow or bench or server or spark)' tests/protocol tests/engine tests/client tests/jetstream \
+	tests/kv tests/micro tests/object_store tests/streaming \
+	$(addprefix tests/dissector/,capture framing packet schema secrets sessions tcp) \
+	$(EXHAUSTIVE:%=--ignore=tests/protocol/%) $(addprefix --ignore=tests/dissector/,tcp/test_paths.py \
+	tcp/test_reassembly_samples.py framing/test_frame_stream.py framing/test_sums.py)
+LIBRARIES = nkeys,parquet,zstd
+QUICK = .venv-quick
+# What old versions of libraries would break first: columns, SQL, rules, pages, and tables on Spark.
+LOWEST_TESTS = -m 'not (slow or bench or server)' $(addprefix tests/dissector/,test_tables.py test_plots.py \
+	output/arrow output/test_formats.py output/test_duckdb.py audit/sql audit/sigma audit/test_samples.py report/page \
+	report/figures kernel/test_load.py secrets) tests/spark/test_types.py
+PYTHONS = python3.10 python3.11 python3.12 python3.13 python3.14
+
 VENV = .venv-$@
 RUN = @PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 # Two workers more than there are processors, because many tests wait for a server, and not for a processor. On two
@@ -26,17 +41,17 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test stan nats lint format docs man bench fuzz soak chaos growth captures pictures clean
+.PHONY: help demo quick test lowest matrix dist stan nats lint format docs man bench fuzz soak chaos growth captures pictures clean
 
 # A new environment named after the target, with what the target NEEDS. Python compiles a module when it is first
 # imported: to compile all of them took 19 of 54 seconds, and most are never imported. To install what the tests
 # need took the pip of Python 3.11 (23.2) 72 s, pip 26 took 52 s.
 define fresh
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || \
-	{ echo '$(PYTHON) is not Python 3.10 or later: install it, or name one: make $@ PYTHON=python3.12' >&2; exit 1; }
+	{ echo '$(PYTHON) is not Python 3.10 or later: install it, or name one: make TARGET PYTHON=python3.12' >&2; exit 1; }
 @$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	{ echo '$(PYTHON) cannot make virtual environments: on Debian, run apt-get install python3-venv' >&2; exit 1; }
-@echo 'make $@: installing into $(VENV)'
+@echo 'make: installing into $(VENV)'
 @rm -rf $(VENV) build natsync.egg-info && $(PYTHON) -m venv $(VENV)
 @$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-compile --upgrade pip
 @$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-compile '$(NEEDS)'
@@ -50,6 +65,16 @@ demo: ## install as a user would, and print the sessions in samples/captures
 	$(fresh)
 	$(RUN) nats-dissect sessions samples/captures
 
+# The environment stays until setup.cfg changes, and has the source tree, not a copy.
+quick: NEEDS = --editable=.[quick,$(LIBRARIES)]
+quick: VENV = $(QUICK)
+quick: $(QUICK)/made ## what to run while working: the tests of the core, in a minute, without servers, Java and browser
+	$(RUN) CI= $(PYTEST) --numprocesses auto --quiet $(QUICK_TESTS)
+
+$(QUICK)/made: setup.cfg
+	$(fresh)
+	@touch $@
+
 test: NEEDS = .[test]
 test: ## every test, against a real nats-server, and with Spark where there is Java
 	$(fresh)
@@ -59,7 +84,29 @@ test: ## every test, against a real nats-server, and with Spark where there is J
 	$(RUN) $(PYTEST) --cov --cov-report= $(PROOFS)
 	$(RUN) coverage report --include='$(PROVEN)' --fail-under=100 >$(VENV)/coverage.txt || \
 		{ cat $(VENV)/coverage.txt; echo 'make test: $(PROVEN) must be covered whole' >&2; exit 1; }
-	$(RUN) $(PYTEST) $(PROOFS:%=--ignore=%)
+	$(RUN) $(PYTEST) --durations=10 $(PROOFS:%=--ignore=%)
+
+lowest: NEEDS = uv
+lowest: ## tests with the lowest versions that setup.cfg allows, of all requirements
+	$(fresh)
+	$(RUN) uv pip install --quiet --python $(VENV) --resolution lowest-direct '.[all,quick]'
+	$(RUN) CI= $(PYTEST) --quiet $(LOWEST_TESTS)
+
+matrix: ## the quick tests on each Python of PYTHONS, and a line for each
+	@for python in $(PYTHONS); do \
+		$(MAKE) --no-print-directory quick PYTHON=$$python QUICK=.venv-quick-$${python##*/} \
+			>.venv-matrix.txt 2>&1 && status=passed || status=FAILED; \
+		[ $$status = passed ] || cat .venv-matrix.txt; \
+		echo "$$python ($$($$python -V 2>&1)): $$status, $$(tail -n 1 .venv-matrix.txt)"; \
+	done
+
+dist: NEEDS = build
+dist: ## the sdist and the wheel, built twice and equal, checked, installed and tried; URL and TAG as in a release
+	$(fresh)
+	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-compile twine
+	$(RUN) python -m tests.support.distribution --url '$(URL)' --tag '$(TAG)'
+	$(RUN) twine check --strict dist/*
+	$(RUN) python -m tests.support.installed
 
 stan: NEEDS = pytest
 stan: ## build nats-streaming-server and stan.go for the tests, with Go, once
