@@ -24,7 +24,7 @@ QUICK_TESTS = -m 'not (slow or bench or server or spark)' tests/protocol tests/e
 LIBRARIES = nkeys,parquet,zstd
 QUICK = .venv-quick
 # What old versions of libraries would break first: columns, SQL, rules, pages, and tables on Spark.
-LOWEST_TESTS = -m 'not (slow or bench or server)' $(addprefix tests/dissector/,test_tables.py test_plots.py \
+LOWEST_TESTS = -m 'not (slow or bench or server)' -k 'not notebook' $(addprefix tests/dissector/,test_tables.py test_plots.py \
 	output/arrow output/test_formats.py output/test_duckdb.py audit/sql audit/sigma audit/test_samples.py report/page \
 	report/figures kernel/test_load.py secrets) tests/spark/test_types.py
 PYTHONS = python3.10 python3.11 python3.12 python3.13 python3.14

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import cache
+from importlib import metadata
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,9 @@ from dissect.nats.schema.records import FrameRecord, Record, SessionRecord
 
 if TYPE_CHECKING:
     import duckdb
+
+# pySigma 2 needs Python 3.11. Version 1 says some faults in other words.
+OLD_PYSIGMA = int(metadata.version("pysigma").partition(".")[0]) < 2
 
 _NUMBERS = count()
 

@@ -8,7 +8,7 @@ from dissect.nats.audit.sigma.rules import Detection
 from dissect.nats.audit.sql.conditions import used_fields
 from dissect.nats.errors import RuleError
 
-from tests.support.audit import detection_text, frame, matched, rules
+from tests.support.audit import OLD_PYSIGMA, detection_text, frame, matched, rules
 
 ROWS = [
     frame(1, subject="a", op="PUB"),
@@ -49,9 +49,15 @@ def test_a_condition(condition: str, numbers: list[int]) -> None:
 @pytest.mark.parametrize(
     ("condition", "reason"),
     [
-        ("nothing", "Detection 'nothing' not defined"),
+        (
+            "nothing",
+            f"Detection '{'hing' if OLD_PYSIGMA else 'nothing'}' not defined",
+        ),  # "not hing"
         ("sel_a and", "Expected"),
-        ("1 of x_*", "doesn't match any detection"),
+        pytest.param(
+            *("1 of x_*", "doesn't match any detection"),
+            marks=pytest.mark.skipif(OLD_PYSIGMA, reason="pySigma 1 calls the condition empty"),
+        ),
         ("sel_a | count() > 5", "deprecated"),
     ],
 )

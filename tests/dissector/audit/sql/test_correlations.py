@@ -9,7 +9,15 @@ from dissect.nats.audit.sql.correlations import referenced
 from dissect.nats.errors import RuleError
 from dissect.nats.schema.records import FrameRecord
 
-from tests.support.audit import detection_text, findings, frame, rule_text, rules, session
+from tests.support.audit import (
+    OLD_PYSIGMA,
+    detection_text,
+    findings,
+    frame,
+    rule_text,
+    rules,
+    session,
+)
 
 S = 10**9
 OPS = "---\n".join(
@@ -259,7 +267,10 @@ def test_an_alias_names_a_field_of_each_table() -> None:
     [
         (VALUES.replace("value_count", "value_avg"), "'value_avg' is not"),
         (SUM.replace("payload_bytes", "subject"), "'subject' is text, and has no sum"),
-        (COUNT.replace("gte: 3", "gte: 2.5"), "compares with an integer"),
+        pytest.param(
+            *(COUNT.replace("gte: 3", "gte: 2.5"), "compares with an integer"),
+            marks=pytest.mark.skipif(OLD_PYSIGMA, reason="pySigma 1 cuts 2.5 to 2 by itself"),
+        ),
         (COUNT.replace("rule-1", "nobody"), "there is no rule 'nobody'"),
         (COUNT.replace("rule-1", "rule-9"), "the correlation refers to itself"),
         (COUNT + "  group-by: [nobody]\n", "(rule 'rule-1'; `aliases` can"),
