@@ -108,7 +108,9 @@ def test_wildcards_match_as_the_server_says(nc: natsync.Client) -> None:
     assert (one.pending_msgs, rest.pending_msgs, all_of_it.pending_msgs) == (0, 0, 3)
 
 
-def test_headers_arrive_with_their_order_case_and_repeats(nc: natsync.Client, other: natsync.Client) -> None:
+def test_headers_arrive_with_their_order_case_and_repeats(
+    nc: natsync.Client, other: natsync.Client
+) -> None:
     sub = listening(other, "headed")
     nc.publish("headed", b"data", headers={"a": ["1", "2"], "A": "ü", "empty": ""})
     msg = sub.next_msg(TIMEOUT)
@@ -130,7 +132,9 @@ def test_queue_groups_share(nc: natsync.Client, other: natsync.Client) -> None:
     assert everyone.pending_msgs == 300
 
 
-def test_nothing_arrives_after_unsubscribing_or_the_limit(nc: natsync.Client, other: natsync.Client) -> None:
+def test_nothing_arrives_after_unsubscribing_or_the_limit(
+    nc: natsync.Client, other: natsync.Client
+) -> None:
     limited = nc.subscribe("u", max_msgs=3)
     ended = listening(nc, "u")
     ended.unsubscribe()
@@ -153,7 +157,9 @@ def test_a_limit_set_later_counts_from_the_start(nc: natsync.Client) -> None:
     assert len(list(sub)) == 3
 
 
-def test_a_request_returns_the_reply_with_its_headers(nc: natsync.Client, other: natsync.Client) -> None:
+def test_a_request_returns_the_reply_with_its_headers(
+    nc: natsync.Client, other: natsync.Client
+) -> None:
     other.subscribe("svc.*", handler=lambda msg: msg.respond(msg.data.upper(), headers={"k": "v"}))
     other.flush()
     reply = nc.request("svc.upper", b"abc", timeout=TIMEOUT)
@@ -272,7 +278,9 @@ def test_publishing_from_a_handler_that_outruns_the_buffer(nc: natsync.Client) -
         assert len(sub.next_msg(TIMEOUT).data) == len(payload)
 
 
-def test_a_handler_that_raises_is_reported_and_gets_the_next_message(nats_servers: NatsServer) -> None:
+def test_a_handler_that_raises_is_reported_and_gets_the_next_message(
+    nats_servers: NatsServer,
+) -> None:
     reported: list[errors.Error] = []
     got: list[bytes] = []
     done = threading.Event()
