@@ -70,7 +70,7 @@ def check_shown(readme: str, folder: Path) -> None:
 
 def run(folder: Path, program: str, *words: str) -> str:
     """Runs a program of the environment in its folder; returns what it printed. Ends if it fails."""
-    command = [folder / "env" / "bin" / program, *words]
+    command = [str(folder / "env" / "bin" / program), *words]
     done = subprocess.run(
         command,
         cwd=folder,
