@@ -20,7 +20,7 @@ from .engine.session_tables import ReleasedRows
 from .engine.time_order import TimeOrder, payload_bytes, placed
 from .kernel.dissection import KernelDissection
 from .kernel.load import serves
-from .options import Options
+from .options import Options, Payload
 from .packet import PacketParser
 from .schema.records import Record
 from .tables import TABLES
@@ -155,9 +155,10 @@ def _record_lists(
     chosen = (TABLES[name] for name in tables)
     lines = {table.row: TimeOrder[Record](0 if live else table.window) for table in chosen}
     only = next(iter(lines)) if len(lines) == 1 else None
+    is_shown = options.payload is not Payload.NONE
     for _, together in source:
         for kind, rows in [(only, together)] if only else _by_kind(together):
-            due = lines[kind].put(placed(rows), payload_bytes(rows))
+            due = lines[kind].put(placed(rows), payload_bytes(rows) if is_shown else 0)
             if due:
                 yield due
     for line in lines.values():

@@ -6,8 +6,8 @@ A record for each row takes less time than a frame and its record: its values co
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, groupby, islice, pairwise, repeat
-from operator import attrgetter, itemgetter
+from itertools import chain, islice, pairwise, repeat
+from operator import attrgetter
 
 from ..engine.connections import ReleaseKey
 from ..engine.frame_rows import fill_headers
@@ -39,25 +39,28 @@ _TEXTS = (
     state.T_QUEUES,
 )
 _OPS = [str(kind.op) for kind in OPERATIONS]
-_ordinal, _number = itemgetter(0), attrgetter("number")
+_number = attrgetter("number")
 _new = object.__new__
 
 
 def releases_of(block: FrameBlock) -> Iterator[ReleasedRows]:
     """The releases of a block, whose own are records, with those of Python between them."""
     ordinals = block.numbers[state.R_ORDINAL].tolist()
-    own = groupby(zip(ordinals, _records(block)), _ordinal)
     others = iter(block.releases)
     other = next(others, None)
-    for ordinal, pairs in own:
-        while other and other.release.packet < ordinal:
-            yield other
-            other = next(others, None)
-        records: list[Record] = [record for _, record in pairs]
-        while other and other.release.packet == ordinal:
-            records = _joined(records, other.records)
+    records: list[Record] = []
+    for ordinal, following, record in zip(ordinals, [*ordinals[1:], -1], _records(block)):
+        records.append(record)
+        if following == ordinal:
+            continue
+        while other and other.release.packet <= ordinal:
+            if other.release.packet < ordinal:
+                yield other
+            else:
+                records = _joined(records, other.records)
             other = next(others, None)
         yield ReleasedRows(ReleaseKey(ordinal), records)
+        records = []
     if other:
         yield from chain([other], others)
 
