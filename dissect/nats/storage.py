@@ -162,16 +162,16 @@ def listed(system: fs.FileSystem, folder: str, recursive: bool = False) -> list[
 
     In Google's storage folders are parts of names, and pyarrow does not list them: they are added.
     """
-    fs = imported("pyarrow.fs", "spark", "pyarrow")
+    library = imported("pyarrow.fs", "spark", "pyarrow")
     is_google = system.type_name == "gcs"
-    selector = fs.FileSelector(folder, recursive=recursive or is_google, allow_not_found=True)
+    selector = library.FileSelector(folder, recursive=recursive or is_google, allow_not_found=True)
     found: list[fs.FileInfo] = system.get_file_info(selector)
     if not is_google:
         return found
     ends = ((one.path, end.start()) for one in found for end in re.finditer("/", one.path))
     folders = {path[:end] for path, end in ends if end > len(folder)}
     folders.difference_update(one.path for one in found)
-    every = found + [fs.FileInfo(path, fs.FileType.Directory) for path in sorted(folders)]
+    every = found + [library.FileInfo(path, library.FileType.Directory) for path in sorted(folders)]
     return [one for one in every if recursive or "/" not in one.path[len(folder) + 1 :]]
 
 

@@ -32,25 +32,25 @@ class Record:
 
     def __reduce__(self) -> tuple[Callable[..., Record], tuple[object, ...]]:
         """Pickles the values without the names of the columns, which take three times as many bytes."""
-        kind = self.__class__
+        kind: type = self.__class__  # mypy takes type[Record] for a key that has no hash
         return _record_of, (kind, _values_of(kind)(self))
 
 
 @cache
-def _columns_of(kind: type[Record]) -> tuple[str, ...]:
+def _columns_of(kind: type) -> tuple[str, ...]:
     """The names of the columns."""
-    return tuple(field.name for field in fields(kind))  # type: ignore[arg-type]  # a dataclass
+    return tuple(field.name for field in fields(kind))
 
 
 @cache
-def _values_of(kind: type[Record]) -> Callable[[Record], tuple[object, ...]]:
+def _values_of(kind: type) -> Callable[[Record], tuple[object, ...]]:
     """A function that returns the values of a record."""
     return attrgetter(*_columns_of(kind))
 
 
-def _record_of(kind: type[Record], values: tuple[object, ...]) -> Record:
+def _record_of(kind: type, values: tuple[object, ...]) -> Record:
     """The record with these values of all columns."""
-    record = kind.__new__(kind)
+    record: Record = object.__new__(kind)
     for name, value in zip(_columns_of(kind), values):
         setattr(record, name, value)
     return record
