@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from ..tcp.flow import Flow
 
-# A connection is worth its hand-over if the kernel keeps this many packets: both take as long as six packets
-# in Python, and finding out whether it may be handed over takes as long as half a packet.
-_WORTH = 16
-_SHORTEST, _LONGEST = 16, 4096
+# A connection is worth its hand-over if the kernel keeps this many packets: to stop, to take it back and to
+# hand it over again takes as long as forty packets in Python, and finding out whether it may be handed over
+# takes as long as half a packet.
+_WORTH = 64
+_SHORTEST, _LONGEST = 64, 4096
 _FIRST = 2
 _MOST = 1 << 12  # flows that are noted, and so stay in memory
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .jit import Array
     from .rows import WaitingRows
 
-_MOST_RUNS = 16
+_MOST_RUNS = 8
 _NO_LIMIT = 1 << 60
 _DELIVERIES = (int(Op.MSG), int(Op.HMSG))
 # Columns of a frame that may be a request or a reply.

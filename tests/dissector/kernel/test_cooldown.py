@@ -35,6 +35,12 @@ def test_waits_double_until_a_hand_over_is_worth_it() -> None:
     assert waits(cooldown, flow) < found[-1]
 
 
+def test_a_few_packets_are_not_worth_a_hand_over() -> None:
+    cooldown, flow = Cooldown(), cast(Flow, FakeFlow())
+    cooldown.note(flow, 40)  # they take as long as the hand-over
+    assert waits(cooldown, flow) > 40
+
+
 def test_a_flow_that_cannot_be_handed_over_is_asked_less_often() -> None:
     cooldown, flow = Cooldown(), cast(Flow, FakeFlow())
     cooldown.refuse(flow)
