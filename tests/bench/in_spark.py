@@ -116,7 +116,7 @@ class _Workers:
 
     def look(self) -> None:
         """Looks at those that are there now."""
-        for pid in _descendants(os.getpid()):
+        for pid in descendants(os.getpid()):
             try:
                 is_worker = b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()
                 status = Path(f"/proc/{pid}/status").read_text() if is_worker else ""
@@ -127,14 +127,15 @@ class _Workers:
                     self.peak_bytes = max(self.peak_bytes, int(line.split()[1]) * 1024)
 
 
-def _descendants(pid: int) -> Iterator[int]:
+def descendants(pid: int) -> Iterator[int]:
+    """The processes that a process has started, and theirs."""
     try:
         children = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
     except OSError:
         return
     for child in map(int, " ".join(children).split()):
         yield child
-        yield from _descendants(child)
+        yield from descendants(child)
 
 
 def _timed(action: Callable[[], Figures]) -> Figures:

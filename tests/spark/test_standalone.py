@@ -1,7 +1,9 @@
-"""A standalone cluster whose workers lack the package: it is shipped, and the tables are the same."""
+"""A standalone cluster whose workers lack the package, which is shipped: the tables are the same, even
+if a worker is killed."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -37,8 +39,8 @@ def test_tables_by_two_workers(tmp_path: Path) -> None:
     subprocess.run(
         [*module, "dissect.nats.spark.package", "natsync.zip"], cwd=tmp_path, env=env, check=True
     )
-    with cluster(tmp_path / "cluster") as master:
-        shipped = ["--master", master, "--conf", "spark.executor.memory=512m"]
+    with cluster(tmp_path / "cluster") as started:
+        shipped = ["--master", started.url, "--conf", "spark.executor.memory=512m"]
         submit = [
             str(HOME / "bin" / "spark-submit"),
             *shipped,
@@ -64,3 +66,18 @@ def test_tables_by_two_workers(tmp_path: Path) -> None:
             assert f"{len(expected)} frames, " in done.stdout + done.stderr
             rows = parquet.read_table(tmp_path / "elsewhere" / name / "frames").to_pylist()
             assert sorted((row["session"], row["number"]) for row in rows) == expected
+
+
+def test_tables_though_a_worker_is_killed(tmp_path: Path) -> None:
+    if lacking := lack():
+        missing(*lacking)
+    sizes = ["--files", "5", "--megabytes", "2", "--skew", "3", "--chunk", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.bench.on_cluster", str(tmp_path), *sizes, "--jobs", "killed"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]  # else the rows are others
+    assert json.loads(done.stdout)["lost_a_worker"]

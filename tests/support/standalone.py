@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pyspark
 
@@ -23,23 +24,34 @@ _ADDRESS = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = re.compile(r"Successfully registered with master")
 
 
-@contextmanager
-def cluster(folder: Path) -> Iterator[str]:
-    """The URL of a master with two workers, which write below `folder`."""
-    with ExitStack() as stack:
+class Cluster(NamedTuple):
+    """The URL of a master, and the processes of its workers."""
 
-        def start(name: str, ready: re.Pattern[str], *args: str) -> re.Match[str]:
+    url: str
+    workers: list[subprocess.Popen[bytes]]
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[Cluster]:
+    """A master with two workers, which write below `folder`."""
+    with ExitStack() as stack:
+        workers = []
+
+        def start(
+            name: str, ready: re.Pattern[str], *args: str
+        ) -> tuple[re.Match[str], subprocess.Popen[bytes]]:
             log = folder / f"{name}.log"
             process = stack.enter_context(_process(log, folder, *args))
-            return _ready_line(log, ready, process)
+            return _ready_line(log, ready, process), process
 
         deploy = "org.apache.spark.deploy"
         ports = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        master = start("master", _ADDRESS, f"{deploy}.master.Master", *ports)[1]
+        found, _ = start("master", _ADDRESS, f"{deploy}.master.Master", *ports)
         for name in ("worker1", "worker2"):
             limits = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / name))
-            start(name, _REGISTERED, f"{deploy}.worker.Worker", *ports, *limits, master)
-        yield master
+            command = f"{deploy}.worker.Worker", *ports, *limits, found[1]
+            workers.append(start(name, _REGISTERED, *command)[1])
+        yield Cluster(found[1], workers)
 
 
 @contextmanager
@@ -83,6 +95,6 @@ def _ready_line(
 
 
 if __name__ == "__main__":  # python -m tests.support.standalone FOLDER, until interrupted
-    with cluster(Path(sys.argv[1])) as url:
-        print(url, flush=True)
+    with cluster(Path(sys.argv[1])) as started:
+        print(started.url, flush=True)
         sys.stdin.read()
