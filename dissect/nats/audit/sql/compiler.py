@@ -13,7 +13,15 @@ from ...schema.declaration import Type
 from ...tables import TABLES
 from ..sigma.rules import Correlation, Detection, Rule
 from .conditions import condition_sql, used_fields
-from .correlations import Events, RowsClause, correlation_query, referenced
+from .correlations import (
+    Events,
+    RowsClause,
+    Within,
+    correlation_query,
+    needs_all,
+    read_name,
+    referenced,
+)
 from .dialect import Dialect
 from .fields import Field
 from .matching import Matcher
@@ -92,13 +100,14 @@ class _Compiler:
         self._dialect = dialect
         self._variables = variables
 
-    def query(self, rule: Detection | Correlation) -> Query:
-        """The query of a rule."""
+    def query(
+        self, rule: Detection | Correlation, depth: int = 0, within: Sequence[Within] = ()
+    ) -> Query:
+        """The query of a rule. For `depth` and `within` see `correlation_query`."""
         if isinstance(rule, Detection):
             return self._detection(rule)
-        return correlation_query(
-            rule, [self._events(each, rule) for each in referenced(rule, self._rules)]
-        )
+        sources = [self._events(each, rule, depth) for each in referenced(rule, self._rules)]
+        return correlation_query(rule, sources, self._dialect, depth, within)
 
     def _detection(self, rule: Detection) -> Query:
         matcher = self._matcher(rule)
@@ -119,10 +128,13 @@ class _Compiler:
         names = tuple(field.name for field in fields)
         return Query(rule, text, rows.tables, names, {}, rows.unset)
 
-    def _events(self, rule: Detection | Correlation, correlation: Correlation) -> Events:
-        """The rows of a rule as events of a correlation."""
+    def _events(
+        self, rule: Detection | Correlation, correlation: Correlation, depth: int
+    ) -> Events:
+        """The rows of a rule as events of a correlation, which is so deep."""
         if isinstance(rule, Correlation):
-            return _events_of_findings(self.query(rule), correlation)
+            within = self._within(rule, correlation, depth)
+            return _events_of_findings(self.query(rule, depth + 1, within), correlation)
         matcher = self._matcher(rule)
         condition = condition_sql(rule, matcher)
 
@@ -137,6 +149,21 @@ class _Compiler:
         own += [_own(rule.table, "capture", "STRING"), _own(rule.table, "packet", "BIGINT")]
         time = _time(rule, matcher)
         return Events(rule, time, own, field, lambda: _rows(rule, matcher, condition))
+
+    def _within(self, rule: Correlation, correlation: Correlation, depth: int) -> list[Within]:
+        """The groups of a rule that a correlation can use: those that its rules about rows have, too."""
+        if not (self._dialect.keeps_steps and needs_all(correlation)):
+            return []
+        own = list(rule.parsed_rule.group_by or ())
+        names = [
+            _aliased(correlation, rule, name) for name in correlation.parsed_rule.group_by or ()
+        ]
+        keys = [(own.index(name) + 1, at) for at, name in enumerate(names, 1) if name in own]
+        return [
+            Within(read_name(depth, place), keys)
+            for place, each in enumerate(referenced(correlation, self._rules), 1)
+            if keys and isinstance(each, Detection)
+        ]
 
     def _matcher(self, rule: Detection) -> Matcher:
         return Matcher(rule.table, self._dialect, self._variables)

@@ -19,6 +19,10 @@ count of its windows. A finding of `temporal_ordered` shows the correlation's `f
 Events without a time, or without one of the fields to group by, belong to no window. All numbers are exact,
 and the SQL takes about as long as sorting the events: an event counts from its time until one timespan later,
 a value until its next event at most, so the count at a time is the running sum of these beginnings and ends.
+
+With DuckDB, where all rules have to match, events of groups that another rule has no event of are left out
+before anything is sorted, also inside a correlation that is counted: usually, many events of one rule stand
+beside few of another.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ from sigma.correlations import (
 
 from ...schema.declaration import Type
 from ..sigma.rules import Correlation, Detection
+from .dialect import Dialect
 from .fields import Field
 from .query import Query
 
@@ -69,6 +74,13 @@ class Events(NamedTuple):
     rows: Callable[[], RowsClause]
 
 
+class Within(NamedTuple):
+    """A restriction to groups that a table has: pairs of the places of equal keys, here and in the table."""
+
+    table: str
+    keys: list[tuple[int, int]]
+
+
 class RowsClause(NamedTuple):
     """FROM and WHERE clauses as a part of `Query.text`, the tables that they read, and the rule's
     placeholders that have no values."""
@@ -95,8 +107,15 @@ def referenced(
     return found
 
 
-def correlation_query(rule: Correlation, sources: Sequence[Events]) -> Query:
-    """The query of a correlation. Raises RuleError."""
+def correlation_query(
+    rule: Correlation,
+    sources: Sequence[Events],
+    dialect: Dialect,
+    depth: int,
+    within: Sequence[Within],
+) -> Query:
+    """The query of a correlation. `depth` is the number of correlations that count its findings; only groups
+    that all of `within` have are of interest. Raises RuleError."""
     kind = rule.parsed_rule.type
     if kind not in _COUNTED:
         reason = f"the correlation {kind.name.lower()!r} is not supported"
@@ -120,17 +139,76 @@ def correlation_query(rule: Correlation, sources: Sequence[Events]) -> Query:
         steps = _ordered(keys, span, len(sources))
     else:
         steps = _counted(kind, keys, span, holds if rising else "")
-    text = "\nUNION ALL\n".join(events)
+    reads = _read(events, keys, depth, within, dialect.keeps_steps and needs_all(rule), sources)
     bursts = _bursts(keys, span, "" if rising else f" HAVING max(count) {holds}", len(shown))
     whole = [source.rows() for source in sources]
     return Query(
         rule,
-        f"WITH events AS (\n{text}\n),\n{steps},\n{bursts}",
+        "WITH " + ",\n".join([*reads, steps, bursts]),
         frozenset().union(*(each.tables for each in whole)),
         (*groups, *shown),
         {"counted": f"{bound} within {rule.parsed_rule.timespan.spec}"},
         frozenset().union(*(each.unset for each in whole)),
     )
+
+
+def needs_all(rule: Correlation) -> bool:
+    """Whether a group must have events of all of the correlation's rules, of which there are several, to make
+    a finding."""
+    kind, condition = rule.parsed_rule.type, rule.parsed_rule.condition
+    rules = len(rule.parsed_rule.rules or ())
+    if kind is SigmaCorrelationType.TEMPORAL_ORDERED:
+        return rules > 1
+    return (
+        kind is SigmaCorrelationType.TEMPORAL
+        and isinstance(condition, SigmaCorrelationCondition)
+        and condition.op is SigmaCorrelationConditionOperator.GTE
+        and condition.count == rules > 1
+    )
+
+
+def read_name(depth: int, place: int) -> str:
+    """The name of the table with the events of one rule: no correlation inside has one of this name."""
+    return f"read{depth}_{place}"
+
+
+def _read(
+    events: Sequence[str],
+    keys: Sequence[str],
+    depth: int,
+    within: Sequence[Within],
+    reduced: bool,
+    sources: Sequence[Events],
+) -> list[str]:
+    """The common table expression `events`, and those that it is made of. `reduced`: events of groups that
+    one of the rules has no event of are left out."""
+    rows = []
+    for text in events:
+        for table, pairs in within:
+            same = " AND ".join(f"e.g{mine} = o.g{other}" for mine, other in pairs)
+            text = f"SELECT e.* FROM (\n{text}\n) AS e SEMI JOIN {table} AS o ON {same}"
+        rows.append(text)
+    steps = []
+    if reduced:
+        names = [read_name(depth, place) for place in range(1, len(rows) + 1)]
+        made = [f"{name} AS (\n{text}\n)" for name, text in zip(names, rows)]
+        # Correlations come last, because they name the others.
+        count = [isinstance(source.rule, Correlation) for source in sources]
+        steps = [text for _, text in sorted(zip(count, made), key=lambda pair: pair[0])]
+        first = f"first{depth}"
+        joins = [
+            f"SEMI JOIN {name} AS o{place} ON "
+            + " AND ".join(f"e.{key} = o{place}.{key}" for key in keys)
+            for place, name in enumerate(names[1:], 2)
+        ]
+        steps.append(f"{first} AS (SELECT e.* FROM {names[0]} AS e {' '.join(joins)})")
+        same = " AND ".join(f"e.{key} = o.{key}" for key in keys)
+        rows = [f"SELECT * FROM {first}"]
+        rows += [
+            f"SELECT e.* FROM {name} AS e SEMI JOIN {first} AS o ON {same}" for name in names[1:]
+        ]
+    union = "\nUNION ALL\n".join(rows)
+    return [*steps, f"events AS (\n{union}\n)"]
 
 
 def _holds(rule: Correlation, condition: SigmaCorrelationCondition, rules: int) -> tuple[str, str]:

@@ -26,6 +26,12 @@ class Dialect(Enum):
     DUCKDB = "DuckDB"
     SPARK = "Spark SQL"
 
+    @property
+    def keeps_steps(self) -> bool:
+        """Whether a common table expression that is named several times is calculated once. Spark calculates
+        it each time, and takes long to plan a query that names many of them."""
+        return self is Dialect.DUCKDB
+
     def any_of(self, items: str, name: str, condition: str) -> str:
         """Whether the condition on `name` is true for one of the items of a list."""
         if self is Dialect.SPARK:

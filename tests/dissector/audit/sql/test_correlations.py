@@ -202,6 +202,17 @@ def test_rules_that_match_in_order() -> None:
     assert found(ORDERED, [*at(1), *at(2, op="SUB"), *at(5), *at(11.5, op="MSG")]) == []
 
 
+def test_findings_are_the_same_however_many_rows_have_no_partner() -> None:
+    """Groups that one rule does not match are left out, also before the findings of another are counted."""
+    text = CHAIN.format(ops=OPS, head=rule_text("", 9), field="subject")
+    head = text[: text.index("correlation:\n  type: value_count")]
+    body = TEMPORAL.replace("rule-1, rule-2", "rule-8, rule-2") + "  group-by: [subject]\n"
+    rows = [*at(1, 2, 3, subject="a"), *at(4, op="SUB", subject="a"), *at(5, op="SUB", subject="c")]
+    rows += [row for n in range(50) for row in at(n, n, subject=f"b{n}")]
+    made = [one for one in findings(f"{head}correlation:{body}", rows) if one.rule == "rule-9"]
+    assert [(one.ts_ns, one.count, one.subject) for one in made] == [(4 * S, 2, "a")]
+
+
 def ordered(time: str = "session.last_ns", fields: str = "subject, session.user") -> str:
     """A PUB whose session ended, then a SUB; the time of the PUB is the end of its session."""
     correlation = ORDERED.replace(", rule-3", "")
