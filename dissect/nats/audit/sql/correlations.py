@@ -163,7 +163,7 @@ def needs_all(rule: Correlation) -> bool:
         kind is SigmaCorrelationType.TEMPORAL
         and isinstance(condition, SigmaCorrelationCondition)
         and condition.op is SigmaCorrelationConditionOperator.GTE
-        and condition.count == rules > 1
+        and bool(condition.count == rules > 1)
     )
 
 
