@@ -9,11 +9,8 @@ Spark tables have it as the comment of the column.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from functools import cache
-from operator import attrgetter
-from typing import Annotated
+from dataclasses import Field, dataclass
+from typing import Annotated, ClassVar
 
 from .. import outcomes
 
@@ -29,31 +26,15 @@ class Record:
     """A row of a table: a dataclass whose annotated fields are the columns."""
 
     __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]
 
-    def __reduce__(self) -> tuple[Callable[..., Record], tuple[object, ...]]:
+    def __getstate__(self) -> tuple[object, ...]:
         """Pickles the values without the names of the columns, which take three times as many bytes."""
-        kind: type = self.__class__  # mypy takes type[Record] for a key that has no hash
-        return _record_of, (kind, _values_of(kind)(self))
+        return tuple([getattr(self, name) for name in self.__dataclass_fields__])
 
-
-@cache
-def _columns_of(kind: type) -> tuple[str, ...]:
-    """The names of the columns."""
-    return tuple(field.name for field in fields(kind))
-
-
-@cache
-def _values_of(kind: type) -> Callable[[Record], tuple[object, ...]]:
-    """A function that returns the values of a record."""
-    return attrgetter(*_columns_of(kind))
-
-
-def _record_of(kind: type, values: tuple[object, ...]) -> Record:
-    """The record with these values of all columns."""
-    record: Record = object.__new__(kind)
-    for name, value in zip(_columns_of(kind), values):
-        setattr(record, name, value)
-    return record
+    def __setstate__(self, values: tuple[object, ...]) -> None:
+        for name, value in zip(self.__dataclass_fields__, values):
+            setattr(self, name, value)
 
 
 @dataclass(slots=True, kw_only=True)

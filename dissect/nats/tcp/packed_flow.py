@@ -11,12 +11,12 @@ import pickle
 from collections.abc import Callable
 from operator import attrgetter
 
-from ..types import Direction
+from ..types import Direction, FlowPath
 from .flow import ByteStream, CompleteStream, Flow, Side, reversed_key
 
 _NAMES = (
     "packets bytes fin reset zero_windows zero_window_ns stopped_ns window_full window_unit window_scale"
-    " window_watched paths is_part"
+    " window_watched is_part"
 ).split()
 _values = attrgetter(*_NAMES)
 
@@ -29,7 +29,11 @@ def pack(flow: Flow) -> None:
         return
     if any(side.bytes for side in sides):
         flow.packed = pickle.dumps(
-            [(_values(side), tuple(side.stream.packed())) for side in sides], 5
+            [
+                (_values(side), [*map(tuple, side.paths)], tuple(side.stream.packed()))
+                for side in sides
+            ],
+            5,
         )
         flow.sides = ()
 
@@ -40,10 +44,11 @@ def unpack(flow: Flow, new_stream: Callable[[], ByteStream]) -> None:
         ways = list(Direction)[:: -1 if flow.accepted else 1]
         keys = flow.key, reversed_key(flow.key)
         sides = []
-        for (values, state), key, way in zip(pickle.loads(flow.packed), keys, ways):
+        for (values, paths, state), key, way in zip(pickle.loads(flow.packed), keys, ways):
             side = Side(key, way, new_stream())
             for name, value in zip(_NAMES, values):
                 setattr(side, name, value)
+            side.paths = tuple(FlowPath(*path) for path in paths)
             side.stream.unpack(CompleteStream(*state))
             sides.append(side)
         flow.sides = tuple(sides)

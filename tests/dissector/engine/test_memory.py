@@ -112,6 +112,15 @@ def test_an_open_session_takes_twelve_kilobytes(tmp_path: Path) -> None:
     assert taken_by(tmp_path, [record for records in every for record in records]) / count <= 12_000
 
 
+def test_a_connection_joined_late_that_says_little_takes_eight_kilobytes(tmp_path: Path) -> None:
+    count = 250
+    every = []
+    for port in range(1, count + 1):
+        made = Conversation(("10.0.0.1", port), now_ns=port * 10**6)
+        every += made.from_client(b"PUB a 2\r\nhi\r\n").records
+    assert taken_by(tmp_path, every) / count <= 8000
+
+
 @pytest.mark.parametrize("table", ["sessions", "flows"])
 def test_a_session_that_is_finished_takes_two_kilobytes(tmp_path: Path, table: str) -> None:
     """While it lingers, with the payload of its last packets, which may be long."""

@@ -64,6 +64,9 @@ class Quota:
         self.used_bytes = 0
 
 
+_NONE: set[int] = set()  # always empty: most resynchronizers visit nothing
+
+
 class _ChainState(Enum):
     WAITING = auto()  # for more bytes
     CUT = auto()  # a gap hides the next control line
@@ -108,7 +111,7 @@ class Resynchronizer:
         self._charged = 0
         self._least = 0  # there is no candidate before this offset
         self._cursor = 0  # all candidates before this offset are refuted
-        self._visited: set[int] = set()
+        self._visited = _NONE
         self._visited_most = _VISITED
 
     @property
@@ -172,7 +175,7 @@ class Resynchronizer:
         self.muted = False
         self.contexts = contexts
         self.chain = None
-        self._visited.clear()
+        self._visited = _NONE
         self._cursor = max(self._least, self.buffer.start)
 
     def release(self, offset: int) -> list[Held]:
@@ -229,7 +232,7 @@ class Resynchronizer:
         if not (self.is_nats or chain.specific):
             return ""
         buffer, frames = self.buffer, chain.frames
-        with_packet = chain.start in buffer.starts
+        with_packet = buffer.begins_chunk(chain.start)
         if state is _ChainState.WAITING and chain.next == buffer.end and not chain.stop:
             chain.aligned += 1
             flushed = buffer.last < buffer.largest
@@ -257,7 +260,9 @@ class Resynchronizer:
         """Why the frames before a refuted one are proven by themselves: they fill packets."""
         if not (self.is_nats and chain.frames and chain.at_packet_end):
             return ""
-        return "they fill packets" if chain.start in self.buffer.starts or chain.shorten() else ""
+        return (
+            "they fill packets" if self.buffer.begins_chunk(chain.start) or chain.shorten() else ""
+        )
 
     def _candidate(self) -> int | None:
         """The next position where a frame may begin; None if there is none."""
@@ -318,7 +323,7 @@ class Resynchronizer:
         if chain.next == chain.start == run.start and _REST.match(data, at, end):
             return _ChainState.BROKEN
         self._visit(chain.next)
-        if chain.frames and chain.next in buffer.starts:
+        if chain.frames and buffer.begins_chunk(chain.next):
             chain.anchor()
         size = chain.read(bytes(data[at:end]))
         if size is None:
@@ -333,7 +338,7 @@ class Resynchronizer:
     def _count(self, chain: Chain) -> None:
         """Counts a frame that ends at `chain.next`."""
         chain.frames += 1
-        chain.at_packet_end = chain.next in self.buffer.ends
+        chain.at_packet_end = self.buffer.ends_chunk(chain.next)
 
     def _open_end(self, run: ByteRun, before_gap: _ChainState) -> _ChainState:
         return _ChainState.WAITING if self.buffer.is_open(run) else before_gap
@@ -343,7 +348,10 @@ class Resynchronizer:
             first = self.buffer.items[0].offset
             self._visited = {place for place in self._visited if place >= first}
             self._visited_most = max(_VISITED, 2 * len(self._visited))
-        self._visited.add(offset)
+        if self._visited:
+            self._visited.add(offset)
+        else:
+            self._visited = {offset}
 
 
 def answer_each_other(one: Resynchronizer | None, other: Resynchronizer | None) -> bool:
