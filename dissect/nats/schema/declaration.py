@@ -290,13 +290,13 @@ class Table:
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
             raise ValueError(f"table {self.name!r}: a name is one word of letters, digits and _")
-        if self.time not in {item.name for item in fields(self.row)}:  # type: ignore[arg-type]  # a dataclass
+        if self.time not in {item.name for item in fields(self.row)}:
             raise ValueError(f"table {self.name!r}: its record has no column {self.time!r}")
 
     @property
     def shows_payloads(self) -> bool:
         """Whether its rows are about one message each and show the payload if requested."""
-        return "payload" in {item.name for item in fields(self.row)}  # type: ignore[arg-type]  # a dataclass
+        return "payload" in {item.name for item in fields(self.row)}
 
     @property
     def columns(self) -> tuple[Column, ...]:
