@@ -198,7 +198,13 @@ def main() -> int:
         server = stack.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), handler))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         stack.callback(server.shutdown)
-        archive = [sys.executable, "-m", "dissect.nats", "archive", work / "captures"]
+        archive: list[str | Path] = [
+            sys.executable,
+            "-m",
+            "dissect.nats",
+            "archive",
+            work / "captures",
+        ]
         archive += ["--out", work / "archive", "--metrics", work / "metrics" / "archive.prom"]
         archive += ["--every", "1", "--settle", "3"]
         stack.enter_context(running(*archive, log=work / "archive.log"))
