@@ -24,6 +24,7 @@ class Deadlines:
     def __init__(self) -> None:
         self.next_ns = NEVER_NS
         self._flows: dict[int, Flow] = {}
+        self._numbers: dict[Flow, int] = {}
         self._new_number = count()
         self._heap: list[int] = []
 
@@ -35,8 +36,8 @@ class Deadlines:
 
     def add(self, flow: Flow, times: Iterable[int]) -> None:
         """Adds a flow that must be checked after each of these times."""
-        flow.number = next(self._new_number)
-        self._flows[flow.number] = flow
+        number = self._numbers[flow] = next(self._new_number)
+        self._flows[number] = flow
         for time_ns in times:
             self.check(flow, time_ns)
 
@@ -45,7 +46,7 @@ class Deadlines:
         heap = self._heap
         if len(heap) > 64 + 2 * len(self._flows):
             self._compact()
-        heappush(heap, after_ns << _BITS | flow.number)
+        heappush(heap, after_ns << _BITS | self._numbers[flow])
         self.next_ns = heap[0] >> _BITS
 
     def due(self, now_ns: int) -> Iterator[Flow]:
@@ -59,11 +60,12 @@ class Deadlines:
 
     def remove(self, flow: Flow) -> None:
         """Forgets a flow."""
-        del self._flows[flow.number]
+        del self._flows[self._numbers.pop(flow)]
 
     def clear(self) -> None:
         """Forgets all flows."""
         self._flows.clear()
+        self._numbers.clear()
         self._heap.clear()
 
     def times(self) -> dict[Flow, list[int]]:

@@ -178,7 +178,6 @@ class Flow:
       oddities.
     - `over`: nothing more will be delivered.
     - `is_shared`: another flow between the same ports lived at the same time, on another path.
-    - `number`: its number among the flows of its table.
     - `packed`: if not empty, it contains the sides instead of `sides` (see `packed_flow`).
 
     A flow is in no reference cycle, so its memory is freed without the garbage collector.
@@ -200,7 +199,6 @@ class Flow:
     over: bool = False
     is_shared: bool = False
     past_ns: int = EARLIEST_NS
-    number: int = 0
     packed: bytes = b""
 
     @property

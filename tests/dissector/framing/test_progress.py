@@ -27,8 +27,8 @@ def chunk(start: int, end: int) -> Chunk:
     return Chunk(start, 1, "", start, TEXT[start:end])
 
 
-def reading_stream() -> FrameStream:
-    stream = FrameStream(Direction.ORIGINATOR, Quota(), False)
+def reading_stream(payloads: bool = False) -> FrameStream:
+    stream = FrameStream(Direction.ORIGINATOR, Quota(), payloads)
     stream.set_kind(Kind.CLIENT, False, False, True)
     stream.expect((Context(Role.CLIENT),), True, False)
     stream.start()
@@ -80,8 +80,10 @@ def test_frames_go_on_where_another_reader_stopped(early: int, late: int) -> Non
     assert stream.counts.framed == len(TEXT)
 
 
-def test_a_stream_that_keeps_payloads_is_not_given() -> None:
-    stream = reading_stream()
+def test_a_stream_that_keeps_payloads_is_not_given_within_one() -> None:
+    stream = reading_stream(payloads=True)
     assert stream.give()
-    stream._payloads = True
+    read(stream, ENDS[0], ENDS[0] + len(b"PUB a 3\r\nab"))
     assert stream.give() is None
+    read(stream, ENDS[0] + len(b"PUB a 3\r\nab"), ENDS[1])
+    assert stream.give()
