@@ -10,7 +10,7 @@ from ..engine.dissection import Dissection
 from ..engine.session_tables import ReleasedRows
 from ..types import Packets
 from .driver import Driver
-from .load import Loader
+from .load import Loader, least_packets
 from .rows import WaitingRows
 
 if TYPE_CHECKING:
@@ -58,4 +58,4 @@ class KernelDissection(Dissection):
         rows = None
         if "frames" in self._tables:
             rows = WaitingRows(arrays, self._options, together, self._runs)
-        return Driver(arrays, *stages, self._options, rows)
+        return Driver(arrays, *stages, self._options, rows, least_packets())

@@ -28,7 +28,7 @@ from ..options import Options
 from ..packet import PacketParser
 from ..types import NEVER_NS, Chunk, Packets, Segment, Tick
 from . import state
-from .cooldown import Cooldown
+from .cooldown import WORTH, Cooldown
 from .handover import Owned, candidate
 from .owner import Owner, Runs
 from .state import Op, Stop, Worth
@@ -57,7 +57,7 @@ _REQUEST_ENTRIES = 512  # of the quota, at most, for a request
 
 class Driver:
     """Makes the records of runs with the kernel, whose `arrays` are new. With `rows`, it makes rows of
-    frames."""
+    frames. A connection is handed over once it has had `least` packets."""
 
     def __init__(
         self,
@@ -67,6 +67,7 @@ class Driver:
         builder: TableBuilder,
         options: Options,
         rows: WaitingRows | None = None,
+        least: int = WORTH,
     ) -> None:
         self.arrays = arrays
         self._rows = rows
@@ -76,7 +77,7 @@ class Driver:
         self._builder = builder
         self._runs = Runs(parser)
         self._owner = Owner(arrays, self._runs, rows)
-        self._cooldown = Cooldown()
+        self._cooldown = Cooldown(least)
         limits = options.flow_limits
         self._idle_ns = limits.idle_ns
         self._most_flows = limits.max_flows

@@ -1,7 +1,7 @@
 """Whether the kernel runs: the variable `NATS_DISSECT_KERNEL`, numba, and the size of the captures.
 
-With `off`, Python reads everything; with `on`, the kernel is used for captures of any size, for tests. The
-kernel is imported only here.
+With `off`, Python reads everything; with `on`, the kernel is used for captures of any size and connections of
+any length, for tests. The kernel is imported only here.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ..errors import MissingLibrary, imported
 from ..framing.trace import is_traced
 from ..options import Options, Payload
+from .cooldown import WORTH
 
 if TYPE_CHECKING:
     from .arrays import Arrays
@@ -58,6 +59,11 @@ def serves(tables: Iterable[str], options: Options) -> bool:
     if "requests" in tables and ("frames" in tables or options.kind is not None):
         return False
     return _TABLES.issuperset(tables)
+
+
+def least_packets() -> int:
+    """The packets that a connection must have had before it is handed over."""
+    return 0 if os.environ.get(VARIABLE) == "on" else WORTH
 
 
 class Loader:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import cast
 
-from dissect.nats.kernel.cooldown import Cooldown
-from dissect.nats.tcp.flow import Flow
+from dissect.nats.kernel.cooldown import WORTH, Cooldown
+from dissect.nats.tcp.flow import Flow, Side
+
+
+class FakeSide:
+    packets = WORTH // 2
 
 
 class FakeFlow:
     over = False
+    sides = (FakeSide(), FakeSide())
 
 
 def waits(cooldown: Cooldown, flow: Flow) -> int:
@@ -33,6 +38,15 @@ def test_waits_double_until_a_hand_over_is_worth_it() -> None:
     assert waits(cooldown, flow) == 1
     cooldown.note(flow, 3)
     assert waits(cooldown, flow) < found[-1]
+
+
+def test_a_connection_must_have_lasted_before_it_is_handed_over() -> None:
+    cooldown, flow = Cooldown(WORTH + 1), cast(Flow, FakeFlow())
+    assert not cooldown.passes(flow, 1)
+    sides = FakeSide(), FakeSide()
+    sides[0].packets += 1
+    flow.sides = cast(tuple[Side, Side], sides)
+    assert cooldown.passes(flow, 1)
 
 
 def test_a_few_packets_are_not_worth_a_hand_over() -> None:
