@@ -65,7 +65,7 @@ class CommandOptions:
         Opt(OptionGroup.OUTPUT, text("COLUMN[:desc]"), common=True),
     ] = None
     limit: Annotated[
-        int | None, "Stop after N rows.", Opt(OptionGroup.OUTPUT, whole(), common=True)
+        int | None, "At most N rows.", Opt(OptionGroup.OUTPUT, whole(), common=True)
     ] = None
     jobs: Annotated[int | None, jobs_of("1; up to 4 for captures of 256 MiB or more")] = None
     progress: Annotated[
