@@ -10,12 +10,14 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from dissect.nats.audit.engines.duckdb import DuckDb
-from dissect.nats.audit.findings.finding import Finding
+from dissect.nats.audit.findings.finding import Finding, findings_of
 from dissect.nats.audit.findings.store import Store
 from dissect.nats.audit.run import queries_of, run, tables_of
 from dissect.nats.audit.sigma.filters import applied
+from dissect.nats.audit.sigma.rule_files import load_rules
 from dissect.nats.audit.sigma.rules import Correlation, Detection, parsed
 from dissect.nats.audit.sigma.yaml_lines import documents
+from dissect.nats.audit.sql.compiler import compiled
 from dissect.nats.audit.sql.dialect import Dialect
 from dissect.nats.output.duckdb import connect, create_tables, library, load
 from dissect.nats.schema.records import FrameRecord, Record, SessionRecord
@@ -96,6 +98,13 @@ def findings(text: str, rows: Iterable[Record]) -> list[Finding]:
             kept = Store(connection)
             run(queries, engine, kept)
             return list(kept.findings())
+
+
+def compiled_findings(rule: str, rows: Iterable[Record]) -> list[Finding]:
+    """What a rule of the package finds in some rows."""
+    (query,) = compiled(load_rules(), [rule], Dialect.DUCKDB)
+    with in_memory(rows, query.tables) as engine:
+        return list(findings_of(query, engine.rows(query.sql)))
 
 
 @contextmanager

@@ -6,7 +6,8 @@ the SQL of rules about several rows, which may be findings of other correlations
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 from ...schema.declaration import Type
@@ -23,9 +24,10 @@ from .correlations import (
     referenced,
 )
 from .dialect import Dialect
-from .fields import Field
+from .fields import TENANT, Field
 from .matching import Matcher
 from .query import ROW, Query, QuerySource, TableRead
+from .subjects import may_have_wildcards
 
 _SUBJECTS = (
     "subject key bucket name stream channel service server_name user client_name anomaly originator error"
@@ -132,9 +134,11 @@ class _Compiler:
         self, rule: Detection | Correlation, correlation: Correlation, depth: int
     ) -> Events:
         """The rows of a rule as events of a correlation, which is so deep."""
+        wildcards = partial(self._has_wildcards, rule, correlation)
         if isinstance(rule, Correlation):
             within = self._within(rule, correlation, depth)
-            return _events_of_findings(self.query(rule, depth + 1, within), correlation)
+            query = self.query(rule, depth + 1, within)
+            return _events_of_findings(query, correlation, wildcards)
         matcher = self._matcher(rule)
         condition = condition_sql(rule, matcher)
 
@@ -148,28 +152,45 @@ class _Compiler:
         own = [_own(rule.table, "session", "STRING"), _own(rule.table, "number", "BIGINT")]
         own += [_own(rule.table, "capture", "STRING"), _own(rule.table, "packet", "BIGINT")]
         time = _time(rule, matcher)
-        return Events(rule, time, own, field, lambda: _rows(rule, matcher, condition))
+        return Events(rule, time, own, field, lambda: _rows(rule, matcher, condition), wildcards)
 
     def _within(self, rule: Correlation, correlation: Correlation, depth: int) -> list[Within]:
         """The groups of a rule that a correlation can use: those that its rules about rows have, too."""
+        found: list[Within] = []
         if not (self._dialect.keeps_steps and needs_all(correlation)):
-            return []
+            return found
+        rules = referenced(correlation, self._rules)
         own = list(rule.parsed_rule.group_by or ())
-        names = [
-            _aliased(correlation, rule, name) for name in correlation.parsed_rule.group_by or ()
-        ]
-        keys = [(own.index(name) + 1, at) for at, name in enumerate(names, 1) if name in own]
-        return [
-            Within(read_name(depth, place), keys)
-            for place, each in enumerate(referenced(correlation, self._rules), 1)
-            if keys and isinstance(each, Detection)
-        ]
+        keys = []
+        for place, name in enumerate(correlation.parsed_rule.group_by or (), 1):
+            alias = _aliased(correlation, rule, name)
+            compared = any(self._has_wildcards(each, correlation, name) for each in rules)
+            if alias in own and name != TENANT and not compared:
+                keys.append((own.index(alias) + 1, place))
+        for place, each in enumerate(rules, 1):
+            if keys and isinstance(each, Detection):
+                found.append(Within(read_name(depth, place), keys))
+        return found
+
+    def _has_wildcards(
+        self, rule: Detection | Correlation, correlation: Correlation, name: str
+    ) -> bool:
+        """Whether a field that a correlation groups by has subjects with wildcards in a rule."""
+        alias = _aliased(correlation, rule, name)
+        if isinstance(rule, Detection):
+            return may_have_wildcards(rule.table, alias)
+        counted = referenced(rule, self._rules)
+        return alias in (rule.parsed_rule.group_by or ()) and any(
+            self._has_wildcards(each, rule, alias) for each in counted
+        )
 
     def _matcher(self, rule: Detection) -> Matcher:
         return Matcher(rule.table, self._dialect, self._variables)
 
 
-def _events_of_findings(query: Query, correlation: Correlation) -> Events:
+def _events_of_findings(
+    query: Query, correlation: Correlation, wildcards: Callable[[str], bool]
+) -> Events:
     """The findings of a correlation as rows for another one. Their fields are the fields that it groups by,
     and `count`."""
     columns = {name: f"f{place}" for place, name in enumerate(query.fields, 1)}
@@ -177,7 +198,8 @@ def _events_of_findings(query: Query, correlation: Correlation) -> Events:
     def field(name: str) -> Field:
         alias = _aliased(correlation, query.rule, name)
         if alias in columns:
-            return Field(alias, f"{ROW}.{columns[alias]}", Type.TEXT)
+            sql = f"{ROW}.{columns[alias]}"
+            return Field(alias, f"coalesce({sql}, '')" if alias == TENANT else sql, Type.TEXT)
         if alias == "count":
             return Field(alias, f"{ROW}.count", Type.INTEGER)
         known = ", ".join([*columns, "count"])
@@ -189,7 +211,7 @@ def _events_of_findings(query: Query, correlation: Correlation) -> Events:
     rows = RowsClause(f"FROM (\n{query.text}\n) AS {ROW}\nWHERE TRUE", query.tables, query.unset)
     rule = query.rule
     assert isinstance(rule, Correlation)
-    return Events(rule, f"{ROW}.ts_ns", own, field, lambda: rows)
+    return Events(rule, f"{ROW}.ts_ns", own, field, lambda: rows, wildcards)
 
 
 def _rows(rule: Detection, matcher: Matcher, condition: str) -> RowsClause:

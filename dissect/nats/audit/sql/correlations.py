@@ -20,9 +20,12 @@ Events without a time, or without one of the fields to group by, belong to no wi
 and the SQL takes about as long as sorting the events: an event counts from its time until one timespan later,
 a value until its next event at most, so the count at a time is the running sum of these beginnings and ends.
 
-With DuckDB, where all rules have to match, events of groups that another rule has no event of are left out
-before anything is sorted, also inside a correlation that is counted: usually, many events of one rule stand
-beside few of another.
+Where all rules have to match, events of groups that another rule has no event of are left out before
+anything is sorted, also inside a correlation that is counted: usually, many events of one rule stand beside
+few of another.
+
+If a correlation groups by a field that has subjects with wildcards in one table (`subscriptions.subject`), an
+event of another table belongs to the group of each subscription that its subject matches, see `subjects`.
 """
 
 from __future__ import annotations
@@ -39,8 +42,9 @@ from sigma.correlations import (
 from ...schema.declaration import Type
 from ..sigma.rules import Correlation, Detection
 from .dialect import Dialect
-from .fields import Field
+from .fields import TENANT, Field
 from .query import Query
+from .subjects import matches
 
 _COUNTED = {
     SigmaCorrelationType.EVENT_COUNT: "event{s}",
@@ -64,7 +68,8 @@ _LAST = (1 << 63) - 1
 
 class Events(NamedTuple):
     """The events of one referenced rule. `own` are the columns for the evidence, `field` finds a field by the
-    name that the correlation uses, and `rows` makes the SQL of the rows once all fields are found.
+    name that the correlation uses, `rows` makes the SQL of the rows once all fields are found, and
+    `has_wildcards` tells whether a field has subjects that subscriptions have.
     """
 
     rule: Detection | Correlation
@@ -72,6 +77,7 @@ class Events(NamedTuple):
     own: list[str]
     field: Callable[[str], Field]
     rows: Callable[[], RowsClause]
+    has_wildcards: Callable[[str], bool]
 
 
 class Within(NamedTuple):
@@ -128,23 +134,26 @@ def correlation_query(
         raise rule.error(reason, "correlation", "condition")
     groups = tuple(rule.parsed_rule.group_by or ())
     shown = rule.fields if kind is SigmaCorrelationType.TEMPORAL_ORDERED else ()
-    events = [
-        _events(rule, source, place, groups, shown) for place, source in enumerate(sources, 1)
-    ]
     span = rule.parsed_rule.timespan.seconds * 10**9
     holds, bound = _holds(rule, condition, len(sources))
     keys = ["g0", *(f"g{place}" for place in range(1, len(groups) + 1))]
+    places = list(range(1, len(sources) + 1))
+    if kind is SigmaCorrelationType.TEMPORAL_ORDERED:
+        read = {source.rule.name: source for source in sources}  # a rule may stand there twice
+        places = [[*read].index(source.rule.name) + 1 for source in sources]
+        sources = list(read.values())
+    steps = _read(rule, sources, groups, shown, dialect, depth, within)
     rising = condition.op in _RISING
     if kind is SigmaCorrelationType.TEMPORAL_ORDERED:
-        steps = _ordered(keys, span, len(sources))
+        steps += _ordered(keys, span, places)
     else:
-        steps = _counted(kind, keys, span, holds if rising else "")
-    reads = _read(events, keys, depth, within, dialect.keeps_steps and needs_all(rule), sources)
-    bursts = _bursts(keys, span, "" if rising else f" HAVING max(count) {holds}", len(shown))
+        steps.append(_counted(kind, keys, span, holds if rising else ""))
+    named = [key for key, name in zip(keys[1:], groups) if name != TENANT]
+    bursts = _bursts(keys, named, span, "" if rising else f" HAVING max(count) {holds}", len(shown))
     whole = [source.rows() for source in sources]
     return Query(
         rule,
-        "WITH " + ",\n".join([*reads, steps, bursts]),
+        "WITH " + ",\n".join([*steps, bursts]),
         frozenset().union(*(each.tables for each in whole)),
         (*groups, *shown),
         {"counted": f"{bound} within {rule.parsed_rule.timespan.spec}"},
@@ -153,18 +162,76 @@ def correlation_query(
 
 
 def needs_all(rule: Correlation) -> bool:
-    """Whether a group must have events of all of the correlation's rules, of which there are several, to make
-    a finding."""
+    """Whether a group must have events of all of the correlation's rules to make a finding."""
     kind, condition = rule.parsed_rule.type, rule.parsed_rule.condition
-    rules = len(rule.parsed_rule.rules or ())
     if kind is SigmaCorrelationType.TEMPORAL_ORDERED:
-        return rules > 1
-    return (
-        kind is SigmaCorrelationType.TEMPORAL
-        and isinstance(condition, SigmaCorrelationCondition)
-        and condition.op is SigmaCorrelationConditionOperator.GTE
-        and bool(condition.count == rules > 1)
+        return True
+    if kind is not SigmaCorrelationType.TEMPORAL:
+        return False
+    least = {SigmaCorrelationConditionOperator.GTE: 0, SigmaCorrelationConditionOperator.GT: 1}
+    if not isinstance(condition, SigmaCorrelationCondition) or condition.op not in least:
+        return False
+    return bool(condition.count + least[condition.op] == len(rule.parsed_rule.rules or ()))
+
+
+def _read(
+    rule: Correlation,
+    sources: Sequence[Events],
+    groups: Sequence[str],
+    shown: Sequence[str],
+    dialect: Dialect,
+    depth: int,
+    within: Sequence[Within],
+) -> list[str]:
+    """`events`, and the common table expressions that it is made of."""
+    keys = ["g0", *(f"g{place}" for place in range(1, len(groups) + 1))]
+    own = ["ts_ns", "session", "number", "capture", "packet", "value"]
+    columns = [*keys, *own, *(f"x{place}" for place in range(1, len(shown) + 1))]
+    names = [read_name(depth, place) for place in range(1, len(sources) + 1)]
+    reads = {}
+    for place, (name, source) in enumerate(zip(names, sources), 1):
+        rows = _events(rule, source, place, groups, shown)
+        for table, pairs in within:
+            same = " AND ".join(f"e.g{mine} = o.g{other}" for mine, other in pairs)
+            rows = f"SELECT e.* FROM (\n{rows}\n) AS e SEMI JOIN {table} AS o ON {same}"
+        reads[f"{name} AS (\n{rows}\n)"] = isinstance(source.rule, Correlation)
+    steps = sorted(reads, key=reads.__getitem__)  # correlations last: they name the others
+    for at, group in enumerate(groups, 1):
+        are_patterns = [source.has_wildcards(group) for source in sources]
+        if any(are_patterns) and not all(are_patterns):
+            steps += _matched(f"g{at}", names, are_patterns, columns, dialect)
+    certain = [key for key, group in zip(keys, ("", *groups)) if group != TENANT]
+    same = " AND ".join(f"e.{key} = o.{key}" for key in certain)
+    selects = [f"SELECT {', '.join(columns)} FROM {name}" for name in names]
+    if dialect.keeps_steps and needs_all(rule) and len(names) > 1:
+        others = " ".join(
+            f"SEMI JOIN {name} AS o{place} ON {same.replace('o.', f'o{place}.')}"
+            for place, name in enumerate(names[1:], 2)
+        )
+        first = f"first{depth}"
+        steps.append(f"{first} AS (SELECT e.* FROM {names[0]} AS e {others})")
+        selects = [f"SELECT * FROM {first}"]
+        selects += [
+            f"SELECT e.* FROM {name} AS e SEMI JOIN {first} AS o ON {same}" for name in names[1:]
+        ]
+    union = "\nUNION ALL\n".join(selects)
+    if TENANT not in groups:
+        return [*steps, f"events AS (\n{union}\n)"]
+    steps.append(f"near{depth} AS (\n{union}\n)")
+    tenant = keys[1 + groups.index(TENANT)]
+    return [*steps, _tenants(f"near{depth}", tenant, certain, columns)]
+
+
+def _tenants(near: str, key: str, certain: Sequence[str], columns: Sequence[str]) -> str:
+    """`events`: those of the table `near`. If the account of one is unknown, it is that of the events with
+    which it shares all other keys, if they have only one."""
+    least, most = (
+        f"{function}(nullif({key}, '')) OVER (PARTITION BY {', '.join(certain)})"
+        for function in ("min", "max")
     )
+    known = f"CASE WHEN {key} <> '' THEN {key} WHEN {least} = {most} THEN {least} ELSE '' END"
+    chosen = ", ".join(f"{known} AS {key}" if name == key else name for name in columns)
+    return f"events AS (SELECT {chosen} FROM {near})"
 
 
 def read_name(depth: int, place: int) -> str:
@@ -172,43 +239,26 @@ def read_name(depth: int, place: int) -> str:
     return f"read{depth}_{place}"
 
 
-def _read(
-    events: Sequence[str],
-    keys: Sequence[str],
-    depth: int,
-    within: Sequence[Within],
-    reduced: bool,
-    sources: Sequence[Events],
+def _matched(
+    key: str,
+    names: list[str],
+    are_patterns: Sequence[bool],
+    columns: Sequence[str],
+    dialect: Dialect,
 ) -> list[str]:
-    """The common table expression `events`, and those that it is made of. `reduced`: events of groups that
-    one of the rules has no event of are left out."""
-    rows = []
-    for text in events:
-        for table, pairs in within:
-            same = " AND ".join(f"e.g{mine} = o.g{other}" for mine, other in pairs)
-            text = f"SELECT e.* FROM (\n{text}\n) AS e SEMI JOIN {table} AS o ON {same}"
-        rows.append(text)
-    steps = []
-    if reduced:
-        names = [read_name(depth, place) for place in range(1, len(rows) + 1)]
-        made = [f"{name} AS (\n{text}\n)" for name, text in zip(names, rows)]
-        # Correlations come last, because they name the others.
-        count = [isinstance(source.rule, Correlation) for source in sources]
-        steps = [text for _, text in sorted(zip(count, made), key=lambda pair: pair[0])]
-        first = f"first{depth}"
-        joins = [
-            f"SEMI JOIN {name} AS o{place} ON "
-            + " AND ".join(f"e.{key} = o{place}.{key}" for key in keys)
-            for place, name in enumerate(names[1:], 2)
-        ]
-        steps.append(f"{first} AS (SELECT e.* FROM {names[0]} AS e {' '.join(joins)})")
-        same = " AND ".join(f"e.{key} = o.{key}" for key in keys)
-        rows = [f"SELECT * FROM {first}"]
-        rows += [
-            f"SELECT e.* FROM {name} AS e SEMI JOIN {first} AS o ON {same}" for name in names[1:]
-        ]
-    union = "\nUNION ALL\n".join(rows)
-    return [*steps, f"events AS (\n{union}\n)"]
+    """Puts the events of tables whose `key` is a subject into the groups of the subscriptions that match it.
+    The names of these tables change."""
+    split: dict[bool, list[str]] = {True: [], False: []}
+    for name, is_pattern in zip(names, are_patterns):
+        split[is_pattern].append(name)
+    found, steps = matches(key, split[False], split[True], dialect)
+    chosen = ", ".join(f"m.pattern AS {key}" if name == key else f"e.{name}" for name in columns)
+    for place, (name, is_pattern) in enumerate(zip(names, are_patterns)):
+        if not is_pattern:
+            names[place] = f"{name}_{key}"
+            join = f"FROM {name} AS e JOIN {found} AS m ON m.subject = e.{key}"
+            steps.append(f"{names[place]} AS (SELECT {chosen} {join})")
+    return steps
 
 
 def _holds(rule: Correlation, condition: SigmaCorrelationCondition, rules: int) -> tuple[str, str]:
@@ -239,11 +289,11 @@ def _events(
     if rule.parsed_rule.type in _OF_VALUES:
         known.append(f"{value} IS NOT NULL")
     columns = [
+        "'' AS g0",
+        *(f"{field} AS g{at}" for at, field in enumerate(fields, 1)),
         # Adding the timespan to a later time would overflow 64 bits.
         f"least({source.time}, {_LAST - rule.parsed_rule.timespan.seconds * 10**9}) AS ts_ns",
         *source.own,
-        "'' AS g0",
-        *(f"{field} AS g{at}" for at, field in enumerate(fields, 1)),
         f"{value} AS value",
         *(f"{fact} AS x{at}" for at, fact in enumerate(facts, 1)),
     ]
@@ -307,53 +357,64 @@ SELECT {key}, ts_ns, begins, sum(change) OVER (PARTITION BY {key} ORDER BY ts_ns
 hits AS (SELECT {key}, ts_ns, count FROM counts WHERE begins > 0{where})"""
 
 
-def _ordered(keys: Sequence[str], span: int, rules: int) -> str:
+def _ordered(keys: Sequence[str], span: int, places: Sequence[int]) -> list[str]:
     """`hits`: the times at which the last rule matched, after all others in their order, within the span.
+    `places` are those of the rules among the events; if a rule follows itself, it has to match again later.
 
-    `began` is the latest start of a chain that has reached the event.
+    `began1`, `began2` ... are the latest starts of chains that reach the first rule, the second one ..., at a
+    time at which these match.
     """
     key = ", ".join(keys)
-    steps = [
-        f"step1 AS (SELECT {key}, ts_ns, value, CASE WHEN value = '1' THEN ts_ns END AS began FROM events)"
-    ]
-    for step in range(2, rules + 1):
-        before = f"max(CASE WHEN value = '{step - 1}' THEN began END)"
-        began = f"{before} OVER (PARTITION BY {key} ORDER BY ts_ns)"
-        steps.append(
-            f"step{step} AS (SELECT {key}, ts_ns, value,"
-            f" CASE WHEN value = '{step}' THEN {began} ELSE began END AS began FROM step{step - 1})"
-        )
-    hits = (
-        f"hits AS (SELECT {key}, ts_ns, {rules} AS count, max(began) AS began FROM step{rules}"
-        f" WHERE value = '{rules}' AND ts_ns - began < {span} GROUP BY {key}, ts_ns)"
+    matched = ", ".join(
+        f"max(CASE WHEN value = '{place}' THEN ts_ns END) AS at{place}"
+        for place in sorted({*places})
     )
-    return ",\n".join([*steps, hits])
+    steps = [
+        f"moments AS (SELECT {key}, ts_ns, {matched} FROM events GROUP BY {key}, ts_ns)",
+        f"step1 AS (SELECT *, at{places[0]} AS began1 FROM moments)",
+    ]
+    for step, (before, place) in enumerate(zip(places, places[1:]), 2):
+        end = "1 PRECEDING" if place == before else "CURRENT ROW"
+        frame = f"ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND {end}"
+        began = f"max(began{step - 1}) OVER (PARTITION BY {key} {frame})"
+        steps.append(
+            f"step{step} AS (SELECT *, CASE WHEN at{place} IS NOT NULL THEN {began} END AS began{step}"
+            f" FROM step{step - 1})"
+        )
+    last = len(places)
+    hits = (
+        f"hits AS (SELECT {key}, ts_ns, {last} AS count, began{last} AS began FROM step{last}"
+        f" WHERE ts_ns - began{last} < {span})"
+    )
+    return [*steps, hits]
 
 
-def _bursts(keys: Sequence[str], span: int, having: str, facts: int) -> str:
+def _bursts(keys: Sequence[str], named: Sequence[str], span: int, having: str, facts: int) -> str:
     """The findings: bursts of hits that are less than a span apart, each with its first event as evidence,
-    and `facts` fields of the event with which the first hit began."""
+    and `facts` fields of the event with which the first hit began. The subject is that of the keys `named`.
+    """
     key = ", ".join(keys)
     before = f"lag(ts_ns) OVER (PARTITION BY {key} ORDER BY ts_ns)"
+    of_burst = ", ".join(f"b.{name}" for name in (*keys, "ts_ns"))
     same = " AND ".join(f"e.{name} = b.{name}" for name in keys)
-    subject = (
-        f"concat_ws(', ', {', '.join(f'b.{name}' for name in keys[1:])})" if keys[1:] else "NULL"
-    )
+    subject = f"concat_ws(', ', {', '.join(f'b.{name}' for name in named)})" if named else "NULL"
     columns = ("session", "number", "packet", "capture")
-    order = ", ".join(f"{name} NULLS LAST" for name in columns)  # the engines' own orders differ
-    names = [f"b.{name}" for name in keys[1:]] + [f"x.x{place}" for place in range(1, facts + 1)]
+    order = ", ".join(f"e.{name} NULLS LAST" for name in columns)  # the engines' own orders differ
+    place = f"row_number() OVER (PARTITION BY {of_burst} ORDER BY {order}) AS place"
+    names = [f"nullif(b.{name}, '')" if name not in named else f"b.{name}" for name in keys[1:]]
+    names += [f"x.x{place}" for place in range(1, facts + 1)]
     shown = "".join(f", {name} AS f{place}" for place, name in enumerate(names, 1))
     began, least, first, beginning = "", "", "", ""
     if facts:
         began, least = ", began", ", min(began) AS began"
-        values = "".join(f", x{place}" for place in range(1, facts + 1))
+        values = "".join(f", e.x{place}" for place in range(1, facts + 1))
         first = f""",
 beginnings AS (
-SELECT {key}, ts_ns{values}, row_number() OVER (PARTITION BY {key}, ts_ns ORDER BY {order}) AS place
-FROM events WHERE value = '1'
+SELECT {of_burst}{values}, {place}
+FROM bursts AS b JOIN events AS e ON e.ts_ns = b.began AND e.value = '1' AND {same}
 )"""
-        same_first = " AND ".join(f"x.{name} = b.{name}" for name in keys)
-        beginning = f"\nJOIN beginnings AS x ON x.ts_ns = b.began AND x.place = 1 AND {same_first}"
+        same_first = " AND ".join(f"x.{name} = b.{name}" for name in (*keys, "ts_ns"))
+        beginning = f"\nJOIN beginnings AS x ON x.place = 1 AND {same_first}"
     return f"""gaps AS (
 SELECT {key}, ts_ns, count{began}, CASE WHEN ts_ns - {before} < {span} THEN 0 ELSE 1 END AS begins FROM hits
 ),
@@ -364,11 +425,11 @@ bursts AS (
 SELECT {key}, min(ts_ns) AS ts_ns, max(count) AS count{least} FROM numbered GROUP BY {key}, burst{having}
 ),
 evidence AS (
-SELECT {key}, ts_ns, session, number, capture, packet,
-row_number() OVER (PARTITION BY {key}, ts_ns ORDER BY {order}) AS place FROM events
+SELECT {of_burst}, b.count, e.session, e.number, e.capture, e.packet, {place}
+FROM bursts AS b JOIN events AS e ON e.ts_ns = b.ts_ns AND {same}
 ){first}
-SELECT b.ts_ns AS ts_ns, e.session AS session, e.number AS number, CAST({subject} AS STRING) AS subject,
+SELECT b.ts_ns AS ts_ns, b.session AS session, b.number AS number, CAST({subject} AS STRING) AS subject,
 CAST(greatest(least(b.count, {_LAST}), -{_LAST}) AS BIGINT) AS count,
-e.capture AS capture, e.packet AS packet{shown}
-FROM bursts AS b JOIN evidence AS e ON e.ts_ns = b.ts_ns AND {same}{beginning}
-WHERE e.place = 1"""
+b.capture AS capture, b.packet AS packet{shown}
+FROM evidence AS b{beginning}
+WHERE b.place = 1"""

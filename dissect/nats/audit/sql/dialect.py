@@ -29,7 +29,7 @@ class Dialect(Enum):
     @property
     def keeps_steps(self) -> bool:
         """Whether a common table expression that is named several times is calculated once. Spark calculates
-        it each time, and takes long to plan a query that names many of them."""
+        it each time, and a query that names many of them several times takes minutes to plan."""
         return self is Dialect.DUCKDB
 
     def any_of(self, items: str, name: str, condition: str) -> str:

@@ -7,6 +7,7 @@
     json.tls_required       a value in a JSON column, as text; `json.a.b` for nested objects
     originator.ip           the address or port of `ip:port`
     bytes_responder.times_median    the value divided by the column's median over rows of the same `kind`
+    tenant                  the account of the row, see `_tenant`
 
 The row of `sessions` is joined only if a rule names one of its columns.
 """
@@ -25,6 +26,7 @@ from .query import ROW, SESSION
 _JSON = {"json", "request", "response", "config"}
 _ADDRESSES = {"originator", "responder", "proxied_for"}
 _MEDIAN = "times_median"
+TENANT = "tenant"
 _KEY = re.compile(r"\w+", re.ASCII)
 _MAPS = (Type.COUNTS, Type.HEADERS)
 
@@ -44,6 +46,8 @@ def field_of(table: str, name: str, dialect: Dialect) -> Field:
     if name.startswith("session.") and table != "sessions" and "session" in _columns(table):
         found = _field("sessions", name.removeprefix("session."), SESSION, dialect)
         return found._replace(name=name, joined=True)
+    if name == TENANT and "session" in _columns(table):
+        return _tenant(table)
     return _field(table, name, ROW, dialect)
 
 
@@ -93,6 +97,20 @@ def _times_median(table: str, name: str, column: str, row: str) -> Field:
     """The value divided by the median, rounded down. A median below 1 counts as 1, to avoid division by 0."""
     median = f"SELECT greatest(median(b.{column}), 1) FROM {table} AS b WHERE b.kind = {row}.kind"
     return Field(name, f"CAST(floor({row}.{column} / ({median})) AS BIGINT)", Type.INTEGER)
+
+
+def _tenant(table: str) -> Field:
+    """The account of a row, by which rules tell apart what has the same name in two accounts: that of its
+    frame, or that of its connection. A client of a server that is itself a leafnode has the account that the
+    hub binds this leafnode to, if that is one: there, the names of accounts are the server's own. Empty if
+    unknown, as with servers before 2.10."""
+    row = ROW if table == "sessions" else SESSION
+    hubs = "SELECT CASE WHEN min(l.account) = max(l.account) THEN min(l.account) END FROM sessions AS l"
+    hub = f"{hubs} WHERE l.kind = 'leafnode' AND l.remote_name = {row}.server_name"
+    known = [f"CASE WHEN {row}.kind = 'client' THEN ({hub}) END", f"{row}.account", "''"]
+    if table != "sessions" and "account" in _columns(table):
+        known.insert(0, f"{ROW}.account")
+    return Field(TENANT, f"coalesce({', '.join(known)})", Type.TEXT, joined=table != "sessions")
 
 
 def _part_of_address(name: str, sql: str, part: str) -> Field:

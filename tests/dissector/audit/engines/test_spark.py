@@ -29,11 +29,12 @@ from dissect.nats.pipeline import records
 from dissect.nats.tables import TABLE_OF
 
 from tests.dissector.audit import cases, cases_data
+from tests.dissector.audit.sql import test_subjects
 from tests.dissector.audit.test_pack import rows_of
 from tests.support import audit_windows
 from tests.support.audit import detection_text, frame, rules
 from tests.support.audit_evaluator import Rule, rows
-from tests.support.paths import CAPTURES
+from tests.support.paths import CAPTURES, INCIDENTS
 from tests.support.requirements import missing
 from tests.support.sightings import capture_of, proxied
 
@@ -137,6 +138,36 @@ def test_one_process_two_processes_and_spark(spark: SparkSession, tmp_path: Path
     assert not [table for table in tables if spark.catalog.tableExists(table)]
 
 
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_subjects_and_accounts_are_compared_in_the_same_way(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Wildcards, accounts that are known, unknown and another's, and a correlation inside another."""
+    service, names = "00000000000000bb", ("SHOP", "BANK", None)
+    wanted = {"interest-lost", "interest-missing", "message-id-reused"}
+    every = load_rules()
+    some = {name: every[name] for name in every if name in _all_referenced(every, wanted)}
+    tables = tables_of(queries_of(some, Dialect.DUCKDB))
+    rows: list[Record] = [
+        test_subjects.lost(),
+        test_subjects.ASKER,
+        *test_subjects.refused(11, 12, 13),
+    ]
+    for pattern in ("orders.eu", "orders.*", "*.eu", "orders.>", ">", "orders", "orders.*.*"):
+        rows += [test_subjects.of_link(pattern, account) for account in names]
+        for place, account in enumerate(names):
+            rows.append(test_subjects.subscribed(pattern, f"{service}{place}"))
+    rows += [test_subjects.client(f"{service}{n}", "far", name) for n, name in enumerate(names)]
+    rows += records([str(INCIDENTS / "duplicates.pcap")], sorted(tables))
+    tables_in(tmp_path, tables, rows)
+    with over_folder(tables, str(tmp_path)) as engine:
+        here = found(some, engine)
+    assert {one.rule for one in here} == wanted
+    with over_views(spark, tables, str(tmp_path)) as on_spark:
+        assert found(some, on_spark) == here
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(1800)
@@ -215,6 +246,12 @@ def test_many_findings_come_in_parts(spark: SparkSession) -> None:
 def _stored(spark: SparkSession) -> set[int]:
     """The ids of the data that Spark stores."""
     return set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
+
+
+def _all_referenced(every: dict[str, Detection | Correlation], names: Collection[str]) -> set[str]:
+    """These rules, and those that they count, directly or not."""
+    more = _with_referenced(every, set(names))
+    return more if more == names else _all_referenced(every, more)
 
 
 def _with_referenced(every: dict[str, Detection | Correlation], names: set[str]) -> set[str]:

@@ -202,6 +202,15 @@ def test_rules_that_match_in_order() -> None:
     assert found(ORDERED, [*at(1), *at(2, op="SUB"), *at(5), *at(11.5, op="MSG")]) == []
 
 
+def test_a_rule_that_follows_itself_has_to_match_again_later() -> None:
+    again = ORDERED.replace("rule-3", "rule-2")
+    rows = [*at(1), *at(2, op="SUB")]
+    assert found(again, rows) == []
+    assert found(again, [*rows, *at(2, op="SUB")]) == []
+    assert found(again, [*rows, *at(3, op="SUB")]) == [(3, 3, None)]
+    assert found(again, [*at(2.5), *at(2, 3, op="SUB")]) == []
+
+
 def test_findings_are_the_same_however_many_rows_have_no_partner() -> None:
     """Groups that one rule does not match are left out, also before the findings of another are counted."""
     text = CHAIN.format(ops=OPS, head=rule_text("", 9), field="subject")
