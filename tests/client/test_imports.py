@@ -58,6 +58,7 @@ def test_every_name_is_there() -> None:
 
 
 def test_packages_are_imported_when_they_are_first_used() -> None:
+    _import_optional()
     code = (
         "import sys, natsync\n"
         f"assert not {{'natsync.' + name for name in {PACKAGES}}} & {{*sys.modules}}\n"
@@ -99,6 +100,7 @@ def test_a_package_without_its_extra_names_it() -> None:
 
 def test_names_in_the_documentation_are_there_after_import_natsync() -> None:
     """As the README writes them: `natsync.micro.add_service(nc, ...)`."""
+    _import_optional()
     found = {
         name
         for page in PAGES
@@ -128,3 +130,9 @@ def test_what_was_pickled_is_read_by_a_process_that_has_loaded_nothing() -> None
     data = pickle.dumps((natsync.Status, natsync.NoRespondersError("nobody")))
     found = python(f"import pickle; print(*pickle.loads({data!r}))")
     assert found == f"{natsync.Status} no responders on nobody\n"
+
+
+def _import_optional() -> None:
+    """Skips the test where the extras `otel` and `kombu` are not installed."""
+    for name in ("kombu", "opentelemetry"):
+        pytest.importorskip(name)

@@ -101,6 +101,7 @@ def test_cut_messages_are_shown_as_frames_shows_them(tmp_path: Path, payload: st
 
 
 def test_commands_and_queries_show_them() -> None:
+    pytest.importorskip("duckdb")
     asked = ("kv", "--payload", "text", "--format", "jsonl")
     one = run(*asked, STORES)
     rows = [json.loads(line) for line in one.stdout.splitlines()]
