@@ -201,18 +201,16 @@ def _read(
         if any(are_patterns) and not all(are_patterns):
             steps += _matched(f"g{at}", names, are_patterns, columns, dialect)
     certain = [key for key, group in zip(keys, ("", *groups)) if group != TENANT]
-    same = " AND ".join(f"e.{key} = o.{key}" for key in certain)
     selects = [f"SELECT {', '.join(columns)} FROM {name}" for name in names]
     if dialect.keeps_steps and needs_all(rule) and len(names) > 1:
         others = " ".join(
-            f"SEMI JOIN {name} AS o{place} ON {same.replace('o.', f'o{place}.')}"
-            for place, name in enumerate(names[1:], 2)
+            _that_has(name, f"o{place}", certain) for place, name in enumerate(names[1:], 2)
         )
         first = f"first{depth}"
         steps.append(f"{first} AS (SELECT e.* FROM {names[0]} AS e {others})")
         selects = [f"SELECT * FROM {first}"]
         selects += [
-            f"SELECT e.* FROM {name} AS e SEMI JOIN {first} AS o ON {same}" for name in names[1:]
+            f"SELECT e.* FROM {name} AS e {_that_has(first, 'o', certain)}" for name in names[1:]
         ]
     union = "\nUNION ALL\n".join(selects)
     if TENANT not in groups:
@@ -220,6 +218,12 @@ def _read(
     steps.append(f"near{depth} AS (\n{union}\n)")
     tenant = keys[1 + groups.index(TENANT)]
     return [*steps, _tenants(f"near{depth}", tenant, certain, columns)]
+
+
+def _that_has(table: str, alias: str, keys: Sequence[str]) -> str:
+    """Keeps the events `e` whose keys a table has, too."""
+    same = " AND ".join(f"e.{key} = {alias}.{key}" for key in keys)
+    return f"SEMI JOIN {table} AS {alias} ON {same}"
 
 
 def _tenants(near: str, key: str, certain: Sequence[str], columns: Sequence[str]) -> str:
