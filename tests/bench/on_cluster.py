@@ -148,7 +148,6 @@ def run(paths: Sequence[str], work: Path, chunk_size: int, name: str) -> tuple[J
     (work / name).mkdir()
     with cluster(work / name) as started:
         conf = {"spark.executor.memory": "512m", "spark.ui.enabled": "false"}
-        conf["spark.app.name"] = name  # which a second session of a process needs
         with session(started.url, conf) as spark:
             processors.look()
             before, begun = processors.seconds, time.monotonic()

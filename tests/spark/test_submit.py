@@ -24,6 +24,26 @@ if TYPE_CHECKING:
 CORE = CAPTURES / "core-2.15.1.pcap"
 # What a user's shell would run, if some library were not there.
 PROGRAM = "import sys; {}from dissect.nats.cli import main; main()"
+TWO_SESSIONS = """
+import re, sys
+from pathlib import Path
+from dissect.nats.errors import SparkError
+from dissect.nats.spark.submit import session
+
+settings = dict(text.split("=", 1) for text in sys.argv[1:])
+for master, conf in (("local[1]", settings), ("local[2]", {"spark.app.name": "mine"})):
+    with session(master, conf) as spark:
+        has = spark.sparkContext.getConf().get
+        print(has("spark.master"), has("spark.app.name"), spark.range(3).count(), has("spark.driver.host"))
+try:
+    with session("local[1]") as spark:
+        spark.sparkContext._jvm.java.util.ArrayList().get(1)
+except SparkError as error:
+    named = re.search(r"(Spark's messages are in) (\\S+)", str(error))
+    file = Path(named[2])
+    print(named[1], "a file with text" if file.stat().st_size else "an empty file")
+    file.unlink()
+"""
 
 
 def refused(folder: Path, *args: str, without: str = "", **env: str) -> str:
@@ -112,6 +132,25 @@ def test_a_session_that_is_there_is_used(spark: SparkSession) -> None:
     with session("spark://127.0.0.1:1") as again:
         assert again.sparkContext is spark.sparkContext
     assert spark.range(3).count() == 3
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(240)
+def test_a_process_may_have_sessions_one_after_the_other() -> None:
+    if lacking := lack():
+        missing(*lacking)
+    done = subprocess.run(
+        [sys.executable, "-c", TWO_SESSIONS, f"spark.driver.extraJavaOptions={' '.join(JAVA)}"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "local[1] nats-dissect 3 127.0.0.1",
+        "local[2] mine 3 127.0.0.1",
+        "Spark's messages are in a file with text",
+    ]
 
 
 @pytest.mark.spark

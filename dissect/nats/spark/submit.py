@@ -19,6 +19,7 @@ import sysconfig
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import cache
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryFile
 from typing import IO, TYPE_CHECKING
@@ -29,7 +30,7 @@ from .launch.master import check_master, check_workers, is_local, is_loopback
 from .spark_errors import fault_of
 
 if TYPE_CHECKING:
-    from py4j.java_gateway import JavaGateway
+    from py4j.java_gateway import JavaGateway, JVMView
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
@@ -55,20 +56,18 @@ def session(
 
     # SparkSession.getActiveSession knows only the sessions of one thread.
     there = SparkContext._active_spark_context
-    if there:
-        log = None
-        made: AbstractContextManager[SparkContext] = nullcontext(there)
-    else:
-        log = TemporaryFile()
-        made = _context(master, conf or {}, log)
-    with log or nullcontext(), _quiet():
+    made: AbstractContextManager[SparkContext] = (
+        nullcontext(there) if there else _context(master, conf or {}, _java_log())
+    )
+    with _quiet():
         try:
             with _python(conf or {}), made as context:
                 yield SparkSession(context)
         except (PySparkException, Py4JError) as error:
             fault = fault_of(error)
-            if log and isinstance(fault, SparkError) and not fault.remedy:
-                fault = SparkError(fault.reason, f"Spark's messages are in {_save_log(log)}")
+            if not there and isinstance(fault, SparkError) and not fault.remedy:
+                messages = _save_log(_java_log())
+                fault = SparkError(fault.reason, f"Spark's messages are in {messages}")
             raise fault from error
 
 
@@ -76,6 +75,12 @@ def check_libraries() -> None:
     """Raises MissingLibrary if a library that every job needs is not installed."""
     for name in ("pyspark", "pyarrow"):
         imported(name, "spark")
+
+
+@cache
+def _java_log() -> IO[bytes]:
+    """The file that Java writes to, which a process starts once, for all its sessions."""
+    return TemporaryFile()
 
 
 def _log_bytes(log: IO[bytes]) -> bytes:
@@ -131,9 +136,11 @@ def _context(master: str | None, conf: Mapping[str, str], log: IO[bytes]) -> Ite
     where = first.get("spark.master") or known("spark.master")
     check_master(gateway, where)
     interrupting = signal.getsignal(signal.SIGINT)
-    own = {name: value for name, value in _defaults(where).items() if not known(name)}
+    unset = (None, "pyspark-shell")  # the name that Spark gives to a program without one
+    own = {name: value for name, value in _defaults(where).items() if known(name) in unset}
+    settings = _conf({**own, "spark.master": where, **conf}, gateway.jvm)
     try:
-        context = SparkContext(conf=_conf({**own, "spark.master": where, **conf}), gateway=gateway)
+        context = SparkContext(conf=settings, gateway=gateway)
     except Py4JJavaError as error:
         raise SparkError(
             f"Spark does not start: {error.java_exception.getMessage()}", "see --master and --conf"
@@ -155,10 +162,11 @@ def _context(master: str | None, conf: Mapping[str, str], log: IO[bytes]) -> Ite
             context.stop()
 
 
-def _conf(settings: Mapping[str, str]) -> SparkConf:
+def _conf(settings: Mapping[str, str], jvm: JVMView | None = None) -> SparkConf:
+    """These settings and, of a Java that runs, those that it has."""
     from pyspark import SparkConf
 
-    return SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    return SparkConf(_jvm=jvm).setAll(list(settings.items()))
 
 
 def _defaults(master: str) -> dict[str, str]:
