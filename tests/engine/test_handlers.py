@@ -321,6 +321,7 @@ def test_a_handler_on_an_executor_may_drain(whole: bool) -> None:
         assert done.wait(TIMEOUT)
 
 
+@pytest.mark.usefixtures("fork_server")  # which the pool starts otherwise, since Python 3.14
 def test_a_pool_of_processes_is_reported_since_no_handler_can_be_sent_there() -> None:
     reported: SimpleQueue[Error] = SimpleQueue()
     connect = partial(natsync.connect, on_error=reported.put)
