@@ -14,13 +14,13 @@ PROOFS = $(filter-out $(EXHAUSTIVE:%=tests/protocol/%) %/test_reassembly_samples
 	$(wildcard tests/protocol/test_*.py tests/dissector/tcp/test_reassembly*.py \
 	tests/dissector/tcp/test_paths.py tests/dissector/tcp/test_checksum.py))
 
-# The quick tests: those that need no server, from the client and from packets to frames, but the long ones. They take
-# 125 s of CPU time, 90 s on two processors. LIBRARIES are the extras that they need.
-QUICK_TESTS = -m 'not (slow or bench or server or spark)' tests/protocol tests/engine tests/client tests/jetstream \
-	tests/kv tests/micro tests/object_store tests/streaming \
+# The quick tests: those that need no server, from the client and from packets to frames, but the long ones, and
+# those that Hypothesis makes examples for. LIBRARIES are the extras that they need.
+QUICK_TESTS = -m 'not (slow or bench or server or spark or hypothesis)' tests/protocol tests/engine tests/client \
+	tests/jetstream tests/kv tests/micro tests/object_store tests/streaming \
 	$(addprefix tests/dissector/,capture framing packet schema secrets sessions tcp) \
-	$(EXHAUSTIVE:%=--ignore=tests/protocol/%) $(addprefix --ignore=tests/dissector/,tcp/test_paths.py \
-	tcp/test_reassembly_samples.py framing/test_frame_stream.py framing/test_sums.py)
+	$(EXHAUSTIVE:%=--ignore=tests/protocol/%) $(addprefix --ignore=tests/dissector/,tcp/test_clocks.py tcp/test_paths.py \
+	tcp/test_reassembly_samples.py framing/test_frame_stream.py framing/test_loss.py framing/test_sums.py)
 LIBRARIES = nkeys,parquet,zstd
 QUICK = .venv-quick
 # What old versions of libraries would break first: columns, SQL, rules, pages, and tables on Spark.
@@ -68,7 +68,7 @@ demo: ## install as a user would, and print the sessions in samples/captures
 # The environment stays until setup.cfg changes, and has the source tree, not a copy.
 quick: NEEDS = --editable=.[quick,$(LIBRARIES)]
 quick: VENV = $(QUICK)
-quick: $(QUICK)/made ## what to run while working: the tests of the core, in 90 s, without servers, Java and browser
+quick: $(QUICK)/made ## what to run while working: the tests of the core, in a minute, without servers, Java and browser
 	$(RUN) CI= $(PYTEST) --numprocesses auto --quiet $(QUICK_TESTS)
 
 $(QUICK)/made: setup.cfg
