@@ -17,8 +17,8 @@ from ..framing.events import Batch, Event, Note
 from ..options import Options, Payload
 from ..schema.anomalies import Anomaly
 from ..schema.declaration import LayerFrame
-from ..schema.records import FrameRecord, Headers, Value, text_of
-from ..secrets.redact import NO_SECRETS
+from ..schema.records import FrameRecord, Value, text_of
+from ..secrets.redact import NO_SECRETS, NOT_MASKED, Secrets
 from ..types import Direction
 from .connections import Connection
 from .frame_runs import FrameFacts, FrameRun, RunMaker, marked
@@ -37,7 +37,7 @@ def rows_of(run: FrameRun) -> list[FrameRecord]:
         make, whole = _FRAME_RECORDS[frame.__class__]
         row = make(frame, session, number, ts_ns, packet, capture, sender, kind, account, payload)
         if not (whole and payload is Payload.NONE) and isinstance(frame, Message):
-            _fill(row, frame, payload)
+            _fill(row, frame, payload, labels.secrets)
         if facts and number in facts:
             _add_facts(row, facts[number])
         made.append(row)
@@ -84,7 +84,8 @@ class FrameRows:
         self, batch: Batch, kind: str, account: str, ops: Container[str]
     ) -> list[LayerFrame]:
         """The frames of a batch with these operations, as records for application layers. They lack the
-        anomalies that only the session finds."""
+        anomalies that only the session finds, and have headers as on the wire: layers mask what they show.
+        """
         number, facts = self._maker.numbered(batch)
         session, ts_ns, payload, packet = self._session, batch.ts_ns, self._payload, batch.first
         secrets = self._maker.secrets
@@ -107,7 +108,7 @@ class FrameRows:
                     secrets,
                 )
                 if not whole and isinstance(frame, Message):
-                    _fill(row, frame, Payload.NONE)
+                    _fill(row, frame, Payload.NONE, NOT_MASKED)
                 if facts and number in facts:
                     _add_facts(row, facts[number])
                 made.append(row)
@@ -119,6 +120,11 @@ class FrameRows:
         self._maker.skip(batch)
 
     @property
+    def secrets(self) -> Secrets:
+        """The secrets to mask in the next headers."""
+        return self._maker.secrets
+
+    @property
     def last_number(self) -> int:
         """The number of the last frame."""
         return self._maker.last_number
@@ -128,10 +134,10 @@ class FrameRows:
         self._maker.count(frames)
 
 
-def _fill(row: FrameRecord, frame: Message, payload: Payload) -> None:
+def _fill(row: FrameRecord, frame: Message, payload: Payload, secrets: Secrets) -> None:
     """Sets the columns that are computed from a message: headers and payload."""
     if row.header_bytes:
-        fill_headers(row, getattr(frame, "headers"))
+        fill_headers(row, getattr(frame, "headers"), secrets)
     if payload is not Payload.NONE:
         data: bytes = getattr(frame, "payload")
         row.payload, row.payload_sha256 = payload.columns(data, not frame.missing_bytes)
@@ -148,8 +154,18 @@ def kind_name(kind: Kind | None) -> str:
     return kind.value if kind else "unknown"
 
 
-def fill_headers(row: FrameRecord, block: bytes) -> None:
-    """Sets the columns that are computed from a header block."""
+def headers_of(
+    fields: Iterable[tuple[str, str]], shown: Callable[[str], str]
+) -> dict[str, list[str]]:
+    """The values of each name, in order, as they are to be `shown`."""
+    headers: dict[str, list[str]] = {}
+    for name, value in fields:
+        headers.setdefault(shown(name), []).append(shown(value))
+    return headers
+
+
+def fill_headers(row: FrameRecord, block: bytes, secrets: Secrets) -> None:
+    """Sets the columns that are computed from a header block, without these secrets."""
     if not block:
         return  # bytes of the block are missing
     try:
@@ -157,13 +173,14 @@ def fill_headers(row: FrameRecord, block: bytes) -> None:
     except ProtocolError:
         row.anomalies = [Anomaly.BAD_HEADERS.value]
         return
+    shown = secrets.masked if secrets.may_be_in(text_of(block)) else str
     if parsed.status:
         row.status = parsed.status
-        row.status_text = text_of(parsed.description) or None
-    headers: Headers = {}
-    for name, value in parsed.fields:
-        headers.setdefault(text_of(name), []).append(text_of(value))
-    row.headers = headers or None
+        row.status_text = shown(text_of(parsed.description)) or None
+    row.headers = (
+        headers_of([(text_of(name), text_of(value)) for name, value in parsed.fields], shown)
+        or None
+    )
 
 
 _CONTEXT = ("session", "number", "ts_ns", "packet", "capture", "sender", "kind", "account", "shown")

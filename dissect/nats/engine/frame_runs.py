@@ -15,7 +15,7 @@ from ..framing.events import Batch, Note
 from ..options import Payload
 from ..schema.anomalies import Anomaly
 from ..schema.records import Record, printable_json, text_of
-from ..secrets.redact import MASK, NO_SECRETS, Secrets, masked_json
+from ..secrets.redact import MASK, NO_SECRETS, NOT_MASKED, Secrets, masked_json
 from ..types import Direction
 
 _ORIGINATOR = Direction.ORIGINATOR
@@ -36,7 +36,8 @@ class FrameFacts(NamedTuple):
 class RunLabels:
     """Columns that are the same for many runs: the runs of one sender whose frames begin in one capture file.
 
-    `account` is the account to which a route is dedicated, if any; `payload` is how rows show payloads.
+    `account` is the account to which a route is dedicated, if any; `payload` is how rows show payloads;
+    `secrets` are to be masked in headers.
     Labels are compared by identity, but equal ones may exist.
     """
 
@@ -46,6 +47,7 @@ class RunLabels:
     kind: str
     account: str
     payload: Payload
+    secrets: Secrets
 
 
 class _FrameRunFields(NamedTuple):
@@ -88,7 +90,7 @@ class RunMaker:
         self._session = session
         self._payload = payload
         self._redact = redact
-        self._secrets = NO_SECRETS
+        self._secrets = NO_SECRETS if redact else NOT_MASKED
         self._number = 0
         self._labels: _LabelsOf = ({}, {})
 
@@ -99,8 +101,8 @@ class RunMaker:
 
     @property
     def secrets(self) -> Secrets:
-        """The secrets to mask in texts that depend on earlier frames."""
-        return self._secrets if self._redact else NO_SECRETS
+        """The secrets to mask in the next texts."""
+        return self._secrets
 
     def __getstate__(self) -> dict[str, object]:
         """Leaves out the labels, which are made again."""
@@ -144,7 +146,7 @@ class RunMaker:
         self._number = (batch.number or self._number + 1) + len(batch.frames) - 1
         for frame in batch.frames:
             if isinstance(frame, Connect):
-                self._secrets = self._secrets.learned(frame.json)
+                self._learn(frame)
 
     def count(self, frames: int) -> None:
         """Numbers frames without making runs; there is no CONNECT among them."""
@@ -152,9 +154,17 @@ class RunMaker:
 
     def _new_labels(self, direction: Direction, capture: str, kind: str, account: str) -> RunLabels:
         sender = direction.value
-        labels = RunLabels(self._session, capture, sender, kind, account, self._payload)
+        labels = RunLabels(
+            self._session, capture, sender, kind, account, self._payload, self._secrets
+        )
         self._labels[direction is _ORIGINATOR][capture] = labels
         return labels
+
+    def _learn(self, connect: Connect) -> None:
+        known = self._secrets
+        self._secrets = known.learned(connect.json)
+        if self._secrets is not known:
+            self._labels = ({}, {})
 
     def _facts(self, batch: Batch, number: int) -> dict[int, FrameFacts]:
         facts = {
@@ -170,11 +180,10 @@ class RunMaker:
     def _texts(self, frame: Frame) -> FrameFacts:
         """The texts of an INFO, CONNECT or -ERR. The secrets of a CONNECT are masked from now on."""
         if isinstance(frame, Err):
-            text = text_of(frame.text)
-            return FrameFacts(error=self._secrets.masked(text) if self._redact else text)
+            return FrameFacts(error=self._secrets.masked(text_of(frame.text)))
         assert isinstance(frame, (Info, Connect))
         if isinstance(frame, Connect):
-            self._secrets = self._secrets.learned(frame.json)
+            self._learn(frame)
         masked = masked_json(frame.json, self._secrets)
         anomalies = (Anomaly.BAD_JSON.value,) if masked == MASK else ()
         shown = masked if self._redact else text_of(frame.json)

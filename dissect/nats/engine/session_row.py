@@ -88,8 +88,7 @@ def add_facts(record: Record, facts: Mapping[str, Value]) -> None:
 def add_session(record: SessionRecord, session: Session, kind: Kind | None) -> None:
     """Sets the columns that come from NATS frames."""
     add_peers(record, session.identity, kind)
-    if session.redact:
-        _mask_peers(record, session.secrets)
+    _mask_peers(record, session.secrets)
     _add_frames(record, session, kind)
 
 

@@ -15,6 +15,7 @@ from ..framing import FinishedFraming
 from ..framing.events import Batch, Event, Note
 from ..options import Options
 from ..schema.records import AnomalyRecord, FlowRecord, Record, SubscriptionRecord
+from ..secrets.redact import NOT_MASKED, Secrets
 from ..sessions import EntryQuota, Session, SessionDelta
 from ..tables import FROM_ENGINE, TABLES
 from ..tcp.paths import path_text
@@ -300,6 +301,11 @@ class SessionTables:
         if self._layers:
             self._layers.count(sum(delta.counts.values()))
         return self._session is None or self._session.add_delta(direction, delta)
+
+    @property
+    def secrets(self) -> Secrets:
+        """The secrets to mask in the headers of the next frames."""
+        return self._frames.secrets if self._frames else NOT_MASKED
 
     @property
     def last_number(self) -> int:

@@ -6,13 +6,13 @@ A record for each row takes less time than a frame and its record: its values co
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice, pairwise, repeat
+from itertools import chain, islice, repeat
 from operator import attrgetter
 
 from ..engine.connections import ReleaseKey
 from ..engine.frame_rows import fill_headers
 from ..engine.session_tables import ReleasedRows
-from ..schema.records import FrameRecord, Headers, Record, text_of
+from ..schema.records import FrameRecord, Headers, Record
 from . import state
 from .frame_block import FrameBlock
 from .handover import OPERATIONS
@@ -81,7 +81,7 @@ def _records(block: FrameBlock) -> Iterator[FrameRecord]:
     for some, (subject, reply, sid, account, origin, queues) in zip(numbers, texts):
         label, number, ts_ns, packet, capture, op, header_bytes, size, total, offset, fields = some
         row = _new(FrameRecord)
-        row.session, row.sender, row.kind, dedicated = senders[label]
+        row.session, row.sender, row.kind, dedicated, secrets = senders[label]
         row.number, row.ts_ns, row.packet, row.capture = number, ts_ns, packet, captures[capture]
         row.op, row.subject, row.reply, row.sid = _OPS[op], subject, reply, sid
         row.account, row.origin = account or dedicated or None, origin
@@ -94,7 +94,7 @@ def _records(block: FrameBlock) -> Iterator[FrameRecord]:
         if fields:
             found = next(headers)
             if isinstance(found, bytes):
-                fill_headers(row, found)
+                fill_headers(row, found, secrets)
             else:
                 row.headers = found
         yield row
@@ -102,7 +102,8 @@ def _records(block: FrameBlock) -> Iterator[FrameRecord]:
 
 def _headers(block: FrameBlock) -> Iterator[Headers | bytes]:
     """The headers of the rows that have any, as a map or as bytes that are yet to be read."""
-    fields = zip(_texts(block, state.T_NAME), _texts(block, state.T_VALUE))
+    fields = zip(block.texts_of(state.T_NAME), block.texts_of(state.T_VALUE))
+    masked = block.masked_headers()
     ends, data = block.texts[state.T_BLOCK]
     counts = block.numbers[state.R_FIELDS]
     rows = counts.nonzero()[0]
@@ -110,19 +111,12 @@ def _headers(block: FrameBlock) -> Iterator[Headers | bytes]:
         if count < 0:
             yield data[ends[row] : ends[row + 1]].tobytes()
         else:
-            yield {name: [value] for name, value in islice(fields, count)}
+            headers: Headers = {name: [value] for name, value in islice(fields, count)}
+            yield masked.get(row) or headers
 
 
 def _cells(block: FrameBlock, text: int) -> Iterable[str | None]:
     """Texts of the rows; an empty one is absent."""
     if not len(block.texts[text][1]):
         return repeat(None)
-    return [cell or None for cell in _texts(block, text)]
-
-
-def _texts(block: FrameBlock, text: int) -> list[str]:
-    ends, data = block.texts[text][0].tolist(), block.texts[text][1].tobytes()
-    if data.isascii():
-        whole = data.decode("ascii")
-        return [whole[start:stop] for start, stop in pairwise(ends)]
-    return [text_of(data[start:stop]) for start, stop in pairwise(ends)]
+    return [cell or None for cell in block.texts_of(text)]

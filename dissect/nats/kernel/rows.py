@@ -63,7 +63,7 @@ class WaitingRows:
                 continue
             sender = way.stream.direction.value
             names = owned.flow.id, sender, kind_name(framing.kind), framing.account
-            columns[state.W_LABEL] = self._code(Sender(*names))
+            columns[state.W_LABEL] = self._code(Sender(*names, owned.tables.secrets))
             if way.progress and way.progress.first:
                 first = way.progress.first
                 columns[state.W_PACKET] = first.number

@@ -3,7 +3,7 @@
 This module masks the values of CONNECT's secret keys, in any case and of any type; the secret part of
 `user:secret@host` and `token@host`, with or without a scheme; nkey seeds (`S`, the letter of a role, base32);
 and the secrets of a connection where its INFO, CONNECT or -ERR, or an error or configuration in an answer,
-repeats them; so it is with the secrets of an HTTP request. Headers and payloads are shown as they are.
+repeats them; so it is with the secrets of an HTTP request, and with headers. Payloads are shown as they are.
 Subjects are not masked: they cross connections that do not know the secret, and rows of several connections
 are joined by subject. User names, public nkeys and nonces are shown, because they prove nothing, except a
 user name without a password in the CONNECT of a leafnode, which is a token. JSON that cannot be read is
@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from natsync.protocol import SECRETS
 
@@ -71,8 +72,42 @@ class Secrets:
         """`url` with its user information masked, except the user name."""
         return _masked_address(self.masked(url))
 
+    def may_be_in(self, text: str) -> bool:
+        """Whether `masked` might change a part of this text."""
+        known = self._known
+        return (
+            "@" in text
+            or len(known) > _SECRETS
+            or any(map(text.__contains__, known))
+            or _SEED.search(text) is not None
+        )
+
+    def joined(self, others: Iterable[Secrets]) -> Secrets:
+        """The secrets of several connections, all of which are masked, or none."""
+        return self._with(chain.from_iterable(each._known for each in others))
+
+
+class _NotMasked(Secrets):
+    """What a connection has shown if texts are shown as they are."""
+
+    __slots__ = ()
+
+    def _with(self, more: Iterable[str]) -> Secrets:
+        return self
+
+    def masked(self, text: str) -> str:
+        return text
+
+    def masked_url(self, url: str) -> str:
+        return url
+
+    def may_be_in(self, text: str) -> bool:
+        return False
+
 
 NO_SECRETS = Secrets()
+NOT_MASKED: Secrets = _NotMasked()
+"""Masks nothing, whatever is learned."""
 
 
 def masked_json(text: bytes, secrets: Secrets = NO_SECRETS) -> str:

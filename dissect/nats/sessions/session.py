@@ -46,7 +46,7 @@ from natsync.protocol import (
 from ..framing.events import Batch, FramePosition, Note, place_of
 from ..schema.anomalies import Anomaly
 from ..schema.records import Record, text_of
-from ..secrets.redact import NO_SECRETS
+from ..secrets.redact import NO_SECRETS, NOT_MASKED
 from ..types import Direction
 from .advisories import ADVISORY, trouble
 from .delta import SessionDelta, is_publishable
@@ -87,7 +87,6 @@ class Session:
         self.rows: list[Record] = []
         self.notes: list[Note] = []
         self._session = session
-        self.redact = redact
         self._wants_subscriptions = "subscriptions" in tables
         quota = quota or EntryQuota()
         self.originator = self._endpoint(Direction.ORIGINATOR, quota)
@@ -101,7 +100,7 @@ class Session:
         self._oks = Acknowledgements()
         self._last: dict[type[Frame], FramePosition] = {}  # +OK and PONG
         self._max_payload = _NO_LIMIT
-        self.secrets = NO_SECRETS
+        self.secrets = NO_SECRETS if redact else NOT_MASKED
         self._errors: list[str] = []
         self.anomalies: Counter[str] = Counter()
         self._has_gaps = False
@@ -199,7 +198,7 @@ class Session:
 
     def masked(self, text: str) -> str:
         """A text of the wire without the secrets that the session has shown."""
-        return self.secrets.masked(text) if self.redact else text
+        return self.secrets.masked(text)
 
     def _emit(self, row: Record) -> None:
         self.rows.append(row)

@@ -7,12 +7,23 @@ import pickle
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from click.testing import CliRunner
+from pyarrow import parquet
 
+from dissect.nats.cli import cli
 from dissect.nats.options import Options
 from dissect.nats.pipeline import records
 from dissect.nats.schema.declaration import LayerFrame
-from dissect.nats.secrets.redact import MASK, Secrets, masked_json, masked_text, secrets_of
+from dissect.nats.secrets.redact import (
+    MASK,
+    NOT_MASKED,
+    Secrets,
+    masked_json,
+    masked_text,
+    secrets_of,
+)
 from dissect.nats.tables import TABLES
 from natsync.protocol import ConnectOptions, ProtocolError
 from natsync.protocol.streaming import ConnectRequest, ConnectResponse
@@ -281,16 +292,56 @@ def session_that_repeats(secret: str) -> bytes:
     return pcap_file(conversation.records)
 
 
-def test_no_table_repeats_the_password_of_a_connect(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kernel", ["on", "off"])
+def test_no_table_repeats_the_password_of_a_connect(
+    kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NATS_DISSECT_KERNEL", kernel)
     path = tmp_path / "a.pcap"
     path.write_bytes(session_that_repeats(SECRET))
     shown = Options(redact=False)
     for options, expected in ((Options(), False), (shown, True)):
         rows = [str(row) for row in records([str(path)], TABLES, options)]
         names = {row.partition("(")[0] for row in rows if SECRET in row}
-        # Headers and statuses are shown as they were sent, as payloads are.
-        names -= {"FrameRecord"}
         assert bool(names) is expected, sorted(names)
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "text", "parquet"])
+@pytest.mark.parametrize("kernel", ["on", "off"])
+def test_no_format_repeats_the_password_of_a_connect(
+    kernel: str, format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NATS_DISSECT_KERNEL", kernel)
+    path = tmp_path / "a.pcap"
+    path.write_bytes(session_that_repeats(SECRET))
+    for options, expected in (([], False), (["--no-redact"], True)):
+        ran = CliRunner().invoke(cli, ["frames", str(path), "--format", format, *options])
+        assert ran.exit_code == 0
+        assert (SECRET in shown_in(ran.stdout_bytes, format)) is expected
+
+
+def shown_in(output: bytes, format: str) -> str:
+    """The rows that a command wrote, as text."""
+    if format == "parquet":
+        return str(parquet.read_table(pa.BufferReader(output)).to_pylist())
+    return output.decode()
+
+
+def test_texts_that_no_secret_is_in_need_no_search() -> None:
+    secrets = Secrets().learned(b'{"pass":"hunter2"}')
+    assert not secrets.may_be_in("plain, of hunter")
+    for text in ("of hunter2", SEED, "nats://joe:word@host"):
+        assert secrets.may_be_in(text) and secrets.masked(text) != text
+    joined = Secrets().joined([secrets, Secrets().learned(b'{"pass":"other"}')])
+    assert joined.may_be_in("another") and joined.may_be_in("hunter2")
+
+
+def test_texts_that_are_shown_stay_so_whatever_is_learned() -> None:
+    shown = NOT_MASKED.learned(b'{"pass":"hunter2"}').with_texts(["word"]).joined([Secrets()])
+    for text in ("of hunter2 and word", SEED, "nats://joe:word@host"):
+        assert shown.masked(text) == shown.masked_url(text) == text
+        assert not shown.may_be_in(text)
+    assert pickle.loads(pickle.dumps(shown)).masked(SEED) == SEED
 
 
 def test_a_frame_on_its_way_to_another_process_keeps_the_secrets_to_mask() -> None:

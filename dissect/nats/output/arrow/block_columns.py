@@ -170,12 +170,13 @@ class _BlockColumns:
         return self._scattered(Type.TEXT, [row.status_text for row in self._read])
 
     def _headers(self) -> pa.Array:
-        split = self._split_headers()
-        if not self._read:
+        split, masked = self._split_headers(), self._block.masked_headers()
+        found = {**dict(zip(self._to_read.tolist(), (row.headers for row in self._read))), **masked}
+        if not found:
             return split
         places = self._np.arange(self._size)
-        places[self._to_read] = self._size + self._np.arange(len(self._read))
-        parts = [split, array(Type.HEADERS, [row.headers for row in self._read])]
+        places[list(found)] = self._size + self._np.arange(len(found))
+        parts = [split, array(Type.HEADERS, list(found.values()))]
         return pyarrow().concat_arrays(parts).take(pyarrow().array(places))
 
     def _split_headers(self) -> pa.Array:
@@ -211,7 +212,8 @@ class _BlockColumns:
         for at in self._to_read.tolist():
             row = _new(FrameRecord)
             row.status = row.status_text = row.headers = row.anomalies = None
-            fill_headers(row, data[ends[at] : ends[at + 1]].tobytes())
+            secrets = self._block.senders[self._numbers[state.R_LABEL][at]].secrets
+            fill_headers(row, data[ends[at] : ends[at + 1]].tobytes(), secrets)
             made.append(row)
         return made
 

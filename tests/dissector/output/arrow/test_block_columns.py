@@ -9,6 +9,7 @@ from dissect.nats.kernel.frame_block import FrameBlock, NumpyArray, Sender
 from dissect.nats.output.arrow import block_columns
 from dissect.nats.output.arrow.block_columns import arrays_of_block
 from dissect.nats.schema.declaration import Column
+from dissect.nats.secrets.redact import NO_SECRETS
 from dissect.nats.tables import TABLES
 
 from tests.dissector.kernel.both import KERNEL
@@ -27,7 +28,9 @@ def block_of(account: str) -> FrameBlock:
     texts: list[tuple[NumpyArray, NumpyArray]] = [
         (np.zeros(count + 1, np.int32), np.zeros(0, np.uint8)) for count in counts
     ]
-    return FrameBlock(numbers, texts, [Sender("a" * 16, "responder", "route", account)], ["c"], [])
+    return FrameBlock(
+        numbers, texts, [Sender("a" * 16, "responder", "route", account, NO_SECRETS)], ["c"], []
+    )
 
 
 @pytest.mark.parametrize("column", TABLES["frames"].columns, ids=lambda column: column.name)

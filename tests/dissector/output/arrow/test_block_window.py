@@ -14,6 +14,7 @@ from dissect.nats.kernel import state
 from dissect.nats.kernel.frame_block import FrameBlock, Sender
 from dissect.nats.options import Payload
 from dissect.nats.output.arrow.frame_columns import sorted_arrays
+from dissect.nats.secrets.redact import NO_SECRETS
 from dissect.nats.tables import TABLES
 from natsync.protocol import Ping
 
@@ -50,7 +51,7 @@ class Releases:
 
 def runs_of(rows: list[Row], at: int) -> ReleasedRows:
     ts_ns, session, number = rows[0]
-    labels = RunLabels(session, "c", "originator", "client", "", Payload.NONE)
+    labels = RunLabels(session, "c", "originator", "client", "", Payload.NONE, NO_SECRETS)
     return ReleasedRows(
         ReleaseKey(at), [FrameRun(labels, number, ts_ns, 1, [Ping()] * len(rows), {})]
     )
@@ -62,7 +63,7 @@ def block_of(rows: list[tuple[int, Row]], releases: list[ReleasedRows]) -> Frame
     numbers[state.R_TIME] = [row[0] for _, row in rows]
     numbers[state.R_LABEL] = [SESSIONS.index(row[1]) for _, row in rows]
     numbers[state.R_NUMBER] = [row[2] for _, row in rows]
-    senders = [Sender(name, "originator", "client", "") for name in SESSIONS]
+    senders = [Sender(name, "originator", "client", "", NO_SECRETS) for name in SESSIONS]
     return FrameBlock(numbers, [], senders, ["c"], releases)
 
 

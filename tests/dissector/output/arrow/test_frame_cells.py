@@ -9,6 +9,7 @@ import pytest
 from dissect.nats.engine.frame_runs import FrameRun, RunLabels, RunMaker
 from dissect.nats.options import Payload
 from dissect.nats.output.arrow.frame_cells import FrameCells
+from dissect.nats.secrets.redact import NO_SECRETS
 from dissect.nats.tables import TABLES
 from natsync.protocol import Frame, Ping, Pub, RMsg
 
@@ -23,7 +24,7 @@ def runs(conversation: FramedConversation, payload: Payload = Payload.NONE) -> l
 
 
 def run_of(frames: list[Frame], account: str = "") -> FrameRun:
-    labels = RunLabels("s", "c", "originator", "route", account, Payload.NONE)
+    labels = RunLabels("s", "c", "originator", "route", account, Payload.NONE, NO_SECRETS)
     return FrameRun(labels, 1, 1, 1, frames, {})
 
 

@@ -20,6 +20,7 @@ from dissect.nats.output.arrow.records import batch, frame_batches
 from dissect.nats.output.arrow.types import pyarrow
 from dissect.nats.pipeline import records, released
 from dissect.nats.schema.records import FrameRecord, Record
+from dissect.nats.secrets.redact import NO_SECRETS
 from dissect.nats.tables import TABLES
 from natsync.protocol import Ping, RMsg
 
@@ -52,7 +53,7 @@ def test_batches_have_the_rows_of_the_records_in_their_order(name: str, payload:
 
 def one_run(ts_ns: int, session: str, number: int, frames: int) -> FrameRun:
     pings = [Ping() for _ in range(frames)]
-    labels = RunLabels(session, "c", "originator", "client", "", Payload.NONE)
+    labels = RunLabels(session, "c", "originator", "client", "", Payload.NONE, NO_SECRETS)
     return FrameRun(labels, number, ts_ns, 1, pings, {})
 
 
@@ -111,7 +112,7 @@ def test_bytes_that_are_no_utf8_stay_visible() -> None:
 
 def test_a_route_that_is_dedicated_to_an_account_names_it_where_a_frame_may() -> None:
     frames = [RMsg(b"s", b""), Ping(), RMsg(b"s", b"B")]
-    labels = RunLabels("s", "c", "originator", "route", "A", Payload.NONE)
+    labels = RunLabels("s", "c", "originator", "route", "A", Payload.NONE, NO_SECRETS)
     run = FrameRun(labels, 1, 1, 1, frames, {})
     made = columns_of([run], ["account"])
     assert made.column("account").to_pylist() == ["A", None, "B"]

@@ -22,6 +22,7 @@ from dissect.nats.output.arrow.shared_frames import Part, SharedFrames, pack
 from dissect.nats.output.arrow.types import pyarrow
 from dissect.nats.pipeline import released
 from dissect.nats.schema.records import Record
+from dissect.nats.secrets.redact import NO_SECRETS
 from dissect.nats.tables import TABLES
 from natsync.protocol import Ping
 
@@ -89,7 +90,7 @@ def test_rows_come_in_the_order_of_the_window(jitter: int, group_rows: int) -> N
         for session in rng.choice(("s", "t", "su", "ts")):
             frames = rng.randrange(1, 9)
             ts_ns = at + rng.randrange(jitter + 1)
-            labels = RunLabels(session, "c", "originator", "client", "", Payload.NONE)
+            labels = RunLabels(session, "c", "originator", "client", "", Payload.NONE, NO_SECRETS)
             run = FrameRun(labels, numbers[session], ts_ns, 1, [Ping() for _ in range(frames)], {})
             numbers[session] += frames
             group.append((ReleaseKey(at, len(group), session), run))
