@@ -13,7 +13,6 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
-from functools import partial
 from itertools import chain, islice
 from tempfile import SpooledTemporaryFile
 from typing import ContextManager, NamedTuple
@@ -123,9 +122,7 @@ def progress_bar(
 
 def print_rows(run: Command) -> None:
     """Prints the rows of the command's table."""
-    load.on_compile = partial(
-        say, "compiling the kernel, once on this machine: ten seconds or more"
-    )
+    load.on_compile = say
     options, form, order = run.options, run.format, run.order
     if form.batches:
         leave_pandas_out()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import chain
 from secrets import randbits
 
@@ -26,16 +26,24 @@ LINKS = {1: (12, 14), 113: (14, 16), 276: (0, 20), 0: (-1, 4), 108: (-1, 4)}
 LINKS |= {raw: (-1, 0) for raw in (12, 14, 101, 228)}
 
 
-def is_compiled() -> bool:
-    """Whether machine code of the kernel is stored on this machine."""
-    return FOLDER is not None and any(FOLDER.rglob("walk.walk-*.nbi"))
+def compiling() -> str:
+    """What to say before `walk` is compiled, with all that it calls; empty if its machine code is stored."""
+    if FOLDER and any(FOLDER.rglob("walk.walk-*.nbi")):
+        return ""
+    once = "once on this machine"
+    if FOLDER is None:
+        once = "each time, since no folder can be written where it could stay (set NUMBA_CACHE_DIR)"
+    return f"compiling the kernel, {once}: ten seconds or more"
 
 
 class Arrays:
     """State of at most `slots` connections. The packets of one run at a time are loaded. With `rows`, there
-    is room for rows of frames."""
+    is room for rows of frames. `on_compile` is called with a line before compiling takes long."""
 
-    def __init__(self, slots: int, rows: bool = False) -> None:
+    def __init__(
+        self, slots: int, rows: bool = False, on_compile: Callable[[str], None] | None = None
+    ) -> None:
+        self._on_compile = on_compile
         self.control = np.zeros(state.C_WIDTH, np.int64)
         self.ways = np.zeros((2 * slots, state.W_WIDTH), np.int64)
         self.slots = np.zeros((slots, state.S_WIDTH), np.int64)
@@ -133,6 +141,10 @@ class Arrays:
 
     def add(self, way: int, key: bytes) -> None:
         """Follows packets with this key as those of a way."""
+        if self._on_compile:
+            if text := compiling():
+                self._on_compile(text)
+            self._on_compile = None
         self.keys[way] = words_of(key)
         hashes.add_way(self.keys, self._table, way, self._seed)
 

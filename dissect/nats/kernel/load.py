@@ -25,12 +25,12 @@ _TABLES = frozenset({"frames", "sessions", "flows", "subscriptions", "anomalies"
 _SLOTS = 1 << 14
 
 
-def _compiles_in_silence() -> None:
+def _compiles_in_silence(text: str) -> None:
     """Says nothing."""
 
 
-on_compile: Callable[[], None] = _compiles_in_silence
-"""Called before the kernel is compiled, which takes some seconds, once on a machine. Commands set it."""
+on_compile: Callable[[str], None] = _compiles_in_silence
+"""Called with a line that says so before the kernel is compiled. Commands set it."""
 
 
 def lack() -> str:
@@ -83,10 +83,8 @@ class Loader:
         if self._left >= 0:
             return None
         try:
-            from .arrays import Arrays, is_compiled
+            from .arrays import Arrays
         except ImportError:
             self._left = 1 << 62
             return None
-        if not is_compiled():
-            on_compile()
-        return Arrays(self._slots, self._rows)
+        return Arrays(self._slots, self._rows, on_compile)

@@ -57,9 +57,12 @@ def test_why_there_is_no_kernel_is_said(monkeypatch: pytest.MonkeyPatch) -> None
 def test_that_it_compiles_is_told_before(monkeypatch: pytest.MonkeyPatch) -> None:
     from dissect.nats.kernel import arrays
 
-    told: list[int] = []
-    monkeypatch.setattr(load, "on_compile", lambda: told.append(1))
-    for stored in (True, False):
-        monkeypatch.setattr(arrays, "is_compiled", lambda: stored)
-        assert Loader(Options(max_flows=4), LOADED_AFTER).arrays(1)
-    assert told == [1]
+    told: list[str] = []
+    monkeypatch.setattr(load, "on_compile", told.append)
+    for text in ("", "compiling"):
+        monkeypatch.setattr(arrays, "compiling", lambda: text)
+        made = Loader(Options(max_flows=4), LOADED_AFTER).arrays(1)
+        assert made and not told
+        made.add(0, bytes(12))
+        made.add(1, bytes(12))
+    assert told == ["compiling"]
