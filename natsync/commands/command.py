@@ -7,7 +7,6 @@ The modules of groups take long to import, so each is imported when a command of
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +19,8 @@ from click.core import ParameterSource
 from ..client import Client
 from ..options import REQUEST_TIMEOUT
 from .connection import CONNECTION, FLAGS, opened
-from .options import Argument, Option
+from .help import HelpfulCommand
+from .options import Option
 from .output import print_facts, print_json, print_line, print_table
 from .reporting import Reporter
 from .values import seconds
@@ -99,7 +99,7 @@ class Run:
             print_table(titles, map(row, found))
 
 
-class Command(click.Command):
+class Command(HelpfulCommand):
     """A command. Its function takes a Run, and then what the options and arguments say.
 
     `timeout` is the default for `--timeout`; a command with None listens, and waits so long for a message.
@@ -151,46 +151,12 @@ class Command(click.Command):
             status: int | None = ctx.invoke(self._run, run, **ctx.params)
         return status or (FAILED if reporter.refused else DONE)
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the arguments, then the options in groups. The fields of a configuration, which need no
-        explanation, share lines."""
-        params = self.get_params(ctx)
-        arguments = {
-            each.human_readable_name: each.explanation
-            for each in params
-            if isinstance(each, Argument) and each.explanation
-        }
-        if arguments:
-            with formatter.section("Arguments"):
-                formatter.write_dl([*arguments.items()])
-        fields = [each for each in params if isinstance(each, Option) and not each.help]
-        if fields:
-            with formatter.section("Configuration"):
-                words = " ".join(each.brief.replace(" ", "\0") for each in fields)
-                lines = textwrap.wrap(words, formatter.width - 2, break_on_hyphens=False)
-                formatter.write("".join(f"  {line}\n".replace("\0", " ") for line in lines))
-        write_options(self, ctx, formatter)
-
 
 def reporter_of(ctx: click.Context) -> Reporter:
     """The reporter of this run of the program."""
     reporter = ctx.find_object(Reporter)
     assert reporter
     return reporter
-
-
-def write_options(
-    command: click.Command, ctx: click.Context, formatter: click.HelpFormatter
-) -> None:
-    """Writes the options that have an explanation, in groups."""
-    groups: dict[str, list[tuple[str, str]]] = {}
-    for each in command.get_params(ctx):
-        record = each.get_help_record(ctx) if isinstance(each, click.Option) else None
-        if record and record[1]:
-            groups.setdefault(getattr(each, "group", "Options"), []).append(record)
-    for group in sorted(groups, key=("Options", "Connection").index):
-        with formatter.section(group):
-            formatter.write_dl(groups[group])
 
 
 def _arguments_last(args: list[str], options: Iterable[Option]) -> list[str]:
@@ -209,7 +175,7 @@ def _arguments_last(args: list[str], options: Iterable[Option]) -> list[str]:
     return [*first, "--", *last]
 
 
-class Group(click.Group):
+class Group(HelpfulCommand, click.Group):
     """A group of commands, which also have the options in `shared`."""
 
     command_class = Command
@@ -239,4 +205,4 @@ class Group(click.Group):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the commands, then the options in groups."""
         self.format_commands(ctx, formatter)
-        write_options(self, ctx, formatter)
+        super().format_options(ctx, formatter)

@@ -27,6 +27,12 @@ __all__ = ["config_options", "read_bucket", "read_config"]
 _C = TypeVar("_C", bound=JSONObject)
 _B = TypeVar("_B", KeyValueConfig, ObjectStoreConfig)
 
+_COMMON = frozenset(
+    "description history max_age max_bytes max_msgs num_replicas replicas storage subjects ttl".split()
+    + "ack_policy ack_wait deliver_policy filter_subjects max_ack_pending max_deliver".split()
+)
+"""The fields of streams, buckets and consumers whose options `--help` shows."""
+
 _NAMES = ("name", "durable_name", "bucket", "store")  # which are arguments of the commands
 
 
@@ -63,13 +69,16 @@ def config_options(cls: type[JSONObject] | type[_B]) -> Decorator:
     for item in fields(cls):
         flag, kind = f"--{item.name.replace('_', '-')}", str(item.type)
         choices = get_args(getattr(configs, kind, None))
+        common = item.name in _COMMON
         if kind == "bool":
-            made.append(option(f"{flag}/--no-{flag[2:]}", default=None))
+            made.append(option(f"{flag}/--no-{flag[2:]}", default=None, common=common))
         elif choices:
-            made.append(option(flag, type=click.Choice(choices)))
+            made.append(option(flag, type=click.Choice(choices), common=common))
         elif kind in kinds and item.name not in _NAMES:
             read, metavar = kinds[kind]
-            made.append(option(f"{flag} {metavar}", type=read, multiple=read is pair))
+            made.append(
+                option(f"{flag} {metavar}", type=read, multiple=read is pair, common=common)
+            )
 
     def decorate(function: Function) -> Function:
         for each in reversed(made):

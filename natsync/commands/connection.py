@@ -53,17 +53,24 @@ def _keep(context: click.Context, option: click.Parameter, value: object) -> Non
         context.meta.setdefault(_KEY, {})[option.name] = value
 
 
-def _option(declared: str, text: str) -> Option:
-    return Option([declared], group="Connection", expose_value=False, callback=_keep, help=text)
+def _option(declared: str, text: str, common: bool = False) -> Option:
+    return Option(
+        [declared],
+        group="Connection",
+        common=common,
+        expose_value=False,
+        callback=_keep,
+        help=text,
+    )
 
 
 CONNECTION = (
-    _option("-s --server URL", f"Servers, with commas (NATS_URL; {DEFAULT_URL})."),
+    _option("-s --server URL", f"Servers, with commas (NATS_URL; {DEFAULT_URL}).", common=True),
     _option("--http-proxy URL", "Connect through this HTTP proxy (NATS_HTTP_PROXY)."),
     _option("--user NAME", "User name (NATS_USER)."),
     _option("--password PASSWORD", "Visible in lists of processes: prefer NATS_PASSWORD."),
     _option("--token TOKEN", "Visible in lists of processes: prefer NATS_TOKEN."),
-    _option("--creds FILE", "Credentials file with JWT and seed (NATS_CREDS)."),
+    _option("--creds FILE", "Credentials file with JWT and seed (NATS_CREDS).", common=True),
     _option("--nkey FILE", "File with an nkey seed (NATS_NKEY)."),
     _option("--tls", "Demand TLS."),
     _option("--tls-first", "Start TLS before the server sends INFO."),

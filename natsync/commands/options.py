@@ -1,6 +1,7 @@
 """Options and arguments as the commands declare them, and those that several commands share.
 
-The help shows options in groups, and explains arguments. Of options with the same `one_of`, one may be given.
+The help shows options in groups, those that are not `common` only with `--help-all`, and explains arguments.
+Of options with the same `one_of`, one may be given.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Option(click.Option):
         name: str = "",
         group: str = "Options",
         one_of: str = "",
+        common: bool = True,
         **more: object,
     ) -> None:
         words = declared[0].split()
@@ -48,6 +50,7 @@ class Option(click.Option):
         super().__init__([*words, *filter(None, [name])], **more)  # type: ignore[arg-type]  # passed on
         self.group = group
         self.one_of = one_of
+        self.common = common
 
     @property
     def flag(self) -> str:
@@ -112,10 +115,11 @@ def force_option(doing: str) -> Decorator:
 
 
 JETSTREAM = (
-    Option(["--domain NAME"], one_of="JetStream", help="The JetStream domain."),
+    Option(["--domain NAME"], one_of="JetStream", common=False, help="The JetStream domain."),
     Option(
         ["--api-prefix SUBJECT"],
         one_of="JetStream",
+        common=False,
         help="The subject prefix of an API of another account.",
     ),
 )

@@ -9,6 +9,7 @@ import click
 from .. import __version__
 from .command import WHOLE, Group
 from .connection import ENVIRONMENT
+from .help import shows_all
 from .pubsub import pub, reply, request, rtt, sub
 
 __all__ = ["LATE", "program"]
@@ -56,6 +57,11 @@ class _Program(Group):
         own = {name: each.get_short_help_str(WHOLE) for name, each in self.commands.items()}
         with formatter.section("Commands"):
             formatter.write_dl([(name, (own | LATE)[name]) for name in self.list_commands(ctx)])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the exit status and the environment, with `--help-all`."""
+        if shows_all(ctx):
+            super().format_epilog(ctx, formatter)
 
 
 program = _Program(

@@ -79,8 +79,8 @@ def pub(
 )
 @option("--unsubscribe", "At the end, let the server forget the durable subscription.")
 @option("--start", "Where to begin (new).", Choice([*_STARTS]), one_of="start")
-@option("--start-sequence N", "Begin with this sequence.", sequence, one_of="start")
-@option("--start-time TIME", "Begin at this time (ISO 8601).", time, one_of="start")
+@option("--start-sequence N", "Begin with this sequence.", sequence, one_of="start", common=False)
+@option("--start-time TIME", "Begin at this time (ISO 8601).", time, one_of="start", common=False)
 @option(
     "--since SECONDS",
     "Begin with what was stored in the last SECONDS.",
@@ -93,12 +93,14 @@ def pub(
     "Messages without an ack that the server may send (1024).",
     count,
     default=1024,
+    common=False,
 )
 @option(
     "--ack-wait SECONDS",
     "When the server sends a message without an ack again (30).",
     seconds,
     default=30.0,
+    common=False,
 )
 @count_option("Exit after N messages.")
 def sub(

@@ -140,7 +140,7 @@ def test_every_option_has_help() -> None:
 
 def test_every_command_has_help(capsys: Output) -> None:
     for name, command in every_command():
-        assert main([*name.split(), "--help"]) == 0
+        assert main([*name.split(), "--help-all"]) == 0
         usage, text, rest = capsys.readouterr().out.split("\n\n", 2)
         assert usage.startswith(f"Usage: natsync {name} [OPTIONS]") and text.endswith(".")
         assert "--server" not in usage and "--server URL" in rest

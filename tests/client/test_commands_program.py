@@ -36,13 +36,6 @@ def test_what_is_refused(arguments: list[str], capsys: Output) -> None:
     assert (out, err.count("\n")) == ("", 1)
 
 
-def test_help_tells_the_exit_status_and_the_environment(capsys: Output) -> None:
-    for line in ("--help", "-h", "pub --help", "bench --help"):
-        assert main(line.split()) == 0
-    printed = capsys.readouterr().out
-    assert "130  interrupted" in printed and "NATS_PASSWORD" in printed
-
-
 def test_help_names_every_command(capsys: Output) -> None:
     main(["--help"])
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line[:2] == "  "]
