@@ -100,9 +100,12 @@ class _Program(HelpfulGroup):
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Runs the command."""
+        """Runs the command. Each error is one line."""
         with _quiet_endings():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except DissectError as error:
+                raise Fault(str(error)) from None
 
 
 @click.group("nats-dissect", cls=_Program, context_settings={"help_option_names": ["-h", "--help"]})
@@ -257,10 +260,7 @@ def _slice(options: SliceOptions) -> None:
 )
 def _audit(options: AuditOptions) -> None:
     """Print what rules in Sigma's format find in captures."""
-    try:
-        check_libraries()
-    except DissectError as error:
-        raise Fault(str(error)) from None
+    check_libraries()
     from .audit.command import audit
 
     audit(options)
@@ -279,10 +279,7 @@ def _report(options: ReportOptions) -> None:
     It also shows topology, traffic, latency, JetStream and ladder diagrams. The page opens from disk and
     reads nothing from a network.
     """
-    try:
-        check_libraries("report")
-    except DissectError as error:
-        raise Fault(str(error)) from None
+    check_libraries("report")
     from .report.command import write_report
 
     write_report(options)

@@ -152,7 +152,10 @@ def test_a_stream_of_a_bucket_with_its_states_in_the_bucket(s3_bucket: Bucket) -
     assert offset["files"] == 2 and len(set(rows)) == len(rows) == len(frames)
 
 
-@pytest.mark.parametrize("command", [["audit"], ["report", "-o", "report.html"]])
+@pytest.mark.parametrize(
+    "command",
+    [["audit"], ["report", "-o", "report.html"], ["sql", "SELECT 1 FROM frames"], ["top"]],
+)
 def test_a_bucket_without_tables(
     command: list[str], s3_bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from errno import ENOTSUP
 from functools import partial
 from itertools import chain
 
@@ -24,9 +25,14 @@ from ..storage import elsewhere, listed
 
 MARK = "_nats-dissect.json"
 RUNS = "_nats-dissect.runs"
+DELTA_RUNS = "_nats-dissect.captures"
+"""The folder of a folder of Delta tables that says which captures a run has read."""
 OURS = {MARK, RUNS, "_nats-dissect.archive"}
 """What shows that a folder is of this program: of a job, or of `nats-dissect archive`."""
 
+_IS_DELTA = (
+    "tables of Delta Lake, whose logs say which files are data, are for Spark, DuckDB and deltalake"
+)
 _AT_ONCE = 16  # requests to an object storage
 _RUN = re.compile(r"-([0-9a-f]{32})\.parquet\Z")
 _OF_JOB = re.compile(r"part-\d{5,}(-\d{3,})?(-[0-9a-f]{32})?\.parquet")
@@ -42,6 +48,12 @@ def is_of_job(name: str) -> bool:
     return _OF_JOB.fullmatch(name) is not None
 
 
+def run_in(name: str) -> str | None:
+    """The run in the name of a file; None if no run has written it."""
+    found = _RUN.search(name)
+    return found[1] if found else None
+
+
 def run_of(mark: bytes | None) -> str | None:
     """The name of the run that a mark commits; None without a mark, or for one of an earlier version."""
     try:
@@ -54,8 +66,7 @@ def run_of(mark: bytes | None) -> str | None:
 
 def is_data(name: str, run: str | None) -> bool:
     """Whether a file is data of its table, in a folder in which `run` is the complete run."""
-    found = _RUN.search(name)
-    return name.endswith(".parquet") and (found is None or found[1] == run)
+    return name.endswith(".parquet") and run_in(name) in (None, run)
 
 
 def data_rule(mark: bytes | None, going_on: bool) -> Callable[[str], bool]:
@@ -68,6 +79,8 @@ def data_rule(mark: bytes | None, going_on: bool) -> Callable[[str], bool]:
 
 def local_rule(root: str) -> Callable[[str], bool]:
     """The rule of a local folder. Raises OSError."""
+    if os.path.isdir(f"{root}/{DELTA_RUNS}"):
+        raise OSError(ENOTSUP, _IS_DELTA, root)
     mark = None
     with suppress(FileNotFoundError, NotADirectoryError), open(f"{root}/{MARK}", "rb") as file:
         mark = file.read()
@@ -82,6 +95,8 @@ class RemoteTables:
         self._fs, self._root = elsewhere(self.uri)
         with self._explained():
             found = {one.base_name for one in listed(self._fs, self._root)}
+            if DELTA_RUNS in found:
+                raise OSError(ENOTSUP, _IS_DELTA)
             mark = self._content(MARK) if MARK in found else None
         self._is_data = data_rule(mark, RUNS in found)
         self._found = found

@@ -25,6 +25,7 @@ from ..partition.byte_ranges import captures
 from ..partition.partitions import Partition, index_captures, partitions_of, ranges_with_secrets
 from ..partition.record_index import RecordChain, RecordIndex, joined, walk_chain
 from ..tables import FROM_ENGINE, TABLES, frames_for
+from .delta import DeltaSink, is_delta
 from .iceberg import IcebergSink, is_iceberg
 from .job import Job, TimelineJob
 from .launch.worker_python import set_worker_python
@@ -98,9 +99,9 @@ def dissect(
     progress: bool = False,
 ) -> Summary:
     """Writes tables of captures to a sink. A string names a folder: each table becomes Parquet files there,
-    partitioned by day; or a namespace of Iceberg, as `iceberg:CATALOG.NAMESPACE`. Tables of an earlier job
-    are replaced at the end; if the job fails, they stay. With
-    `progress`, stderr shows the progress of each stage. Raises DissectError.
+    partitioned by day; or a namespace of Iceberg, as `iceberg:CATALOG.NAMESPACE`; or a folder of Delta
+    tables, as `delta:FOLDER`. Tables of an earlier job are replaced at the end; if the job fails, they stay.
+    With `progress`, stderr shows the progress of each stage. Raises DissectError.
     """
     share_storage(spark)
     sink = _sink_of(out, paths, tables) if isinstance(out, str) else out
@@ -130,6 +131,8 @@ def dissect(
 def _sink_of(out: str, paths: Sequence[str], tables: Sequence[str]) -> TableSink:
     if is_iceberg(out):
         return IcebergSink(out, captures(paths, CaptureReport()), tables)
+    if is_delta(out):
+        return DeltaSink(out, captures(paths, CaptureReport()), tables)
     return Folder(out)
 
 

@@ -19,7 +19,8 @@ from ..partition.byte_ranges import captures
 from ..storage import is_uri
 from ..tables import TABLES
 from .api import Summary, dissect
-from .iceberg import is_iceberg
+from .delta import DeltaSink, is_delta, with_folder
+from .iceberg import IcebergSink, is_iceberg
 from .options.arguments import JobArguments
 from .options.job_options import JobOptions
 from .options.settings import absolute
@@ -36,10 +37,10 @@ def run_job(arguments: JobArguments) -> None:
     summary_path = None if arguments.summary == "-" else arguments.summary
     sink = sink_of(summary_path, arguments.captures, others=arguments.other_inputs)
     paths = [absolute(path) for path in arguments.captures]
-    out = arguments.out if is_iceberg(arguments.out) else absolute(arguments.out)
+    out = _absolute_out(arguments.out)
     tables = tuple(dict.fromkeys(arguments.tables))
     with writing(sink):
-        _check(paths, out)
+        _check(paths, out, tables)
         with session(arguments.master, arguments.conf) as spark:
             options = JobOptions(options=arguments.dissection, chunk_size=arguments.chunk_size)
             progress = wants_progress(arguments.progress)
@@ -52,12 +53,22 @@ def run_job(arguments: JobArguments) -> None:
         sys.exit(_DAMAGED)
 
 
-def _check(paths: Sequence[str], out: str) -> None:
+def _absolute_out(out: str) -> str:
+    if is_iceberg(out):
+        return out
+    return with_folder(out, absolute) if is_delta(out) else absolute(out)
+
+
+def _check(paths: Sequence[str], out: str, tables: Sequence[str]) -> None:
     """Checks local inputs and the output before Spark starts, which takes seconds."""
     check_libraries()
     for path in captures([path for path in paths if not is_uri(path)], CaptureReport()):
         size_and_mtime(path)
-    if not is_uri(out) and not is_iceberg(out):
+    if is_iceberg(out):
+        IcebergSink(out, [], tables)
+    elif is_delta(out):
+        DeltaSink(out, [], tables)
+    elif not is_uri(out):
         Folder(out).check()
 
 

@@ -14,15 +14,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from ..errors import DissectError, SparkError, imported
 from ..output.arrow.records import schema
 from ..output.arrow.types import pyarrow
 from ..output.day_files import WrittenFile
-from ..storage import has_folders, masked, s3_access
-from .output import RunWriter, filesystem
-from .sink import NewWriter
+from ..storage import masked, s3_access
+from .output import InPlaceWriter, filesystem
+from .sink import NewWriter, one_name, replaced_runs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,7 +50,7 @@ class IcebergSink:
             raise SparkError(f"{out}: is not iceberg:CATALOG.NAMESPACE")
         self._catalog_name = catalog
         self._namespace = tuple(namespace.split("."))
-        self._captures = sorted({_plain(path) for path in captures})
+        self._captures = sorted({one_name(path) for path in captures})
         self._tables = tuple(tables)
         self._locations: dict[str, str] = {}
         self._key = sha256("\n".join(self._captures).encode("utf-8", "replace")).hexdigest()[:16]
@@ -74,7 +74,7 @@ class IcebergSink:
 
     def writer(self, run: str) -> NewWriter:
         """The factory of a run's writers."""
-        return partial(IcebergWriter, self.out, self._locations, run)
+        return partial(InPlaceWriter, self.out, self._locations, run)
 
     def publish(
         self,
@@ -122,22 +122,13 @@ class IcebergSink:
                     snapshot.append_data_file(each)
 
     def _replaced(self, table: Table) -> list[str]:
-        """The keys of the earlier runs that a run over these captures replaces. Raises SparkError if it has
-        only some of the captures of one."""
-        replaced = []
-        for name, value in table.properties.items():
-            if name.startswith(_CAPTURES):
-                earlier = set(json.loads(value))
-                lacking = sorted(earlier.difference(self._captures))
-                if not lacking:
-                    replaced.append(name.removeprefix(_CAPTURES))
-                elif len(lacking) < len(earlier):
-                    raise SparkError(
-                        f"{self.out}: an earlier run has read some of these captures together with"
-                        f" {lacking[0]}",
-                        "name all of its captures, or none",
-                    )
-        return replaced
+        """The keys of the earlier runs that a run over these captures replaces. Raises SparkError."""
+        earlier = {
+            name.removeprefix(_CAPTURES): json.loads(value)
+            for name, value in table.properties.items()
+            if name.startswith(_CAPTURES)
+        }
+        return replaced_runs(self.out, earlier, self._captures)
 
     @contextmanager
     def _catalog(self) -> Iterator[Catalog]:
@@ -166,28 +157,6 @@ class IcebergSink:
             ) from error
 
 
-class IcebergWriter(RunWriter):
-    """Writes below the `locations` of tables, where the files stay."""
-
-    def __init__(
-        self,
-        out: str,
-        locations: Mapping[str, str],
-        run: str,
-        number: int,
-        tables: Iterable[str],
-    ) -> None:
-        super().__init__(out, run, number)
-        self._locations = locations
-
-    def _opened(self, table: str, name: str) -> tuple[str, BinaryIO]:
-        place = f"{self._locations[table]}/{name}"
-        system, path = filesystem(place)
-        if has_folders(system):
-            system.create_dir(path.rpartition("/")[0], recursive=True)
-        return place, system.open_output_stream(path)
-
-
 def _created(catalog: Catalog, name: tuple[str, ...], columns: pa.Schema) -> Table:
     """A table with at least these columns."""
     table = catalog.create_table_if_not_exists(name, schema=columns)
@@ -210,8 +179,3 @@ def _columns(table: str) -> pa.Schema:
 def _data_files(table: Table) -> dict[str, DataFile]:
     """The data files of the latest snapshot, by path."""
     return {task.file.file_path: task.file for task in table.scan().plan_files()}
-
-
-def _plain(path: str) -> str:
-    """A capture by one name: s3a:// and s3:// are the same."""
-    return f"s3{path[3:]}" if path.lower().startswith(("s3a:", "s3n:")) else path

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pyarrow import fs
 
 _T = TypeVar("_T")
+_U = TypeVar("_U")
 
 _AT_ONCE = 16  # requests to an object storage
 
@@ -122,7 +123,7 @@ class Folder:
         if has_folders(self._fs):
             for folder in {place.rpartition("/")[0] for _, place in places}:
                 self._fs.create_dir(folder, recursive=True)
-        self._each(lambda paths: self._fs.move(*paths), places)
+        each_of(lambda paths: self._fs.move(*paths), places)
 
     def _remove(self, is_kept: Callable[[str], bool]) -> None:
         """Removes the files of all tables, except those whose names are to be kept."""
@@ -137,14 +138,7 @@ class Folder:
                     files.append(one.path)
                 elif inside and not one.is_file and one.path not in needed:
                     remove_folder(self._fs, one.path)
-        self._each(self._fs.delete_file, files)
-
-    @staticmethod
-    def _each(act: Callable[[_T], object], values: Collection[_T]) -> None:
-        """Acts on many files at a time, because an object storage takes long for each."""
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for _ in pool.map(act, values):
-                pass
+        each_of(self._fs.delete_file, files)
 
     def _committed(self) -> str | None:
         """The run whose files are the tables."""
@@ -214,6 +208,23 @@ class PartitionWriter(RunWriter):
         return path, self._fs.open_output_stream(path)
 
 
+class InPlaceWriter(RunWriter):
+    """Writes below the places of tables, where the files stay: for formats whose log says which are data."""
+
+    def __init__(
+        self, out: str, places: Mapping[str, str], run: str, number: int, tables: Iterable[str]
+    ) -> None:
+        super().__init__(out, run, number)
+        self._places = places
+
+    def _opened(self, table: str, name: str) -> tuple[str, BinaryIO]:
+        place = f"{self._places[table]}/{name}"
+        system, path = filesystem(place)
+        if has_folders(system):
+            system.create_dir(path.rpartition("/")[0], recursive=True)
+        return place, system.open_output_stream(path)
+
+
 @contextmanager
 def writing_to(out: str) -> Iterator[None]:
     """A block of a task that writes files of an output. Raises OutputError."""
@@ -221,6 +232,12 @@ def writing_to(out: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise OutputError(f"{out}: cannot be written: {reason_of(error)}") from error
+
+
+def each_of(act: Callable[[_T], _U], values: Collection[_T]) -> list[_U]:
+    """Acts on many files at a time, because an object storage takes long for each."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return [*pool.map(act, values)]
 
 
 def _is_complete(run: str | None, name: str) -> bool:

@@ -9,9 +9,10 @@
     sink.discard(run)                 # in place of publish, if the run failed
 
 Files of a task are not visible before `publish`. `publish` uses only the files in `written`, because a task
-may fail and run again. `output.Folder` writes Parquet files into a folder, `iceberg.IcebergSink` tables of
-Iceberg, whose `publish` commits the files that the tasks wrote. The output of a command
-(`output.sink`) has the same steps, but its own protocol, because it is one open stream of this process.
+may fail and run again. `output.Folder` writes Parquet files into a folder. `iceberg.IcebergSink` and
+`delta.DeltaSink` write tables of Iceberg and of Delta Lake: their `publish` commits the files that the tasks
+wrote, and keeps the rows of other captures (`replaced_runs`). The output of a command (`output.sink`)
+has the same steps, but its own protocol, because it is one open stream of this process.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from ..errors import SparkError
 from ..output.day_files import WrittenFile
 
 if TYPE_CHECKING:
@@ -65,3 +67,29 @@ class TableSink(Protocol):
 
     def discard(self, run: str) -> None:
         """Removes what a run that failed has left. Raises nothing because of what cannot be removed."""
+
+
+def one_name(capture: str) -> str:
+    """A capture by one name: s3a:// and s3:// are the same."""
+    return f"s3{capture[3:]}" if capture.lower().startswith(("s3a:", "s3n:")) else capture
+
+
+def replaced_runs(
+    out: str, earlier: Mapping[str, Iterable[str]], captures: Iterable[str]
+) -> list[str]:
+    """The earlier runs whose rows a run over these captures replaces; `earlier` has the captures of each run,
+    all by `one_name`. Raises SparkError if the run has only some of the captures of one, because the rows of
+    the others would be lost."""
+    now = set(captures)
+    replaced = []
+    for run, read in earlier.items():
+        before = set(read)
+        lacking = sorted(before - now)
+        if not lacking:
+            replaced.append(run)
+        elif len(lacking) < len(before):
+            raise SparkError(
+                f"{out}: an earlier run has read some of these captures together with {lacking[0]}",
+                "name all of its captures, or none",
+            )
+    return replaced

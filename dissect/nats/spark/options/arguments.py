@@ -33,7 +33,8 @@ class JobArguments(CommandOptions):
     out: Annotated[
         str,
         "The output folder, with one folder per table; tables of an earlier job are replaced. Or a namespace"
-        " of Iceberg, as iceberg:CATALOG.NAMESPACE; only rows of the same captures are replaced.",
+        " of Iceberg, as iceberg:CATALOG.NAMESPACE, or a folder of Delta tables, as delta:FOLDER; in both,"
+        " only rows of the same captures are replaced.",
         Opt(OptionGroup.OUTPUT, text("DIR"), required=True),
     ] = ""
     tables: Annotated[
