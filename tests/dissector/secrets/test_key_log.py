@@ -241,7 +241,7 @@ def test_key_logs_without_a_secret_are_named_as_they_were_given(tmp_path: Path) 
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match="a\0b: the key log cannot be read: embedded null"):
+    with pytest.raises(CaptureError, match="a\0b: the key log cannot be read: .*embedded null"):
         Options(keylog="a\0b")
     with pytest.raises(CaptureError, match="nowhere.log: the key log cannot be read: No such file"):
         Options(keylog=[str(tmp_path / "nowhere.log")])
