@@ -15,17 +15,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dissect.nats import spark as nats_spark
+from dissect.nats.capture.reader import BLOCK
 from dissect.nats.capture.time_range import TimeBound, TimeRange
 from dissect.nats.errors import CaptureError, DissectError, SparkError
+from dissect.nats.kernel.load import VARIABLE
 from dissect.nats.options import Options, Payload
 from dissect.nats.partition import flow_shares
 from dissect.nats.schema.records import Record, SessionRecord
-from dissect.nats.spark import api
+from dissect.nats.spark import api, job
 from dissect.nats.spark.api import Plan, Summary, dissect, plan, read
 from dissect.nats.spark.options.job_options import JobOptions
 from dissect.nats.spark.progress import Stages
 from dissect.nats.spark.tasks import task_runner
 
+from tests.dissector.fuzzing.kernel import Count, generated, kernel
 from tests.support.arrow_rows import records_of
 from tests.support.damage import pcap_bytes, read_pcap
 from tests.support.partitioned import TABLES, in_one, ordered
@@ -107,6 +110,34 @@ def test_sessions_name_those_of_other_tasks(
     made = plan(spark, path, chunk_size=size).table("sessions")
     (batch,) = made.coalesce(1).toArrow().combine_chunks().to_batches()
     assert ordered(records_of("sessions", batch)) == sessions
+
+
+@pytest.mark.xdist_group("kernel")
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "size, whole_flows, parts",
+    [(400_000, False, 3), (400_000, True, 1), (1 << 30, True, 1)],
+    ids="chunks flows timeline".split(),
+)
+def test_tasks_use_the_kernel_where_workers_have_it(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    size: int,
+    whole_flows: bool,
+    parts: int,
+) -> None:
+    monkeypatch.setattr(flow_shares, "CAPTURE_BYTES", range(1 << 30))
+    monkeypatch.setattr(job, "LOADED_AFTER", 0)
+    monkeypatch.setitem(spark.sparkContext.environment, VARIABLE, "on")
+    path, tables = tmp_path / "t.pcap", ("frames", "sessions", "anomalies")
+    path.write_bytes(pcap_bytes(generated(0)))
+    with kernel("off", BLOCK, Count()):
+        expected = in_one([str(path)], tables)
+    options = JobOptions(chunk_size=size, whole_flows=whole_flows)
+    summary = dissect(spark, [str(path)], tables, options, str(tmp_path / "out"))
+    assert (summary.with_kernel, summary.without_kernel) == (parts, {})
+    assert written(tmp_path / "out", tables) == expected
 
 
 def test_payloads_and_secrets_as_they_were_asked_for(

@@ -141,6 +141,23 @@ def test_a_summary_of_shares() -> None:
     assert printed[2] == "flows were divided among 2 tasks, each of which read all packets"
 
 
+@pytest.mark.parametrize(
+    "with_kernel, without, line",
+    [
+        (2, {}, "the kernel decoded 2 of 2 parts"),
+        (
+            1,
+            {"numba is not installed": 1, "there are few packets": 2},
+            "the kernel decoded 1 of 4 parts, Python alone the others: numba is not installed (1);"
+            " there are few packets (2)",
+        ),
+    ],
+)
+def test_a_summary_of_the_kernel(with_kernel: int, without: dict[str, int], line: str) -> None:
+    summary = Summary(files=1, with_kernel=with_kernel, without_kernel=without)
+    assert [*lines(summary, "tables")][2] == line
+
+
 def test_files_that_are_not_captures_are_named() -> None:
     names = [f"{number}.txt: not a capture" for number in range(12)]
     for others in (names[:1], names[:10]):

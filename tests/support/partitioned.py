@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from zlib import crc32
 
 from dissect.nats import Options, tables
@@ -14,6 +12,8 @@ from dissect.nats.engine.frame_runs import FrameRun
 from dissect.nats.engine.same_sessions import with_same_sessions
 from dissect.nats.engine.session_tables import ReleasedRows
 from dissect.nats.engine.time_order import place_of
+from dissect.nats.kernel.block_records import releases_of
+from dissect.nats.kernel.frame_block import FrameBlock
 from dissect.nats.packet import ParserState
 from dissect.nats.partition.flow_shares import divided
 from dissect.nats.partition.partitions import (
@@ -27,6 +27,7 @@ from dissect.nats.pipeline import records
 from dissect.nats.schema.records import Record
 from dissect.nats.spark.tasks.inputs import ChunkContext, JobSpec, SharedFlows
 from dissect.nats.spark.tasks.stages import (
+    DecodeCounts,
     FlowChunk,
     FlowState,
     FlowSurvey,
@@ -118,18 +119,22 @@ def in_partitions(
     for number in range(len(known)):
         coming = [state for state in states if state.number == number]
         continuing = {chunk.flow for chunk in chunks if chunk.number == number}
-        released += decode(spec, known, number, coming, continuing, Counter())
+        released += decode(spec, known, number, coming, continuing, DecodeCounts())
     return joined_rows(released)
 
 
-def in_shares(paths: Sequence[str], size: int, count: int) -> list[Record]:
+def in_shares(
+    paths: Sequence[str], size: int, count: int, tables: Collection[str] = TABLES
+) -> list[Record]:
     """The rows of captures whose flows are divided into shares, in order."""
     walked = indexed(paths, size)
     found = partitions_of(walked)
-    spec = replace(WORK, secrets=ranges_with_secrets(walked))
+    spec = JobSpec(frozenset(tables), Options(), secrets=ranges_with_secrets(walked))
     flows = SharedFlows(found, divided([sample(spec, partition) for partition in found], count))
     return joined_rows(
-        some for number in range(count) for some in decode(spec, flows, number, (), (), Counter())
+        some
+        for number in range(count)
+        for some in decode(spec, flows, number, (), (), DecodeCounts())
     )
 
 
@@ -144,6 +149,9 @@ def as_records(released: Iterable[Record]) -> Iterator[Record]:
     for record in released:
         if isinstance(record, FrameRun):
             yield from rows_of(record)
+        elif isinstance(record, FrameBlock):
+            for rows in releases_of(record):
+                yield from as_records(rows.records)
         else:
             yield record
 

@@ -278,16 +278,17 @@ def read_part(
     start: int,
     stop: int = NOWHERE,
     embedded: KeyLog | None = None,
+    readers: RecordReaders | None = None,
 ) -> Reading:
     """The packets of the records that begin in a part of a file, from `start` up to before `stop`; a record
     begins at `start`. The bytes of `context`, put before the part, make it a complete capture (see `Ended`).
     TLS secrets in the part are added to `embedded`.
     """
-    with closing(pieces_of(opened(path, start), report)) as pieces:
+    with closing(pieces_of(opened(path, start), report, readers)) as pieces:
         blocks = Blocks(chain((context,), pieces), start - len(context))
         blocks.fill(len(context))
         kind = "pcapng" if pcapng.is_section(context) else "pcap"
-        return (yield from read_records(kind, blocks, report, stop, embedded))
+        return (yield from read_records(kind, blocks, report, stop, embedded, readers))
 
 
 @contextmanager

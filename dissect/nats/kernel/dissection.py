@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 
 
 class KernelDissection(Dissection):
-    """A `Dissection` whose `read` uses the kernel once there are so many packets that it pays."""
+    """A `Dissection` whose `read` uses the kernel once there are so many packets that it pays. `expected` is
+    the size of the captures, if it is known before they are read; `is_used` is whether the kernel was
+    loaded."""
 
+    expected: int | None = None
+    is_used = False
     _driver: Driver | None = None
     _loader: Loader | None = None
     _report: CaptureReport | None = None
@@ -36,11 +40,12 @@ class KernelDissection(Dissection):
         """The records that the next packets complete."""
         for run in blocks:
             if self._loader is None:
-                size = self._report.size if self._report else None
+                size = self._report.size if self._report else self.expected
                 self._loader = Loader(self._options, size, "frames" in self._tables)
             if self._driver is None and (arrays := self._loader.arrays(len(run.block))):
                 arrays.readers.join(self.readers)
                 self._driver = self._new_driver(arrays, together)
+                self.is_used = True
             if self._driver is None:
                 yield from self.feed(self.parser.feed([run]), together)
             else:
@@ -49,9 +54,14 @@ class KernelDissection(Dissection):
 
     def finish(self, together: bool = True) -> Iterator[ReleasedRows]:
         """The records of all open flows, and of layers across sessions, after the last segment."""
-        if self._driver:
-            yield from self._driver.finish()
+        yield from self.take_back()
         yield from super().finish(together)
+
+    def take_back(self) -> Iterator[ReleasedRows]:
+        """Takes all connections back from the kernel. Returns the rows that wait there."""
+        driver, self._driver = self._driver, None
+        if driver:
+            yield from driver.finish()
 
     def _new_driver(self, arrays: Arrays, together: bool) -> Driver:
         stages = self.parser, self._connections, self._table_builder

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..capture.files import capture_name, opened, size_and_mtime
 from ..capture.pcapng.section import interfaces_in
-from ..capture.reader import NOWHERE, Ended, Pieces, Reading
+from ..capture.reader import NOWHERE, Ended, Pieces, Reading, RecordReaders
 from ..capture.report import CaptureReport, FileReport
 from ..capture.sources import STDIN, files_of, is_packed, read_file, read_part
 from ..errors import CaptureError
@@ -106,16 +106,24 @@ def cut(path: str, size_bytes: int, max_expanded: int | None = None) -> list[Byt
 
 
 def read_byte_range(
-    byte_range: ByteRange, report: FileReport, embedded: KeyLog | None = None
+    byte_range: ByteRange,
+    report: FileReport,
+    embedded: KeyLog | None = None,
+    readers: RecordReaders | None = None,
 ) -> Generator[Packets, None, None]:
     """The packets of a byte range, the same as from reading the whole file. TLS secrets in the range are
     added to `embedded`. Raises CaptureError if the file has changed since it was cut."""
     report.before = byte_range.first - 1
-    yield from records(byte_range, report, embedded)
+    yield from records(byte_range, report, embedded, readers)
     report.finished = True
 
 
-def records(byte_range: ByteRange, report: FileReport, embedded: KeyLog | None = None) -> Reading:
+def records(
+    byte_range: ByteRange,
+    report: FileReport,
+    embedded: KeyLog | None = None,
+    readers: RecordReaders | None = None,
+) -> Reading:
     """Yields the packets, as `read_byte_range` does, and returns the state at the end of reading."""
     report.last_ns = byte_range.before_ns
     stop = NOWHERE if byte_range.stop is None else byte_range.stop
@@ -123,11 +131,11 @@ def records(byte_range: ByteRange, report: FileReport, embedded: KeyLog | None =
     if byte_range.start >= stop:
         return Ended(byte_range.start, byte_range.context, 0, interfaces_in(byte_range.context))
     if byte_range.start:
-        reading = read_part(
-            byte_range.path, report, byte_range.context, byte_range.start, stop, embedded
-        )
+        part = byte_range.context, byte_range.start, stop
+        reading = read_part(byte_range.path, report, *part, embedded, readers)
     else:
-        reading = read_file(byte_range.path, report, stop, byte_range.max_expanded, embedded)
+        most = byte_range.max_expanded
+        reading = read_file(byte_range.path, report, stop, most, embedded, readers)
     with closing(reading):
         ended = yield from reading
     check_unchanged(byte_range)

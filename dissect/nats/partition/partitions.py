@@ -18,6 +18,7 @@ from math import inf
 
 from ..capture.merge import MOST_OPEN, merge
 from ..capture.pcapng.section import SECRETS_NAME
+from ..capture.reader import RecordReaders
 from ..capture.report import CaptureReport
 from ..capture.sources import too_many
 from ..types import Packets
@@ -101,12 +102,14 @@ def in_order(files: Sequence[Sequence[RecordIndex]]) -> list[Sequence[RecordInde
     return sorted(files, key=_first)
 
 
-def read_partition(partition: Partition, report: CaptureReport) -> Generator[Packets, None, None]:
+def read_partition(
+    partition: Partition, report: CaptureReport, readers: RecordReaders | None = None
+) -> Generator[Packets, None, None]:
     """The packets of a partition, in order. `report` lists each byte range as a separate file, with all
-    records that were read, including those around the partition. Raises CaptureError if a file has
-    changed."""
+    records that were read, including those around the partition. Records are read with `readers`, if there
+    are any. Raises CaptureError if a file has changed."""
     if len(partition.byte_ranges) == 1:
-        yield from _window(partition, partition.byte_ranges, report)
+        yield from _window(partition, partition.byte_ranges, report, readers)
         return
     # `merge` opens sources by these times, in order. So a file is opened no later than the files after it.
     rows = [
@@ -119,7 +122,7 @@ def read_partition(partition: Partition, report: CaptureReport) -> Generator[Pac
     earliest = inf
     for opens, byte_ranges in reversed(rows):
         earliest = min(earliest, opens)
-        sources.append((earliest, partial(_window, partition, byte_ranges, report)))
+        sources.append((earliest, partial(_window, partition, byte_ranges, report, readers)))
     yield from merge(sources[::-1], too_many(partition.byte_ranges[0].path))
 
 
@@ -203,7 +206,10 @@ def _check_open(group: list[_RangeInTurn]) -> None:
 
 
 def _window(
-    partition: Partition, byte_ranges: Sequence[ByteRange], report: CaptureReport
+    partition: Partition,
+    byte_ranges: Sequence[ByteRange],
+    report: CaptureReport,
+    readers: RecordReaders | None,
 ) -> Generator[Packets, None, None]:
     """The packets of one file that belong to a partition."""
     begin = -inf if partition.begin_ns is None else partition.begin_ns
@@ -211,7 +217,10 @@ def _window(
     for byte_range in byte_ranges:
         turn = -inf if byte_range.before_ns is None else byte_range.before_ns
         report.files.append(byte_range.report())
-        with closing(read_byte_range(byte_range, report.files[-1])) as runs:
+        with closing(read_byte_range(byte_range, report.files[-1], readers=readers)) as runs:
+            if partition.begin_ns is None and partition.until_ns is None:
+                yield from runs
+                continue
             for run in runs:
                 latest = max(turn, max(run.places)[0])
                 if turn >= begin and latest < until:

@@ -57,7 +57,9 @@ class Summary:
     packets were read again then, because its summary could not be proven. `moved_bytes` is the size of
     the data that moved between tasks. `damaged` and `unreadable` name files with the reason, `passed_over`
     files that are not captures, `no_tcp` counts packets without TCP by reason, and `warnings` are about files
-    that make the job slow, and about TLS secrets in captures that cannot be used.
+    that make the job slow, and about TLS secrets in captures that cannot be used. `with_kernel` counts the
+    parts of captures (chunks, shares of flows, or whole captures) that the kernel decoded, `without_kernel`
+    those that Python alone did, by reason.
     """
 
     files: int = 0
@@ -68,6 +70,8 @@ class Summary:
     packets: int = 0
     bytes: int = 0
     no_tcp: dict[str, int] = field(default_factory=dict)
+    with_kernel: int = 0
+    without_kernel: dict[str, int] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     missing_bytes: int = 0
     skipped_bytes: int = 0
@@ -120,7 +124,9 @@ def dissect(
                     _add_counts(summary, job)
                 runner.close()  # the next one keeps its own
             summary.rows = {table: decoded.rows[table] for table in tables}
-            summary.no_tcp = dict(sorted(decoded.passed_over.items()))
+            summary.no_tcp = dict(sorted(decoded.counts.passed_over.items()))
+            summary.with_kernel = decoded.counts.with_kernel
+            summary.without_kernel = dict(sorted(decoded.counts.without_kernel.items()))
             summary.missing_bytes = decoded.missing_bytes
             summary.skipped_bytes = decoded.skipped_bytes
             with stages.running("publish", spark):
@@ -169,7 +175,7 @@ def _write(
     def function(inputs: Inputs) -> tasks.Function:
         return tasks.writing(spec, inputs, direct, writer, has_sessions)
 
-    frame = job.decoded(function)
+    frame = job.decoded(function, tables=spec.tables)
     frame = job.runner.keep(frame) if has_sessions else frame
     with job.stages.running("decode", spark):
         for row in frame.where("flow = X''").collect():
@@ -243,7 +249,9 @@ class Plan:
         tables = frozenset([name]) if job.has_whole_flows else job.spec.tables
         spec = replace(job.spec, tables=tables)
         if isinstance(job, Job) and name == "sessions":
-            items = job.decoded(lambda inputs: application.session_items(spec, inputs), ITEMS)
+            items = job.decoded(
+                lambda inputs: application.session_items(spec, inputs), ITEMS, spec.tables
+            )
             rows, make = application.prepared_sessions(self._runner, items, job.bytes)
             return rows.mapInArrow(application.layer_rows(name, make), schema)
         if isinstance(job, Job) and not job.decodes(name):
@@ -251,7 +259,7 @@ class Plan:
             layer_job = self._layer_jobs.setdefault((number, name), made)
             frames, make = _prepared(layer_job, [name])
             return frames.mapInArrow(application.layer_rows(name, make), schema)
-        return job.decoded(lambda inputs: tasks.reading(spec, inputs, name), schema)
+        return job.decoded(lambda inputs: tasks.reading(spec, inputs, name), schema, spec.tables)
 
     def close(self) -> None:
         """Frees the plan's data on Spark's local disks. Its DataFrames can still be used, but each action

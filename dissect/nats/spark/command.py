@@ -59,6 +59,14 @@ def _absolute_out(out: str) -> str:
     return with_folder(out, absolute) if is_delta(out) else absolute(out)
 
 
+def _kernel_text(summary: Summary) -> str:
+    """What the kernel decoded, and why not the rest."""
+    parts = summary.with_kernel + sum(summary.without_kernel.values())
+    text = f"the kernel decoded {summary.with_kernel} of {count_text(parts, 'part')}"
+    reasons = [f"{why} ({count})" for why, count in summary.without_kernel.items()]
+    return f"{text}, Python alone the others: {'; '.join(reasons)}" if reasons else text
+
+
 def _check(paths: Sequence[str], out: str, tables: Sequence[str]) -> None:
     """Checks local inputs and the output before Spark starts, which takes seconds."""
     check_libraries()
@@ -90,7 +98,9 @@ def lines(summary: Summary, out: str) -> Iterator[str]:
     if len(summary.passed_over) > _NAMED:
         others = passed_over_text(summary.passed_over)
         yield f"{others}, {_NAMED} of them named here; --summary names all"
-    if summary.shares:
+    if summary.with_kernel or summary.without_kernel:
+        yield _kernel_text(summary)
+    if summary.shares > 1:
         tasks = count_text(summary.shares, "task")
         yield f"flows were divided among {tasks}, each of which read all packets"
     if summary.continued:

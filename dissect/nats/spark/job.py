@@ -18,13 +18,14 @@ code of each stage. The rows are equal to those of one process, because the same
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from ..kernel.load import LOADED_AFTER, serves
 from ..partition import flow_shares
-from ..partition.flow_shares import FlowShares, divided
+from ..partition.flow_shares import WHOLE, FlowShares, divided
 from ..partition.partitions import Partition
 from ..tables import FROM_ENGINE
 from .progress import Stages
@@ -69,7 +70,12 @@ class TimelineJob:
         """Whether the decode makes the rows of a table: of every table, because a task has all frames."""
         return True
 
-    def decoded(self, function: Decode, schema: StructType | str = RESULTS) -> DataFrame:
+    def decoded(
+        self,
+        function: Decode,
+        schema: StructType | str = RESULTS,
+        tables: Collection[str] = frozenset(),
+    ) -> DataFrame:
         """Decodes all timelines."""
         count = len(self.timelines)
         size = sum(timeline.bytes for timeline in self.timelines) // count
@@ -125,10 +131,18 @@ class Job:
         """Whether each task dissects flows as a whole. The first call may sample."""
         return self._flow_shares() is not None
 
-    def decoded(self, function: Decode, schema: StructType | str = RESULTS) -> DataFrame:
-        """Decodes all partitions. The first call samples, or surveys and stitches; later calls reuse the
-        result."""
+    def decoded(
+        self,
+        function: Decode,
+        schema: StructType | str = RESULTS,
+        tables: Collection[str] = frozenset(),
+    ) -> DataFrame:
+        """Decodes all partitions into rows of `tables`. The first call samples, or surveys and stitches;
+        later calls reuse the result."""
         rows, inputs = self._prepared = self._prepared or self._prepare()
+        if isinstance(inputs, SharedFlows) and self._is_for_kernel(inputs.shares, tables):
+            self.shares = 1
+            rows, inputs = _runs(self.runner, 1, 1), SharedFlows(self.partitions, WHOLE)
         if not self.shares:  # else each share has a task already
             count = self.runner.tasks(len(self.partitions), self._size())
             rows = gathered(rows, count, "partition", "kind")
@@ -147,6 +161,12 @@ class Job:
         if not self._samples:
             self._samples.append(self._sample())
         return self._samples[0]
+
+    def _is_for_kernel(self, shares: FlowShares, tables: Collection[str]) -> bool:
+        """Whether one task takes less time with the kernel than one for each share without it."""
+        if not tables or self.bytes < LOADED_AFTER or shares.is_faster_than_kernel():
+            return False
+        return serves(tables, self.spec.options) and self.runner.have_kernel()
 
     def _sample(self) -> FlowShares | None:
         is_packed = any(each.packed for part in self.partitions for each in part.byte_ranges)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 from dissect.nats.capture.time_range import TimeRange
@@ -11,7 +10,7 @@ from dissect.nats.partition.partitions import partitions_of, ranges_with_secrets
 from dissect.nats.schema.records import SessionRecord
 from dissect.nats.spark.api import _divided
 from dissect.nats.spark.tasks.inputs import JobSpec, Timeline, WholeTimelines
-from dissect.nats.spark.tasks.stages import decode
+from dissect.nats.spark.tasks.stages import DecodeCounts, decode
 
 from tests.support.damage import read_pcap
 from tests.support.partitioned import in_one, indexed, planned
@@ -43,7 +42,7 @@ def test_secrets_of_one_timeline_decrypt_no_other(tmp_path: Path) -> None:
         walked = indexed([path], 1 << 20)
         timelines.append(Timeline(partitions_of(walked), secrets=ranges_with_secrets(walked)))
     for number, decrypted in ((0, True), (1, False), (0, True)):
-        rows = decode(SPEC, WholeTimelines(timelines), number, [], [], Counter())
+        rows = decode(SPEC, WholeTimelines(timelines), number, [], [], DecodeCounts())
         found = [row for some in rows for row in some.records if isinstance(row, SessionRecord)]
         assert found and all(bool(row.frames_originator) == decrypted for row in found)
 
@@ -51,9 +50,9 @@ def test_secrets_of_one_timeline_decrypt_no_other(tmp_path: Path) -> None:
 def test_a_whole_timeline_has_the_rows_of_layers_across_sessions() -> None:
     tables = ("sessions", "servers", "paths")
     inputs = WholeTimelines([Timeline(planned([SAMPLE], 8192))])
-    passed_over: Counter[str] = Counter()
+    counts = DecodeCounts()
     spec = JobSpec(frozenset(tables), Options())
-    rows = [row for some in decode(spec, inputs, 0, [], [], passed_over) for row in some.records]
+    rows = [row for some in decode(spec, inputs, 0, [], [], counts) for row in some.records]
     assert sorted(map(repr, rows)) == sorted(map(repr, in_one([SAMPLE], tables)))
 
 

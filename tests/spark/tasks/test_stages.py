@@ -16,14 +16,16 @@ from dissect.nats.partition.flow_shares import FlowShares
 from dissect.nats.schema.records import FlowRecord
 from dissect.nats.schema.records import Record as Row
 from dissect.nats.spark.tasks import stages
-from dissect.nats.spark.tasks.inputs import SharedFlows
+from dissect.nats.spark.tasks.inputs import SharedFlows, Timeline, WholeTimelines
 from dissect.nats.spark.tasks.stages import (
+    DecodeCounts,
     chunk_contexts,
     decode,
     needs_resurvey,
 )
 from dissect.nats.types import EARLIEST_NS
 
+from tests.dissector.fuzzing.kernel import PLANS, Count, generated, kernel
 from tests.support.conversations import CONNECT, INFO
 from tests.support.crafted import crafted
 from tests.support.damage import Pcap, harm, pcap_bytes, read_pcap, snap, start_at
@@ -90,11 +92,47 @@ def test_flows_that_end_by_the_time_of_others_in_shares(tmp_path: Path) -> None:
 def test_packets_without_tcp_are_counted_by_one_share(tmp_path: Path) -> None:
     path = fragmented(tmp_path, 7)
     flows = SharedFlows(planned([path], 4096), FlowShares(3, {}))
-    counts: list[Counter[str]] = [Counter() for _ in range(3)]
+    counts = [DecodeCounts() for _ in range(3)]
     for number, count in enumerate(counts):
         list(decode(WORK, flows, number, (), (), count))
-    assert counts[0]["ip fragment, joined with others"] > 0
-    assert not counts[1] and not counts[2]
+    assert counts[0].passed_over["ip fragment, joined with others"] > 0
+    assert not counts[1].passed_over and not counts[2].passed_over
+
+
+@pytest.mark.xdist_group("kernel")
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", range(len(PLANS)))
+def test_the_kernel_makes_the_same_rows(number: int, tmp_path: Path) -> None:
+    path = str(tmp_path / "t.pcap")
+    Path(path).write_bytes(pcap_bytes(generated(number)))
+    tables = ("frames", "sessions", "subscriptions", "anomalies")
+    with kernel("off", 3000, Count()):
+        plain = in_one([path], tables)
+    for size in (200_000, 1 << 30):
+        count = Count()
+        with kernel("on", 3000, count):
+            assert in_partitions([path], size, tables) == plain, size
+        assert count.kept > 500
+        count = Count()
+        with kernel("on", 3000, count):
+            assert in_shares([path], size, 1, tables) == plain, size
+        assert count.kept > 500
+
+
+def test_why_the_kernel_did_not_decode_is_counted() -> None:
+    path = str(CAPTURES / "core-2.15.1.pcap")
+    spec = replace(WORK, tables=frozenset({"sessions"}))
+    found = planned([path], 1 << 30)
+    cases = [
+        (WORK, SharedFlows(found, FlowShares(1, {})), "its tables or options need every frame"),
+        (spec, SharedFlows(found, FlowShares(2, {})), "it takes a share of the flows"),
+        (spec, SharedFlows(found, FlowShares(1, {})), "there are few packets"),
+        (spec, WholeTimelines([Timeline(found)]), "there are few packets"),
+    ]
+    for spec, inputs, why in cases:
+        counts = DecodeCounts()
+        list(decode(spec, inputs, 0, (), (), counts))
+        assert (counts.with_kernel, counts.without_kernel) == (0, {why: 1})
 
 
 def test_a_flow_that_was_silent_before_is_read_again(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ same order, so the rows are equal.
 from __future__ import annotations
 
 import pickle
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
@@ -39,7 +38,7 @@ from .arrow_tasks import (
 )
 from .grouped import ITEMS, GroupedWork, item_batches, made_of_groups
 from .inputs import Inputs, JobSpec
-from .stages import decode
+from .stages import DecodeCounts, decode
 from .task_runner import TaskRunner
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def wanted_frames(spec: JobSpec, inputs: Inputs) -> Function:
         reduce_garbage_collection()
         for number, states, continuing in states_by_partition(batches):
             waiting: list[LayerFrame] = []
-            for rows in decode(spec, inputs, number, states, continuing, Counter()):
+            for rows in decode(spec, inputs, number, states, continuing, DecodeCounts()):
                 waiting += (row for row in rows.records if isinstance(row, LayerFrame))
                 if len(waiting) >= _PICKLED:
                     yield _batch(waiting)
@@ -104,7 +103,7 @@ def session_items(spec: JobSpec, inputs: Inputs) -> Function:
     def items(batches: Batches) -> Iterator[LayerItem]:
         for number, states, continuing in states_by_partition(batches):
             taken: list[LayerItem] = []
-            source = decode(spec, inputs, number, states, continuing, Counter())
+            source = decode(spec, inputs, number, states, continuing, DecodeCounts())
             for _ in without_sessions(source, taken.append):
                 pass
             yield from taken

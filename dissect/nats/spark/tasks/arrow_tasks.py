@@ -31,6 +31,7 @@ from ...schema.declaration import LayerItem
 from ..sink import NewWriter, TableWriter
 from .inputs import ChunkContext, Inputs, JobSpec
 from .stages import (
+    DecodeCounts,
     FlowChunk,
     FlowState,
     FlowSurvey,
@@ -62,12 +63,12 @@ _SESSIONS = b"sessions"
 
 @dataclass(slots=True)
 class Decoded:
-    """The result of decoding some partitions: counts of rows by table, of packets without TCP by reason,
-    and bytes that are missing or skipped in sessions."""
+    """The result of decoding some partitions: counts of rows by table, what was met, and bytes that are
+    missing or skipped in sessions."""
 
     written: list[WrittenFile] = field(default_factory=list)
     rows: Counter[str] = field(default_factory=Counter)
-    passed_over: Counter[str] = field(default_factory=Counter)
+    counts: DecodeCounts = field(default_factory=DecodeCounts)
     missing_bytes: int = 0
     skipped_bytes: int = 0
 
@@ -75,7 +76,9 @@ class Decoded:
         """Adds another result."""
         self.written += other.written
         self.rows += other.rows
-        self.passed_over += other.passed_over
+        self.counts.passed_over += other.counts.passed_over
+        self.counts.with_kernel += other.counts.with_kernel
+        self.counts.without_kernel += other.counts.without_kernel
         self.missing_bytes += other.missing_bytes
         self.skipped_bytes += other.skipped_bytes
 
@@ -176,7 +179,7 @@ def writing(
         batches: Batches, done: Decoded, items: list[LayerItem] | None
     ) -> Iterator[ReleasedRows]:
         for number, states, continuing in states_by_partition(batches):
-            source = decode(spec, inputs, number, states, continuing, done.passed_over)
+            source = decode(spec, inputs, number, states, continuing, done.counts)
             yield from source if items is None else without_sessions(source, items.append)
 
     def write(first: pa.RecordBatch, batches: Batches, items: list[LayerItem] | None) -> Decoded:
@@ -235,7 +238,7 @@ def reading(spec: JobSpec, inputs: Inputs, table: str) -> Function:
     def run(batches: Batches) -> Batches:
         reduce_garbage_collection()
         for number, states, continuing in states_by_partition(batches):
-            rows = decode(spec, inputs, number, states, continuing, Counter())
+            rows = decode(spec, inputs, number, states, continuing, DecodeCounts())
             yield from batches_of(table, rows)
 
     return run

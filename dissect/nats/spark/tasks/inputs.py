@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import chain
 
 from ...capture import CaptureReport
+from ...capture.reader import RecordReaders
 from ...capture.time_range import TimeRange
 from ...options import Options
 from ...packet import ParserState
@@ -33,9 +34,11 @@ class JobSpec:
         """The same tables and options for a timeline."""
         return replace(self, window=timeline.window, secrets=timeline.secrets)
 
-    def packets(self, *partitions: Partition) -> Iterator[Packets]:
+    def packets(
+        self, *partitions: Partition, readers: RecordReaders | None = None
+    ) -> Iterator[Packets]:
         """The packets of partitions in the time range."""
-        runs = (read_partition(partition, CaptureReport()) for partition in partitions)
+        runs = (read_partition(partition, CaptureReport(), readers) for partition in partitions)
         return self.window.of(chain.from_iterable(runs))
 
     def key_logs(self) -> KeyLogs:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from itertools import groupby
 from operator import attrgetter
@@ -31,6 +31,8 @@ from zlib import crc32
 from ...engine.dissection import Dissection
 from ...engine.same_sessions import with_same_sessions
 from ...engine.session_tables import ReleasedRows
+from ...kernel.dissection import KernelDissection
+from ...kernel.load import lack, serves
 from ...packet import PacketParser, ParserState
 from ...packet.mptcp import Noted, replayed
 from ...partition.checkpoint import Checkpoints
@@ -38,7 +40,7 @@ from ...partition.flow_shares import sampled
 from ...partition.partitions import Partition
 from ...partition.survey import Survey
 from ...tcp.flow import undirected
-from ...types import EARLIEST_NS, Segment, Tick, passed_ns
+from ...types import EARLIEST_NS, Packets, Segment, Tick, passed_ns
 from .inputs import (
     ChunkContext,
     Inputs,
@@ -97,6 +99,33 @@ class FlowState(NamedTuple):
     flow: bytes
     state: bytes
     read: bool = False
+
+
+class _KernelCheckpoints(Checkpoints, KernelDissection):
+    """A dissection that is resumed, and then uses the kernel."""
+
+
+_read_bytes = 0  # by this worker
+
+
+@dataclass(slots=True)
+class DecodeCounts:
+    """What decoding some partitions has met: packets without TCP, by reason; how many partitions, shares or
+    timelines the kernel has read, and how many Python alone, by reason."""
+
+    passed_over: Counter[str] = field(default_factory=Counter)
+    with_kernel: int = 0
+    without_kernel: Counter[str] = field(default_factory=Counter)
+
+    def add(self, dissection: Dissection, why: str = "") -> None:
+        """Adds what a dissection has met. `why` tells why it could not use the kernel."""
+        self.passed_over += dissection.parser.passed_over
+        if not isinstance(dissection, KernelDissection):
+            self.without_kernel[lack() or why or "its tables or options need every frame"] += 1
+        elif dissection.is_used:
+            self.with_kernel += 1
+        else:
+            self.without_kernel[lack() or "there are few packets"] += 1
 
 
 def sample(spec: JobSpec, partition: Partition) -> Counter[int]:
@@ -297,56 +326,77 @@ def decode(
     number: int,
     states: Iterable[FlowState],
     continuing: Collection[bytes],
-    passed_over: Counter[str],
+    counts: DecodeCounts,
 ) -> Iterator[ReleasedRows]:
     """The rows of a partition: those that its packets complete, and those of flows that have no packets after
-    it. Frames come as runs. `continuing` are the flows that have packets after it. `passed_over` counts
-    packets without TCP. For `SharedFlows`, these are the rows of share `number`, which has no states; for
+    it. Frames come as runs, and those of the kernel as blocks. `continuing` are the flows that have packets
+    after it. For `SharedFlows`, these are the rows of share `number`, which has no states; for
     `WholeTimelines`, those of the timeline with this number, of layers across sessions, too.
     """
     if isinstance(inputs, SharedFlows):
-        yield from _decode_share(spec, inputs, number, passed_over)
+        yield from _decode_share(spec, inputs, number, counts)
         return
     if isinstance(inputs, WholeTimelines):
-        yield from _decode_timeline(spec, inputs.timelines[number], passed_over)
+        yield from _decode_timeline(spec, inputs.timelines[number], counts)
         return
     contexts = inputs
     context = contexts[number]
     parser = PacketParser()
     parser.load(context.state)
-    dissection = Checkpoints(spec.tables, spec.options, key_logs=spec.key_logs(), runs=True)
+    make = _KernelCheckpoints if serves(spec.tables, spec.options) else Checkpoints
+    dissection = make(spec.tables, spec.options, key_logs=spec.key_logs(), runs=True)
+    dissection.parser = parser
+    packets = _packets(dissection, spec, context.partition)
     yield from _arrivals(dissection, contexts, number, states)
-    yield from dissection.feed(parser.feed(spec.packets(context.partition)))
+    yield from dissection.rows_of(packets, True)
     if context.last:
         parser.finish()
-    passed_over += parser.passed_over
+    if isinstance(dissection, KernelDissection):
+        yield from dissection.take_back()
+    counts.add(dissection)
     dissection.drop(continuing)
     yield from dissection.pass_time(context.later_ns)
     yield from dissection.finish()
 
 
 def _decode_share(
-    spec: JobSpec, flows: SharedFlows, number: int, passed_over: Counter[str]
+    spec: JobSpec, flows: SharedFlows, number: int, counts: DecodeCounts
 ) -> Iterator[ReleasedRows]:
     """The rows of a share."""
-    parser = flows.shares.parser(number)
-    options = spec.options.share(flows.shares.count)
-    dissection = Checkpoints(spec.tables, options, key_logs=spec.key_logs(), runs=True)
-    yield from dissection.feed(parser.segments(spec.packets(*flows.partitions)))
-    if not number:  # every share counts all packets
-        passed_over += parser.passed_over
-    yield from dissection.finish()
+    shares = flows.shares
+    options = spec.options.share(shares.count)
+    is_whole = shares.count == 1
+    make = KernelDissection if is_whole and serves(spec.tables, options) else Dissection
+    parser = shares.parser(number)
+    dissection = make(spec.tables, options, key_logs=spec.key_logs(), runs=True, parser=parser)
+    packets = _packets(dissection, spec, *flows.partitions)
+    yield from dissection.read(packets, together=True)
+    if number:  # every share counts all packets
+        parser.passed_over.clear()
+    counts.add(dissection, "" if is_whole else "it takes a share of the flows")
 
 
 def _decode_timeline(
-    spec: JobSpec, timeline: Timeline, passed_over: Counter[str]
+    spec: JobSpec, timeline: Timeline, counts: DecodeCounts
 ) -> Iterator[ReleasedRows]:
     """The rows of a timeline."""
     spec = spec.within(timeline)
-    dissection = Dissection(spec.tables, spec.options, key_logs=spec.key_logs(), runs=True)
-    source = dissection.read(spec.packets(*timeline.partitions), together=True)
+    make = KernelDissection if serves(spec.tables, spec.options) else Dissection
+    dissection = make(spec.tables, spec.options, key_logs=spec.key_logs(), runs=True)
+    packets = _packets(dissection, spec, *timeline.partitions)
+    source = dissection.read(packets, together=True)
     yield from with_same_sessions(source) if "sessions" in spec.tables else source
-    passed_over += dissection.parser.passed_over
+    counts.add(dissection)
+
+
+def _packets(dissection: Dissection, spec: JobSpec, *partitions: Partition) -> Iterator[Packets]:
+    """The packets of partitions. Their size tells whether the kernel pays, with that of what the same worker
+    has read before."""
+    global _read_bytes
+    _read_bytes += sum(partition.bytes for partition in partitions)
+    if isinstance(dissection, KernelDissection):
+        dissection.expected = _read_bytes
+    return spec.packets(*partitions, readers=dissection.readers)
 
 
 def _arrivals(

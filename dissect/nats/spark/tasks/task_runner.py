@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from ...kernel.load import lack
 from . import arrow_tasks as tasks
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class TaskRunner:
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self._kept: list[DataFrame] = []
+        self._lack: str | None = None
         self.cores = max(1, spark.sparkContext.defaultParallelism)
 
     def each(
@@ -48,6 +50,13 @@ class TaskRunner:
         rows = self.each(len(values), size, tasks.calling(function, values)).collect()
         return [tasks.body_of(row.body) for row in sorted(rows, key=lambda row: int(row.partition))]
 
+    def have_kernel(self) -> bool:
+        """Whether a worker can use the kernel; asked once. Those of a cluster should not differ."""
+        if self._lack is None:
+            (lack,) = self.call(_lack_of_kernel, [None], 0)
+            self._lack = str(lack)
+        return not self._lack
+
     def keep(self, frame: DataFrame) -> DataFrame:
         """Persists a DataFrame on disk, so that it is computed once."""
         from pyspark import StorageLevel
@@ -70,6 +79,10 @@ class TaskRunner:
         for frame in self._kept:
             frame.unpersist()
         self._kept.clear()
+
+
+def _lack_of_kernel(_: None) -> str:
+    return lack()
 
 
 def gathered(frame: DataFrame, count: int, column: str, *order: str) -> DataFrame:
