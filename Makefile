@@ -23,6 +23,9 @@ QUICK_TESTS = -m 'not (slow or bench or server or spark or hypothesis)' tests/pr
 	tcp/test_reassembly_samples.py framing/test_frame_stream.py framing/test_loss.py framing/test_sums.py)
 LIBRARIES = nkeys,parquet,zstd
 QUICK = .venv-quick
+# What must be the same with the kernel, which most tests do not use, since their captures are small. It was compiled
+# for the tests before, which compare it with Python alone.
+BOTH_WAYS = $(addprefix tests/dissector/,test_goldens.py test_agreement.py)
 # What old versions of libraries would break first: columns, SQL, rules, pages, and tables on Spark.
 LOWEST_TESTS = -m 'not (slow or bench or server)' -k 'not notebook' $(addprefix tests/dissector/,test_tables.py test_plots.py \
 	output/arrow output/test_formats.py output/test_duckdb.py audit/sql audit/sigma audit/test_samples.py report/page \
@@ -85,6 +88,7 @@ test: ## every test, against a real nats-server, and with Spark where there is J
 	$(RUN) coverage report --include='$(PROVEN)' --fail-under=100 >$(VENV)/coverage.txt || \
 		{ cat $(VENV)/coverage.txt; echo 'make test: $(PROVEN) must be covered whole' >&2; exit 1; }
 	$(RUN) $(PYTEST) --durations=10 $(PROOFS:%=--ignore=%)
+	$(RUN) $(PYTEST) --quiet --kernel $(BOTH_WAYS) >$(VENV)/kernel.txt || { cat $(VENV)/kernel.txt; exit 1; }
 
 lowest: NEEDS = uv
 lowest: ## tests with the lowest versions that setup.cfg allows, of all requirements

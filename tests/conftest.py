@@ -22,6 +22,7 @@ pytest_plugins = [
     "tests.support.spark",
     "tests.support.streaming_servers",
     "tests.support.worker_processes",
+    "tests.support.with_kernel",
     "tests.support.workers",
 ]
 
