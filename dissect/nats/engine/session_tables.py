@@ -31,6 +31,10 @@ from .session_row import add_facts, session_row, start_of
 # third of the time. Groups with large frames are processed sooner.
 _GROUP_EVENTS = 256
 _TOGETHER_BYTES = 1 << 20
+_FRAME = 300  # bytes that an object for a frame takes
+# A packet may expand to a million frames. Records of more than so many are made in parts.
+_MOST_BYTES = 8 << 20
+_PART = 4096
 
 _time = attrgetter("ts_ns")
 _AT_THE_END = frozenset(name for name, table in TABLES.items() if table.at_end)
@@ -123,7 +127,7 @@ class TableBuilder:
                 dues.append(new(Due, (session_tables, events, kind, account, over)))
                 for event in events:
                     if event.__class__ is Batch:
-                        held_bytes += event.frames[0].total_bytes
+                        held_bytes += event.frames[0].total_bytes + _FRAME * len(event.frames)
                 if connection.finished:
                     ended.append(session_tables)
                 if connection.over:
@@ -132,7 +136,10 @@ class TableBuilder:
                         self._tcp_bytes[ALL] += side.bytes
                         self._tcp_bytes[DUPLICATE] += side.stream.duplicate_bytes
                     del alive[connection]
-            waiting.append((release, dues))
+            if held_bytes < _MOST_BYTES:
+                waiting.append((release, dues))
+            else:
+                waiting += [(release, [part]) for due in dues for part in _parts(due)]
             if ended or len(waiting) >= most or held_bytes > _TOGETHER_BYTES:
                 yield from self._records_of(waiting)
                 waiting = []
@@ -165,9 +172,8 @@ def _discarded(groups: Iterable[tuple[ReleaseKey, list[Due]]]) -> list[ReleasedR
 
 def _records_of(
     groups: Iterable[tuple[ReleaseKey, list[Due]]], kinds: Container[Kind | None] | None
-) -> list[ReleasedRows]:
+) -> Iterator[ReleasedRows]:
     """The records of these groups, for connections of these kinds."""
-    rows = []
     for release, dues in groups:
         records: list[Record] = []
         for session_tables, events, kind, account, over in dues:
@@ -181,10 +187,17 @@ def _records_of(
             if over:
                 session_tables.close(records)
         if records:
-            rows.append(
-                tuple.__new__(ReleasedRows, (release, records))
-            )  # a third of the time of a call
-    return rows
+            # A third of the time of a call.
+            yield tuple.__new__(ReleasedRows, (release, records))
+
+
+def _parts(due: Due) -> list[Due]:
+    """What is due, in parts of up to `_PART` frames."""
+    parts: list[Due] = []
+    for event in due.events:
+        for part in event.parts(_PART) if isinstance(event, Batch) else [event]:
+            parts.append(due._replace(events=[part], over=False))
+    return [*parts[:-1], parts[-1]._replace(over=due.over)] if parts else [due]
 
 
 class SessionTables:

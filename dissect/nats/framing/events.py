@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -29,6 +29,15 @@ class Batch:
     frames: list[Frame]
     gap: Anomaly | None
     number: int = 0
+
+    def parts(self, size: int) -> Iterator[Batch]:
+        """The batch as batches of up to `size` frames."""
+        first, gap = self.first, self.gap
+        for start in range(0, len(self.frames), size):
+            frames = self.frames[start : start + size]
+            number = self.number and self.number + start
+            yield Batch(self.direction, self.ts_ns, first, self.last, frames, gap, number)
+            first, gap = self.last, None
 
     def __reduce__(self) -> tuple[type[Batch], tuple[object, ...]]:
         """Pickles a waiting batch without the bytes of its packets: only their positions are needed."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from dissect.nats import anomalies, flows, frames, records, requests, sessions, subscriptions
+from dissect.nats.engine.frame_rows import rows_of
+from dissect.nats.engine.frame_runs import FrameRun
 from dissect.nats.engine.session_tables import ReleasedRows
 from dissect.nats.engine.time_order import place_of
 from dissect.nats.pipeline import released
@@ -69,6 +72,28 @@ def test_all_tables_worked_off_together_are_the_same(monkeypatch: pytest.MonkeyP
     one_by_one = apart(released([str(CAPTURES)], list(TABLES)))
     monkeypatch.setattr("dissect.nats.engine.session_tables._TOGETHER_BYTES", 2000)
     assert apart(released([str(CAPTURES)], list(TABLES), together=True)) == one_by_one
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_what_a_packet_expands_to_is_made_in_parts(
+    runs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found() -> tuple[list[Record], int]:
+        groups = list(released([str(CAPTURES)], TABLES, runs=runs))
+        rows = [row for group in groups for row in group.records]
+        made = [rows_of(row) if isinstance(row, FrameRun) else [row] for row in rows]
+        return sorted(chain.from_iterable(made), key=place_and_table), len(groups)
+
+    whole, groups = found()
+    monkeypatch.setattr("dissect.nats.engine.session_tables._MOST_BYTES", 0)
+    monkeypatch.setattr("dissect.nats.engine.session_tables._PART", 1)
+    parts, more = found()
+    assert parts == whole
+    assert more > 1.2 * groups
+
+
+def place_and_table(row: Record) -> tuple[str, object]:
+    return type(row).__name__, place_of(row)
 
 
 def test_flows_are_there_whether_nats_or_not() -> None:
