@@ -8,6 +8,7 @@ a connection depends on all its packets.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
@@ -56,14 +57,15 @@ def time_range_of(table: str, filters: Iterable[Filter]) -> TimeRange:
 
 
 def meets(path: str, window: TimeRange, max_expanded: int | None) -> bool:
-    """Whether a capture has packets in a range of times, or may have some. Reads all of it."""
-    report = FileReport(path, "")
-    for _ in read_file(path, report, max_expanded=max_expanded):
-        pass
-    if report.first_ns is None or report.last_ns is None:
-        return False
-    first_ns = report.first_ns if report.least_ns is None else report.least_ns
-    return window.meets(first_ns, report.last_ns)
+    """Whether the times of a capture meet a range of times. Reads up to where that is sure, or all of it."""
+    times: tuple[int, ...] = ()
+    with closing(read_file(path, FileReport(path, ""), max_expanded=max_expanded)) as runs:
+        for run in runs:
+            times += tuple(place[0] for place in run.places)
+            times = min(times), max(times)
+            if window.meets(*times):
+                return True
+    return False
 
 
 def _parts(one: Filter) -> tuple[str, tuple[str, ...], object]:
