@@ -52,6 +52,7 @@ FENCES = {
     | {"natsync/client.py", "natsync/core.py"}  # the type of what they return
     | {"natsync/_late.py"}  # which thread an import runs on
     | {"natsync/micro/endpoint.py", "natsync/micro/service.py", "dissect/nats/spark/progress.py"}
+    | {"dissect/nats/spark/launch/java_output.py"}
     | {"dissect/nats/output/parquet.py", "dissect/nats/output/query_signals.py"},
 }
 

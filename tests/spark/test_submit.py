@@ -25,8 +25,9 @@ CORE = CAPTURES / "core-2.15.1.pcap"
 # What a user's shell would run, if some library were not there.
 PROGRAM = "import sys; {}from dissect.nats.cli import main; main()"
 TWO_SESSIONS = """
-import re, sys
+import os, re, sys
 from pathlib import Path
+from dissect.nats.spark import register
 from dissect.nats.errors import SparkError
 from dissect.nats.spark.submit import session
 
@@ -35,6 +36,12 @@ for master, conf in (("local[1]", settings), ("local[2]", {"spark.app.name": "mi
     with session(master, conf) as spark:
         has = spark.sparkContext.getConf().get
         print(has("spark.master"), has("spark.app.name"), spark.range(3).count(), has("spark.driver.host"))
+        if master == "local[2]":
+            register(spark)
+            stream = spark.readStream.format("nats-capture").options(state="state", settle="0").load("inbox")
+            query = stream.writeStream.format("noop").option("checkpointLocation", "checkpoint").start()
+            query.processAllAvailable()
+            query.stop()
 try:
     with session("local[1]") as spark:
         spark.sparkContext._jvm.java.util.ArrayList().get(1)
@@ -136,16 +143,25 @@ def test_a_session_that_is_there_is_used(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 @pytest.mark.timeout(240)
-def test_a_process_may_have_sessions_one_after_the_other() -> None:
+def test_a_process_may_have_sessions_one_after_the_other_and_shows_lines_of_ours(
+    tmp_path: Path,
+) -> None:
+    letter = tmp_path / "inbox" / "letter.pcap"
+    letter.parent.mkdir()
+    letter.write_text("Dear all")
+    os.utime(letter, (0, 0))
     if lacking := lack():
         missing(*lacking)
     done = subprocess.run(
         [sys.executable, "-c", TWO_SESSIONS, f"spark.driver.extraJavaOptions={' '.join(JAVA)}"],
+        cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    (said,) = done.stderr.splitlines()
+    assert said.startswith(f"nats-dissect: {letter}: not a capture: it begins with b'Dear all'")
+    assert done.returncode == 0
     assert done.stdout.splitlines() == [
         "local[1] nats-dissect 3 127.0.0.1",
         "local[2] mine 3 127.0.0.1",

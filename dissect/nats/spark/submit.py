@@ -5,7 +5,8 @@
 
 A session that the program already has (in a notebook, or under spark-submit) is used unchanged, and stays
 running. Otherwise one is started. Its Java prints nothing on the terminal; if Spark fails for an unknown
-reason, the output of Java is kept in a file. All errors are raised as DissectError.
+reason, the output of Java is kept in a file. Lines of this package in it, such as those of a stream about
+files that came late, are shown. All errors are raised as DissectError.
 """
 
 from __future__ import annotations
@@ -19,13 +20,12 @@ import sysconfig
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import cache
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryFile
 from typing import IO, TYPE_CHECKING
 
 from ..errors import SparkError, imported
 from .launch.java import check_java
+from .launch.java_output import java_log, lines_shown, log_bytes, save_log
 from .launch.master import check_master, check_workers, is_local, is_loopback
 from .spark_errors import fault_of
 
@@ -57,16 +57,16 @@ def session(
     # SparkSession.getActiveSession knows only the sessions of one thread.
     there = SparkContext._active_spark_context
     made: AbstractContextManager[SparkContext] = (
-        nullcontext(there) if there else _context(master, conf or {}, _java_log())
+        nullcontext(there) if there else _context(master, conf or {}, java_log())
     )
-    with _quiet():
+    with _quiet(), nullcontext() if there else lines_shown(java_log()):
         try:
             with _python(conf or {}), made as context:
                 yield SparkSession(context)
         except (PySparkException, Py4JError) as error:
             fault = fault_of(error)
             if not there and isinstance(fault, SparkError) and not fault.remedy:
-                messages = _save_log(_java_log())
+                messages = save_log(java_log())
                 fault = SparkError(fault.reason, f"Spark's messages are in {messages}")
             raise fault from error
 
@@ -75,24 +75,6 @@ def check_libraries() -> None:
     """Raises MissingLibrary if a library that every job needs is not installed."""
     for name in ("pyspark", "pyarrow"):
         imported(name, "spark")
-
-
-@cache
-def _java_log() -> IO[bytes]:
-    """The file that Java writes to, which a process starts once, for all its sessions."""
-    return TemporaryFile()
-
-
-def _log_bytes(log: IO[bytes]) -> bytes:
-    """The output of Java so far. Reading it does not move the file position, which Java shares."""
-    return os.pread(log.fileno(), os.fstat(log.fileno()).st_size, 0)
-
-
-def _save_log(log: IO[bytes]) -> str:
-    """Saves the output of Java to a file; returns its name."""
-    with NamedTemporaryFile(prefix="nats-dissect-spark-", suffix=".log", delete=False) as file:
-        file.write(_log_bytes(log))
-    return file.name
 
 
 @contextmanager
@@ -198,7 +180,7 @@ def _gateway(conf: SparkConf, log: IO[bytes]) -> JavaGateway:
             conf, {"stdout": log, "stderr": log}
         )
     except PySparkRuntimeError as error:
-        why = _COMPLAINT.search(_log_bytes(log).decode(errors="replace"))
+        why = _COMPLAINT.search(log_bytes(log).decode(errors="replace"))
         raise SparkError(
             f"Spark does not start: {(why[1] or why[2]) if why else error}",
             "see --master and --conf",
