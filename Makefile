@@ -44,7 +44,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo quick test lowest matrix dist stan nats lint format docs man bench fuzz soak chaos growth captures pictures clean
+.PHONY: help demo quick test lowest matrix dist stan nats lint format docs man bench table fuzz soak chaos growth captures pictures clean
 
 # A new environment named after the target, with what the target NEEDS. Python compiles a module when it is first
 # imported: to compile all of them took 19 of 54 seconds, and most are never imported. To install what the tests
@@ -158,6 +158,11 @@ bench: NEEDS = .[bench,test]
 bench: ## figures of speed, beside those of others
 	$(fresh)
 	$(RUN) python -m pytest -m bench -s -p no:randomly --timeout=600 tests/bench
+
+table: NEEDS = .[bench,test]
+table: ## the figures of the kernel, beside tshark and Python alone; ROWS='--quick' is a short run, or name rows
+	$(fresh)
+	$(RUN) python -m tests.bench.table $(ROWS)
 
 fuzz: NEEDS = .[test]
 fuzz: ## feed the codec any bytes, and the dissector damaged captures, for SECONDS=60 each
