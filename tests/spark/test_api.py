@@ -39,7 +39,8 @@ from tests.support.pcapwriter import pcapng_file, with_secrets
 from tests.support.sightings import capture_of, proxied, seen
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -138,6 +139,15 @@ def test_tasks_use_the_kernel_where_workers_have_it(
     summary = dissect(spark, [str(path)], tables, options, str(tmp_path / "out"))
     assert (summary.with_kernel, summary.without_kernel) == (parts, {})
     assert written(tmp_path / "out", tables) == expected
+    names = [plan(spark, str(path), chunk_size=size).table(name) for name in tables]
+    rows = [records_of(name, some) for name, made in zip(tables, names) for some in batches(made)]
+    assert ordered(row for some in rows for row in some) == expected
+
+
+def batches(frame: DataFrame) -> list[pa.RecordBatch]:
+    """All rows of a DataFrame."""
+    found: list[pa.RecordBatch] = frame.coalesce(1).toArrow().combine_chunks().to_batches()
+    return found
 
 
 def test_payloads_and_secrets_as_they_were_asked_for(

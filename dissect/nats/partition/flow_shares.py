@@ -50,10 +50,6 @@ class FlowShares:
             return PacketParser()
         return PacketParser(lambda value: share_of(value, value % count) == number)
 
-    def is_faster_than_kernel(self) -> bool:
-        """Whether all shares at once take less time than one task with the kernel."""
-        return 1 + _DISSECT * self.largest < _WITH_KERNEL
-
     def is_faster(self, tasks: int) -> bool:
         """Whether all shares at once take less time than the capture in chunks, `tasks` of them at once."""
         return 1 + _DISSECT * self.largest < _IN_CHUNKS / tasks
@@ -61,6 +57,11 @@ class FlowShares:
 
 WHOLE = FlowShares(1, {})
 """All flows in one share."""
+
+
+def is_faster_with_kernel(shares: int) -> bool:
+    """Whether one task with the kernel takes less time than so many equal shares at once without it."""
+    return 1 + _DISSECT / shares > _WITH_KERNEL
 
 
 def sampled(packets: Iterable[Packets]) -> Counter[int]:

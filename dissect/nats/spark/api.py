@@ -20,6 +20,7 @@ from ..capture.files import size_and_mtime
 from ..capture.sources import time_range
 from ..capture.time_range import TimeRange
 from ..errors import SparkError
+from ..kernel.load import serves
 from ..options import Options
 from ..partition.byte_ranges import captures
 from ..partition.partitions import Partition, index_captures, partitions_of, ranges_with_secrets
@@ -27,7 +28,7 @@ from ..partition.record_index import RecordChain, RecordIndex, joined, walk_chai
 from ..tables import FROM_ENGINE, TABLES, frames_for
 from .delta import DeltaSink, is_delta
 from .iceberg import IcebergSink, is_iceberg
-from .job import Job, TimelineJob
+from .job import Job, TimelineJob, is_for_kernel
 from .launch.worker_python import set_worker_python
 from .launch.worker_storage import share_storage
 from .options.job_options import JobOptions, read_options
@@ -116,7 +117,7 @@ def dissect(
     decoded = tasks.Decoded()
     with closing(TaskRunner(spark)) as runner:
         wanted = {*set(tables).intersection(FROM_ENGINE), "sessions"}
-        jobs = _planned(runner, paths, wanted, options, summary, stages)
+        jobs = _planned(runner, paths, wanted, options, summary, stages, {*tables, "sessions"})
         with _run_of(sink) as run:
             for number, job in enumerate(jobs):
                 _write(job, tables, _numbered(sink.writer(run), number, len(jobs)), decoded)
@@ -175,7 +176,7 @@ def _write(
     def function(inputs: Inputs) -> tasks.Function:
         return tasks.writing(spec, inputs, direct, writer, has_sessions)
 
-    frame = job.decoded(function, tables=spec.tables)
+    frame = job.decoded(function)
     frame = job.runner.keep(frame) if has_sessions else frame
     with job.stages.running("decode", spark):
         for row in frame.where("flow = X''").collect():
@@ -344,8 +345,10 @@ def _planned(
     options: JobOptions,
     summary: Summary,
     stages: Stages,
+    made: Collection[str] | None = None,
 ) -> list[Job | TimelineJob]:
-    """The jobs that dissect these captures: one for all timelines that are not cut, one for each other."""
+    """The jobs that dissect these captures: one for all timelines that are not cut, one for each other.
+    `made` are all tables that the jobs make, if that is known."""
     report = CaptureReport()
     wanted = options.options
     with stages.running("walk", runner.spark):
@@ -365,6 +368,10 @@ def _planned(
     spec = JobSpec(frozenset(tables), replace(wanted, from_time=None, until_time=None))
     flows = options.whole_flows
     whole, cut = _divided(timelines, runner.cores if flows else None)
+    if flows and made and serves(made, wanted):
+        for each in [each for each in cut if is_for_kernel(runner, each.bytes)]:
+            cut.remove(each)
+            whole.append(each)
     jobs: list[Job | TimelineJob] = []
     if whole:
         jobs.append(TimelineJob(runner, spec, whole, stages))

@@ -56,6 +56,14 @@ Decode = Callable[[Inputs], tasks.Function]
 """Makes the function that decodes these inputs."""
 
 
+def is_for_kernel(runner: TaskRunner, size: int) -> bool:
+    """Whether one task takes less time with the kernel for captures of this size than a task for each share
+    of their flows without it."""
+    if size < LOADED_AFTER or size not in flow_shares.CAPTURE_BYTES:
+        return False
+    return flow_shares.is_faster_with_kernel(runner.cores) and runner.have_kernel()
+
+
 @dataclass(slots=True)
 class TimelineJob:
     """A dissection of timelines that are not cut: a task dissects some of them, one by one."""
@@ -140,7 +148,13 @@ class Job:
         """Decodes all partitions into rows of `tables`. The first call samples, or surveys and stitches;
         later calls reuse the result."""
         rows, inputs = self._prepared = self._prepared or self._prepare()
-        if isinstance(inputs, SharedFlows) and self._is_for_kernel(inputs.shares, tables):
+        is_shared = isinstance(inputs, SharedFlows)
+        if (
+            is_shared
+            and tables
+            and serves(tables, self.spec.options)
+            and is_for_kernel(self.runner, self.bytes)
+        ):
             self.shares = 1
             rows, inputs = _runs(self.runner, 1, 1), SharedFlows(self.partitions, WHOLE)
         if not self.shares:  # else each share has a task already
@@ -161,12 +175,6 @@ class Job:
         if not self._samples:
             self._samples.append(self._sample())
         return self._samples[0]
-
-    def _is_for_kernel(self, shares: FlowShares, tables: Collection[str]) -> bool:
-        """Whether one task takes less time with the kernel than one for each share without it."""
-        if not tables or self.bytes < LOADED_AFTER or shares.is_faster_than_kernel():
-            return False
-        return serves(tables, self.spec.options) and self.runner.have_kernel()
 
     def _sample(self) -> FlowShares | None:
         is_packed = any(each.packed for part in self.partitions for each in part.byte_ranges)
