@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -18,6 +19,7 @@ from dissect.nats.spark import delta
 from dissect.nats.spark.delta import DeltaSink, is_delta, with_folder
 from dissect.nats.storage import listed, write_whole
 
+from tests.spark.test_page import commands
 from tests.support.audit import session
 from tests.support.partitioned import in_one
 from tests.support.paths import CAPTURES
@@ -203,3 +205,15 @@ def test_a_job_writes_tables_of_delta(spark: SparkSession, folder: str) -> None:
         assert (
             f"{folder}" in refused.stderr and "tables of Delta Lake, whose logs" in refused.stderr
         )
+
+
+@pytest.mark.spark
+def test_the_command_of_the_page(spark: SparkSession, s3_server: str, s3_bucket: Bucket) -> None:
+    capture = CAPTURES / "core-2.15.1.pcap"
+    Bucket(s3_server, "caps").put(f"in/{capture.name}", capture.read_bytes())
+    Bucket(s3_server, "lake")
+    (line,) = [line for line in commands("In a lakehouse") if "delta:" in line]
+    done = CliRunner().invoke(cli, shlex.split(line)[1:])
+    assert done.exit_code == 0, done.output
+    (count,) = rows(latest("s3a://lake/nats", "frames"), "SELECT count(*) AS n FROM t")
+    assert count["n"] == len(in_one([str(capture)], ["frames"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -10,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 
+from dissect.nats.cli import cli
 from dissect.nats.errors import MissingLibrary, SparkError
 from dissect.nats.output import day_files
 from dissect.nats.output.arrow.records import batch, schema
@@ -20,12 +23,13 @@ from dissect.nats.spark.iceberg import IcebergSink, is_iceberg
 from dissect.nats.spark.options.job_options import JobOptions
 from dissect.nats.storage import environment
 
+from tests.spark.test_page import commands
 from tests.support.audit import session
 from tests.support.iceberg_spark import select
 from tests.support.partitioned import in_one
 from tests.support.paths import CAPTURES
 from tests.support.requirements import missing
-from tests.support.s3 import SECRET
+from tests.support.s3 import SECRET, Bucket
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,11 +87,11 @@ def write(
     sink.publish(run, tables, writer.written, {})
 
 
-def table(name: str = "sessions") -> Any:
+def table(name: str = "sessions", namespace: str = "nats.captured") -> Any:
     known = environment()
     endpoint = {"s3.endpoint": known["AWS_ENDPOINT_URL"]} if "AWS_ENDPOINT_URL" in known else {}
     with closing(catalogs.load_catalog("lake", **endpoint)) as catalog:
-        return catalog.load_table(("nats", "captured", name))
+        return catalog.load_table((*namespace.split("."), name))
 
 
 def sessions() -> list[str]:
@@ -161,6 +165,18 @@ def test_a_job_writes_tables_of_iceberg(spark: SparkSession, warehouse: str) -> 
         found = table(name).scan().to_arrow()
         assert len(found) == summary.rows[name] == len(in_one([capture], [name]))
         assert len(table(name).snapshots()) == 2
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("warehouse", ["s3"], indirect=True)
+def test_the_command_of_the_page(spark: SparkSession, warehouse: str, s3_server: str) -> None:
+    capture = CAPTURES / "core-2.15.1.pcap"
+    Bucket(s3_server, "caps").put(f"in/{capture.name}", capture.read_bytes())
+    (line,) = [line for line in commands("In a lakehouse") if "iceberg:" in line]
+    done = CliRunner().invoke(cli, shlex.split(line)[1:])
+    assert done.exit_code == 0, done.output
+    found = table("frames", "nats").scan().to_arrow()
+    assert len(found) == len(in_one([str(capture)], ["frames"]))
 
 
 @pytest.mark.spark
