@@ -1,11 +1,11 @@
 """Damaged captures through the kernel and without it, which must make the same rows in the same order:
 `python -m tests.dissector.fuzzing.kernel [SECONDS] [--seed S] [--run R] [--keep FOLDER]`.
 
-A run takes a sample, or traffic of `tests.bench.generate`, and damages it as `fuzzing.captures` does, at any
-packet; writes it as a file of any form, and may damage the file, too; reads it in blocks of any size, with
-usual or tight limits; and compares all rows of some tables, and the report. Where they differ, packets are
-removed as long as they differ, and `--keep` stores what is left in a folder; `fuzzing/held` has those that a
-test reads again.
+A run takes a sample, a hostile capture of `tests.bench`, or traffic of `tests.bench.generate`, and damages it
+as `fuzzing.captures` does, at any packet; writes it as a file of any form, and may damage the file, too;
+reads it in blocks of any size, with usual or tight limits; and compares all rows of some tables, and the
+report. Where they differ, packets are removed as long as they differ, and `--keep` stores what is left in
+a folder; `fuzzing/held` has those that a test reads again.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from dissect.nats.output.arrow.frame_columns import sorted_arrays
 from dissect.nats.output.arrow.records import declared
 from dissect.nats.pipeline import records, released
 
+from tests.bench import hostile_captures, hostile_layers
 from tests.bench.generate import write
 from tests.bench.recorder import Plan
 from tests.dissector.fuzzing.captures import TIGHT
@@ -103,6 +104,20 @@ class Count:
     kept: int = 0
 
 
+# Hostile captures by name, and a part of the size at which their time is measured: some hundred packets.
+HOSTILE = {
+    case.__name__: (case, max(8, size // 5))
+    for case, size in (hostile_captures.CASES | hostile_captures.TINY).items()
+}
+HOSTILE |= {case.__name__: (case, size // 20) for case, size in hostile_layers.CASES.items()}
+
+
+@cache
+def hostile(name: str) -> Pcap:
+    case, size = HOSTILE[name]
+    return read_pcap(pcap_file(case(size)))
+
+
 @cache
 def generated(number: int) -> Pcap:
     file = io.BytesIO()
@@ -114,8 +129,11 @@ def case_of(seed: int, run: int) -> Case:
     """The same case for the same numbers, always."""
     rng = random.Random(f"{seed}/{run}")
     number = rng.randrange(2 * len(PLANS))
-    name = rng.choice(NAMES)
-    pcap = generated(number) if number < len(PLANS) else sample(name)
+    name = rng.choice([*NAMES, *HOSTILE])
+    if number < len(PLANS):
+        pcap = generated(number)
+    else:
+        pcap = hostile(name) if name in HOSTILE else sample(name)
     packets = list(pcap.records)
     if rng.random() < 0.3:
         packets = packets[rng.randrange(len(packets)) :]
