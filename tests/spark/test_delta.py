@@ -182,7 +182,11 @@ def test_what_is_wrong_is_one_line(folder: str, monkeypatch: pytest.MonkeyPatch)
     write_whole(sink._fs, f"{sink._root}/frames/x.parquet", b"PAR1")
     with pytest.raises(SparkError, match="frames has files, and is no Delta table; name a new"):
         DeltaSink(f"delta:{folder}", [], ["frames"]).check()
-    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with monkeypatch.context() as patch:
+        patch.delattr("deltalake.transaction.RemoveAction")
+        with pytest.raises(MissingLibrary, match="older than 1.6.6; pip install"):
+            DeltaSink("delta:x", [], ["frames"])
+    monkeypatch.setitem(sys.modules, "deltalake.transaction", None)
     with pytest.raises(
         MissingLibrary, match=r"deltalake is not installed; pip install '.*\[delta\]'"
     ):

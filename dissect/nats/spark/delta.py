@@ -21,7 +21,7 @@ from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ..errors import DissectError, SparkError, imported
+from ..errors import DissectError, MissingLibrary, SparkError, imported
 from ..output.arrow.records import schema
 from ..output.arrow.types import pyarrow
 from ..output.day_files import NO_DAY, WrittenFile
@@ -55,7 +55,8 @@ class DeltaSink:
     """The tables of a folder. `captures` are the files that a run reads, `tables` what it writes."""
 
     def __init__(self, out: str, captures: Sequence[str], tables: Iterable[str]) -> None:
-        imported("deltalake", "delta")
+        if not hasattr(imported("deltalake.transaction", "delta", "deltalake"), "RemoveAction"):
+            raise MissingLibrary("deltalake", "delta", "it is older than 1.6.6")
         self.out = out
         folder = out.removeprefix(_BEGIN).rstrip("/")
         if not folder:
