@@ -10,12 +10,14 @@ import pytest
 from dissect.nats.errors import CaptureError
 from dissect.nats.output import table_folder
 from dissect.nats.output.table_folder import (
+    DELTA_RUNS,
     MARK,
     RUNS,
     RemoteTables,
     data_rule,
     file_name,
     local_rule,
+    run_in,
     run_of,
 )
 
@@ -89,3 +91,20 @@ def test_tables_that_may_not_be_read_are_named(
     with pytest.raises(CaptureError, match="cannot be read .Access Denied") as caught:
         RemoteTables(s3_bucket.uri("tables"))
     assert caught.value.path == s3_bucket.uri("tables")
+
+
+def test_tables_of_delta_are_refused_because_only_their_log_says_which_files_are_data(
+    s3_bucket: Bucket, tmp_path: Path
+) -> None:
+    (tmp_path / DELTA_RUNS).mkdir()
+    with pytest.raises(OSError, match="tables of Delta Lake") as error:
+        local_rule(str(tmp_path))
+    assert error.value.filename == str(tmp_path)
+    s3_bucket.put(f"tables/{DELTA_RUNS}/{RUN}.json", b"[]")
+    with pytest.raises(CaptureError, match="cannot be read .tables of Delta Lake"):
+        RemoteTables(s3_bucket.uri("tables"))
+
+
+def test_a_file_names_the_run_that_has_written_it() -> None:
+    assert run_in(f"frames/date=2026-03-01/{OF_RUN}") == RUN
+    assert run_in("part-00000-1234.parquet") is None
