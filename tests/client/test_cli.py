@@ -24,7 +24,7 @@ SECRET = "s3cr3t"
 Output = pytest.CaptureFixture[str]
 
 
-def test_pub(capsys: Output) -> None:
+def test_pub_sends_what_its_options_say(capsys: Output) -> None:
     with FakeServer() as server:
         run = CommandRun(server, "pub", "a", "hä", "--reply", "re", "--count", "2")
         for _ in range(2):
@@ -39,7 +39,7 @@ def test_pub(capsys: Output) -> None:
     assert capsys.readouterr() == ("", "")
 
 
-def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pub_reads_the_payload_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"\x00\xff")))
     with FakeServer() as server:
         run = CommandRun(server, "pub", "a", "-")
@@ -108,7 +108,7 @@ def test_a_request_that_a_service_refuses(capsys: Output) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "payload"), [([], b"echo"), (["fixed"], b"fixed")])
-def test_replying(arguments: list[str], payload: bytes) -> None:
+def test_reply_answers_requests(arguments: list[str], payload: bytes) -> None:
     with FakeServer() as server:
         run = CommandRun(server, "reply", "svc", *arguments, "--count", "2")
         sid = run.peer.subscribed()
@@ -117,7 +117,7 @@ def test_replying(arguments: list[str], payload: bytes) -> None:
         assert run.status() == 0
 
 
-def test_rtt(capsys: Output) -> None:
+def test_rtt_prints_the_round_trip(capsys: Output) -> None:
     with FakeServer() as server:
         assert CommandRun(server, "rtt", "--count", "2").status() == 0
         assert CommandRun(server, "rtt", "--json").status() == 0
@@ -189,13 +189,13 @@ def test_failures_are_one_line_without_secrets(capsys: Output) -> None:
         ["rtt", "a"],
     ],
 )
-def test_wrong_usage(arguments: list[str], capsys: Output) -> None:
+def test_wrong_usage_is_one_line_and_status_2(arguments: list[str], capsys: Output) -> None:
     assert main(arguments) == 2
     err = capsys.readouterr().err
     assert err.startswith("natsync: ") and err.count("\n") == 1
 
 
-def test_version(capsys: Output) -> None:
+def test_version_is_that_of_the_package(capsys: Output) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"natsync {natsync.__version__}\n"
 
@@ -210,7 +210,7 @@ def run(server: FakeServer, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def test_interrupted() -> None:
+def test_an_interrupt_ends_a_command_with_status_130() -> None:
     with FakeServer() as server, run(server, "sub", "a") as process:
         peer = server.accept()
         peer.greet()

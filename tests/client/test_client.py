@@ -187,7 +187,7 @@ def test_a_request_and_its_reply(connected: Connected) -> None:
     assert call.result().reply == "back"
 
 
-def test_nobody_listens(connected: Connected) -> None:
+def test_a_request_that_nobody_listens_for_fails_at_once(connected: Connected) -> None:
     nc, peer = connected
     for headers in (b"NATS/1.0 503\r\n\r\n", b"NATS/1.0 503\r\nNats-Subject: svc\r\n\r\n"):
         call = Background(lambda: nc.request("svc", timeout=10))
@@ -213,7 +213,7 @@ def test_other_statuses_are_replies(connected: Connected, headers: bytes, payloa
     assert call.result().data == payload
 
 
-def test_nobody_answers(connected: Connected) -> None:
+def test_a_request_that_nobody_answers_times_out(connected: Connected) -> None:
     nc, peer = connected
     with pytest.raises(errors.RequestTimeoutError) as caught:
         nc.request("svc", timeout=0.01)

@@ -22,7 +22,7 @@ def figures(output: Output) -> dict[str, float]:
     return printed
 
 
-def test_pub(server: NatsServer, capsys: Output) -> None:
+def test_bench_pub_measures_what_it_sends(server: NatsServer, capsys: Output) -> None:
     command = ["-s", server.url, "bench", "pub", "b.pub", "--count", "500", "--size", "10"]
     assert main([*command, "--json"]) == 0
     printed = figures(capsys)
@@ -36,7 +36,9 @@ def test_pub(server: NatsServer, capsys: Output) -> None:
 
 
 @pytest.mark.parametrize(("sent", "status"), [(200, 0), (150, 1)])
-def test_sub(server: NatsServer, capsys: Output, sent: int, status: int) -> None:
+def test_bench_sub_measures_what_arrives(
+    server: NatsServer, capsys: Output, sent: int, status: int
+) -> None:
     arguments = ["bench", "sub", "b.sub", "--count", "200", "--timeout", "0.3", "--json"]
     call = Background(lambda: main(["-s", server.url, *arguments]))
     with natsync.connect(server.url) as nc:
@@ -54,7 +56,9 @@ def test_sub(server: NatsServer, capsys: Output, sent: int, status: int) -> None
 
 
 @pytest.mark.parametrize("at_once", ["1", "7"])
-def test_request(server: NatsServer, capsys: Output, at_once: str) -> None:
+def test_bench_request_measures_round_trips(
+    server: NatsServer, capsys: Output, at_once: str
+) -> None:
     arguments = ["bench", "request", "b.svc", "--count", "50", "--at-once", at_once]
     with natsync.connect(server.url) as nc:
         nc.subscribe("b.svc", handler=lambda msg: msg.respond(msg.data))
@@ -68,6 +72,6 @@ def test_request(server: NatsServer, capsys: Output, at_once: str) -> None:
     assert latencies == sorted(latencies) and latencies[0] > 0
 
 
-def test_nobody_answers(server: NatsServer, capsys: Output) -> None:
+def test_bench_request_fails_where_nobody_listens(server: NatsServer, capsys: Output) -> None:
     assert main(["-s", server.url, "bench", "request", "b.nobody"]) == 1
     assert capsys.readouterr().err == "natsync: no responders on b.nobody\n"

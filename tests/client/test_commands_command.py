@@ -43,7 +43,9 @@ def every_command() -> Iterator[tuple[str, Command]]:
         (("--api-prefix", "imported.js"), "imported.js"),
     ],
 )
-def test_which_jetstream(server: NatsServer, words: tuple[str, ...], prefix: str) -> None:
+def test_domain_and_api_prefix_select_a_jetstream(
+    server: NatsServer, words: tuple[str, ...], prefix: str
+) -> None:
     found = []
 
     @click.command("js", cls=Command)

@@ -37,12 +37,12 @@ def test_headers_are_repeated() -> None:
         call(header_option, "-H", "none")
 
 
-def test_a_count() -> None:
+def test_count_has_a_default_and_takes_a_number() -> None:
     assert call(count_option("N", 3)) == {"count": 3}
     assert call(count_option("N"), "--count", "7") == {"count": 7}
 
 
-def test_force() -> None:
+def test_force_is_needed_for_what_cannot_be_undone() -> None:
     assert call(force_option("deleting"), "-f") == call(force_option("deleting"), "--force") == {}
     with pytest.raises(OptionError, match="deleting cannot be undone: repeat it with --force"):
         call(force_option("deleting"))

@@ -62,7 +62,9 @@ def test_a_stream_goes_to_a_folder_and_comes_back(
     assert "replicas > 1 not supported" in command("restore", folder, "--replicas", 3, status=1)
 
 
-def test_without_consumers(command: Command, stream: Stream, js: JetStream, tmp_path: Path) -> None:
+def test_a_backup_may_leave_out_consumers(
+    command: Command, stream: Stream, js: JetStream, tmp_path: Path
+) -> None:
     command("backup", stream.name, tmp_path / "a", "--no-consumers")
     js.delete_stream(stream.name)
     command("restore", tmp_path / "a")

@@ -163,7 +163,7 @@ def test_what_goes_together(options: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     "options", [{"user": 1}, {"nkey": None}, {"jwt": 1.5}, {"credentials": 3}, {"sign": "x"}]
 )
-def test_types(options: dict[str, object]) -> None:
+def test_a_login_refuses_values_of_a_wrong_type(options: dict[str, object]) -> None:
     with pytest.raises(TypeError, match=f"^{next(iter(options))} must be "):
         Login(**options)  # type: ignore[arg-type]  # wrong on purpose
 

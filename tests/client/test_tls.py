@@ -122,7 +122,7 @@ def test_what_does_not_go_together(make: Callable[[ssl.SSLContext], TLS], option
     assert caught.value.option == option
 
 
-def test_types() -> None:
+def test_tls_refuses_values_of_a_wrong_type() -> None:
     with pytest.raises(TypeError, match="ca_file must be a path, not bytes"):
         TLS(ca_file=b"x")  # type: ignore[arg-type]  # wrong on purpose
 

@@ -57,7 +57,7 @@ def sent_options(login: Login, server: Server = HERE, info: ServerInfo = INFO) -
     return connect_options(OPTIONS, resolve(login, server), info)
 
 
-def test_without_credentials() -> None:
+def test_without_credentials_connect_names_none() -> None:
     connect = sent_options(Login(), info=ServerInfo(headers=True))
     assert json.loads(connect.to_json()) == {
         "verbose": False,

@@ -70,7 +70,7 @@ def lost(events: list[EngineEvent]) -> Exception:
     return event.error
 
 
-def test_the_handshake() -> None:
+def test_the_handshake_sends_connect_and_waits_for_a_pong() -> None:
     engine = new_engine()
     assert (sent(engine), engine.phase) == (b"", Phase.GREETING)
     assert engine.receive(INFO, 0.0) == []

@@ -217,7 +217,7 @@ def test_a_window_that_nobody_holds_is_forgotten(served: tuple[natsync.Client, P
     eventually(lambda: gc.collect() >= 0 and not mux._windows)
 
 
-def test_arguments(served: tuple[natsync.Client, Peer]) -> None:
+def test_a_window_refuses_invalid_arguments(served: tuple[natsync.Client, Peer]) -> None:
     nc, _ = served
     with pytest.raises(errors.OptionError, match="at least 1"):
         nc.open_window(0, number_of)

@@ -35,7 +35,9 @@ def ready(waited: Transport | WakePair, events: int, timeout: float = TIMEOUT) -
         return bool(selector.select(timeout))
 
 
-def test_reading(ends: tuple[Transport, socket.socket]) -> None:
+def test_a_transport_reads_what_arrives_and_then_the_end(
+    ends: tuple[Transport, socket.socket],
+) -> None:
     near, far = ends
     assert near.read(READ_BYTES) is None
     far.sendall(b"hello")

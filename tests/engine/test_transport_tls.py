@@ -85,7 +85,7 @@ def refused(context: ssl.SSLContext, tls: TLS, host: str = "localhost") -> OSErr
 
 
 @VERSIONS
-def test_both_ways(certificates: Certificates, version: str) -> None:
+def test_tls_carries_bytes_both_ways(certificates: Certificates, version: str) -> None:
     context = server_context(certificates.server)
     context.minimum_version = context.maximum_version = ssl.TLSVersion[version]
     with secured(context, TLS(ca_file=certificates.ca)) as (near, far):

@@ -81,7 +81,7 @@ def test_without_a_timeout_it_waits_for_one_message(js: JetStream, stream_name: 
         assert numbers(consumer.fetch(1, timeout=None)) == [7]
 
 
-def test_no_wait(js: JetStream, stream_name: str) -> None:
+def test_fetch_no_wait_returns_what_there_is(js: JetStream, stream_name: str) -> None:
     consumer = durable(filled(js, stream_name, 3))
     begun = monotonic()
     assert numbers(consumer.fetch_no_wait(10)) == [0, 1, 2]
@@ -89,7 +89,7 @@ def test_no_wait(js: JetStream, stream_name: str) -> None:
     assert monotonic() - begun < 2
 
 
-def test_by_bytes(js: JetStream, stream_name: str) -> None:
+def test_fetch_bytes_returns_messages_up_to_a_size(js: JetStream, stream_name: str) -> None:
     consumer = durable(filled(js, stream_name, 0))
     for number in range(5):
         js.api.core.publish(f"{stream_name}.0", bytes(300), headers={"Number": str(number)})
@@ -103,7 +103,7 @@ def test_by_bytes(js: JetStream, stream_name: str) -> None:
     assert len(consumer.fetch(1)) == 1
 
 
-def test_next(js: JetStream, stream_name: str) -> None:
+def test_next_returns_one_message(js: JetStream, stream_name: str) -> None:
     consumer = durable(filled(js, stream_name, 1))
     msg = consumer.next()
     assert (msg.data, msg.metadata.stream_seq) == (b"0", 1)
@@ -238,7 +238,9 @@ def test_a_connection_that_is_lost_meanwhile(
         assert numbers(consumer.fetch(4, timeout=TIMEOUT)) == [5, 6, 7, 8]
 
 
-def test_no_connection(js: JetStream, js_server: NatsServer, stream_name: str) -> None:
+def test_fetch_without_a_connection_raises(
+    js: JetStream, js_server: NatsServer, stream_name: str
+) -> None:
 
     durable(filled(js, stream_name, 2))
     with Proxy(js_server.host, js_server.port) as proxy, natsync.connect(proxy.url) as nc:

@@ -143,7 +143,9 @@ def test_connections_that_are_lost(js: JetStream, js_server: NatsServer, stream_
     assert {type(error) for error in errors.all} == {ConnectionReconnectingError}
 
 
-def test_a_stall(js: JetStream, js_server: NatsServer, stream_name: str) -> None:
+def test_an_ordered_reader_survives_a_connection_that_stalls(
+    js: JetStream, js_server: NatsServer, stream_name: str
+) -> None:
     filled(js, stream_name, 10)
     errors = Errors()
     with Proxy(js_server.host, js_server.port) as proxy, natsync.connect(proxy.url) as nc:
@@ -217,7 +219,9 @@ def test_stop_ends_who_waits(js: JetStream, stream_name: str) -> None:
         assert numbers(messages) == []
 
 
-def test_drain(js: JetStream, stream_name: str) -> None:
+def test_drain_of_an_ordered_reader_leaves_what_has_arrived(
+    js: JetStream, stream_name: str
+) -> None:
     filled(js, stream_name, 100)
     with js.ordered_consumer(stream_name).messages(max_msgs=20) as messages:
         messages.next(TIMEOUT)

@@ -112,7 +112,7 @@ def test_a_rollup_leaves_the_last_message(js: JetStream, stream: Stream) -> None
     assert stream.info().state.messages == 1
 
 
-def test_nobody_listens(js: JetStream, stream_name: str) -> None:
+def test_publishing_where_no_stream_listens_raises(js: JetStream, stream_name: str) -> None:
     with pytest.raises(NoStreamResponseError, match="no stream takes messages on") as caught:
         js.publish(f"{stream_name}.none")
     assert isinstance(caught.value, natsync.NoRespondersError)

@@ -104,7 +104,7 @@ def test_a_queue_group_shares_the_messages(js: JetStream, stream_name: str) -> N
     assert first.numbers and second.numbers
 
 
-def test_flow_control(js: JetStream, stream_name: str) -> None:
+def test_flow_control_of_a_push_consumer_is_answered(js: JetStream, stream_name: str) -> None:
     """The server stops after two megabytes unless its requests are answered."""
     filled(js, stream_name, 0)
     for _ in range(64):
@@ -252,7 +252,7 @@ def test_a_message_that_no_consumer_delivered_ends_nothing(
         assert messages.next(TIMEOUT).data == b"1"
 
 
-def test_drain(js: JetStream, stream_name: str) -> None:
+def test_drain_of_a_push_reader_leaves_what_has_arrived(js: JetStream, stream_name: str) -> None:
     filled(js, stream_name, 10)
     messages = pushed(js, stream_name).messages()
     messages.next(TIMEOUT)

@@ -53,7 +53,9 @@ from natsync.jetstream import (
         (MsgAlreadyAckdError("a"), "message was already acknowledged: a"),
     ],
 )
-def test_texts(error: JetStreamError, text: str) -> None:
+def test_errors_of_readers_say_their_text_also_after_pickling(
+    error: JetStreamError, text: str
+) -> None:
     assert str(error) == text
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again)) == (type(error), text)

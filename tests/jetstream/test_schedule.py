@@ -23,7 +23,9 @@ NOON = datetime(2026, 1, 2, 12, tzinfo=timezone.utc)
         ("0 30 14 * * *", "0 30 14 * * *"),
     ],
 )
-def test_when(when: datetime | float | str, pattern: str) -> None:
+def test_a_schedule_takes_a_time_an_interval_or_a_pattern(
+    when: datetime | float | str, pattern: str
+) -> None:
     assert Schedule(when, "t").headers() == [
         ("Nats-Schedule", pattern),
         ("Nats-Schedule-Target", "t"),

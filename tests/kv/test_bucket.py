@@ -218,7 +218,7 @@ def test_values_are_republished(js: JetStream, js_client: natsync.Client, bucket
     assert expected.items() <= dict(copy.headers.items()).items()
 
 
-def test_status(js: JetStream, bucket: str) -> None:
+def test_status_tells_configuration_and_size(js: JetStream, bucket: str) -> None:
     config = KeyValueConfig(
         bucket, history=3, ttl=60, limit_marker_ttl=5, compression=True, metadata={"owner": "me"}
     )

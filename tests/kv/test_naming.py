@@ -17,7 +17,7 @@ def test_names_of_buckets() -> None:
 
 
 @pytest.mark.parametrize("key", ["a", "a.b.c", "A/b_c=d-9", "=", "k_kv"])
-def test_keys(key: str) -> None:
+def test_valid_keys_are_returned(key: str) -> None:
     assert check_key(key) == key
 
 
@@ -42,7 +42,7 @@ def test_other_keys_are_refused(key: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["a", ">", "*", "a.*", "*.b.>", "a.*.c"])
-def test_filters(pattern: str) -> None:
+def test_valid_filters_are_returned(pattern: str) -> None:
     assert check_filter(pattern) == pattern
 
 

@@ -70,7 +70,7 @@ def test_keys_to_watch_may_be_several_and_have_wildcards(kv: KeyValue) -> None:
         kv.watch("a", "b.>.c")
 
 
-def test_include_history(kv: KeyValue) -> None:
+def test_a_watch_may_include_the_history(kv: KeyValue) -> None:
     filled(kv)
     with kv.watch(include_history=True) as watcher:
         entries = list(watcher.initial(5))
@@ -88,7 +88,7 @@ def test_include_history(kv: KeyValue) -> None:
         assert take(watcher, 2) == [("b.x", b"2", PUT), None]
 
 
-def test_updates_only(kv: KeyValue) -> None:
+def test_a_watch_may_show_updates_only(kv: KeyValue) -> None:
     filled(kv)
     with kv.watch(updates_only=True) as watcher:
         assert watcher.next(5) is None
@@ -96,7 +96,7 @@ def test_updates_only(kv: KeyValue) -> None:
         assert take(watcher, 1) == [("e", b"8", PUT)]
 
 
-def test_ignore_deletes(kv: KeyValue) -> None:
+def test_a_watch_may_leave_out_deletes(kv: KeyValue) -> None:
     filled(kv)
     with kv.watch(ignore_deletes=True) as watcher:
         assert take(watcher, 3) == [("b.x", b"2", PUT), ("a", b"3", PUT), None]
@@ -112,7 +112,7 @@ def test_a_bucket_of_deletes_alone_gives_none(kv: KeyValue) -> None:
         assert watcher.next(5) is None
 
 
-def test_meta_only(kv: KeyValue) -> None:
+def test_a_watch_may_leave_out_values(kv: KeyValue) -> None:
     filled(kv)
     with kv.watch("a", meta_only=True) as watcher:
         entry = watcher.next(5)

@@ -75,7 +75,7 @@ def test_wrong_credentials(guarded: NatsServer) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_token(start: Start, form: Form) -> None:
+def test_a_token_is_accepted_or_refused(start: Start, form: Form) -> None:
     server = start(form, f"authorization {{ token: {SECRET} }}")
     natsync.connect(server.url, token=SECRET).close()
     natsync.connect(server.url.replace("//", f"//{SECRET}@")).close()

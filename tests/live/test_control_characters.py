@@ -103,7 +103,9 @@ def _printed(nc: natsync.Client, capsys: Output, line: str, status: int = 0) -> 
     return printed
 
 
-def test_services(nc: natsync.Client, capsys: Output) -> None:
+def test_services_are_printed_without_control_characters(
+    nc: natsync.Client, capsys: Output
+) -> None:
     def fail(request: Request) -> None:
         request.respond_error(400, f"failed{NAME}", b"")
 
@@ -136,7 +138,9 @@ def test_errors_of_others(nc: natsync.Client, capsys: Output) -> None:
         assert NAME_SHOWN in error
 
 
-def test_messages(nc: natsync.Client, capsys: Output) -> None:
+def test_messages_are_printed_without_control_characters(
+    nc: natsync.Client, capsys: Output
+) -> None:
     """The subject is escaped; the payload is as it was sent, where no terminal reads it."""
     js = nc.jetstream()
     kv = js.create_key_value("payloads")

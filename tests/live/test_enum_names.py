@@ -45,7 +45,7 @@ def server() -> Iterator[NatsServer]:
         yield running
 
 
-def test_core(server: NatsServer) -> None:
+def test_names_of_the_core_may_be_enum_members(server: NatsServer) -> None:
     with natsync.connect(server.url, inbox_prefix=Name.PREFIX) as nc:
         sub = nc.subscribe(Name.ALL, queue=Name.STREAM)
         nc.subscribe(Name.ECHO, handler=lambda msg: msg.respond(msg.reply.encode()))
@@ -61,7 +61,7 @@ def test_core(server: NatsServer) -> None:
         assert nc.new_inbox().startswith("_MINE.")
 
 
-def test_jetstream(server: NatsServer) -> None:
+def test_names_of_jetstream_may_be_enum_members(server: NatsServer) -> None:
     with natsync.connect(server.url) as nc:
         js = nc.jetstream()
         stream = js.create_stream(

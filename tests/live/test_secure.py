@@ -146,7 +146,7 @@ def operated(request: pytest.FixtureRequest, start_server: StartServer) -> Itera
     yield start_server(operator_config(), which=request.param)
 
 
-def test_jwt_credentials(operated: NatsServer, tmp_path: Path) -> None:
+def test_credentials_with_a_jwt_log_in(operated: NatsServer, tmp_path: Path) -> None:
     jwt = user_jwt()
     content = creds(jwt, ALICE.seed)
     file = tmp_path / "alice.creds"
@@ -182,7 +182,7 @@ def test_credentials_are_read_again_for_every_connection(
 
 
 @BOTH
-def test_nkeys(start_server: StartServer, which: Which) -> None:
+def test_nkeys_log_in(start_server: StartServer, which: Which) -> None:
     config = "authorization { users: [ { nkey: %s } ] }"
     server = start_server(config % USER, which=which)
     for nkey in (SEED, SEED.encode(), lambda: SEED):

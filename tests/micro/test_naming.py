@@ -57,7 +57,7 @@ def test_subjects_of_endpoints_may_have_wildcards_and_never_begin_with_srv() -> 
         naming.check_endpoint_subject("$SRV.PING")
 
 
-def test_queue_groups() -> None:
+def test_a_queue_group_has_no_blanks() -> None:
     for good in (None, "", "workers"):
         naming.check_queue_group(good)
     with pytest.raises(ProtocolError, match="queue"):

@@ -126,7 +126,7 @@ def test_a_subject_that_is_no_base64_is_reported_as_it_is() -> None:
         read_info("s", "$O.s.M.x", b"", TIME, 1)
 
 
-def test_digests() -> None:
+def test_a_digest_is_read_or_refused() -> None:
     sha256 = hashlib.sha256(b"").digest()
     assert digest_of(sha256) == EMPTY
     assert read_digest("s", "o", EMPTY) == read_digest("s", "o", EMPTY.lower()[:8] + EMPTY[8:])

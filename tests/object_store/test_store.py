@@ -80,7 +80,7 @@ def test_what_a_user_says_about_an_object_is_kept(store: ObjectStore) -> None:
     assert (info.max_chunk_size, info.chunks) == (10, 3)
 
 
-def test_files(store: ObjectStore, tmp_path: Path) -> None:
+def test_files_are_stored_and_replaced_whole(store: ObjectStore, tmp_path: Path) -> None:
     source, target = tmp_path / "source.bin", tmp_path / "target.bin"
     source.write_bytes(os.urandom(300_000))
     assert store.put_file(source).name == "source.bin"
@@ -123,7 +123,7 @@ def test_uploads_at_the_same_time_leave_one_object_and_no_chunk_too_many(
     assert len(store.get_bytes("o")) == 10 and messages(js, store) == 2
 
 
-def test_delete(js: JetStream, store: ObjectStore) -> None:
+def test_a_deleted_object_is_gone_but_its_info(js: JetStream, store: ObjectStore) -> None:
     store.put("o", bytes(300_000))
     gone = store.delete("o")
     assert (gone.deleted, gone.size, gone.chunks, gone.digest) == (True, 0, 0, "")
@@ -139,7 +139,7 @@ def test_delete(js: JetStream, store: ObjectStore) -> None:
     assert store.get_bytes("o") == b"back"
 
 
-def test_list(store: ObjectStore) -> None:
+def test_a_list_has_deleted_objects_if_asked(store: ObjectStore) -> None:
     assert list(store.list()) == []
     for name in "abc":
         store.put(name, name.encode())
@@ -148,7 +148,7 @@ def test_list(store: ObjectStore) -> None:
     assert [info.name for info in store.list(show_deleted=True)] == ["a", "c", "b"]
 
 
-def test_update_meta(js: JetStream, store: ObjectStore) -> None:
+def test_update_meta_keeps_the_content(js: JetStream, store: ObjectStore) -> None:
     before = store.put("o", b"content")
     info = store.update_meta("o", ObjectMeta("o", description="d", headers={"A": ["1"]}))
     assert (info.description, info.nuid, info.size) == ("d", before.nuid, 7)
@@ -170,7 +170,7 @@ def test_update_meta(js: JetStream, store: ObjectStore) -> None:
         store.update_meta("never", ObjectMeta("other"))
 
 
-def test_links(js: JetStream, store: ObjectStore, name: str) -> None:
+def test_links_lead_to_objects_and_stores(js: JetStream, store: ObjectStore, name: str) -> None:
     other = js.create_object_store(name + "-other")
     target = other.put("o", b"content")
     link = store.add_link("link", target)

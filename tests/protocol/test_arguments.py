@@ -99,7 +99,9 @@ def test_only_what_a_side_sends_is_read(context: Context, op: bytes) -> None:
     COUNTS,
     ids=lambda value: label(value[0]) if isinstance(value, list) else None,
 )
-def test_argument_counts(contexts: list[Context], op: str, good: set[int]) -> None:
+def test_each_operation_takes_so_many_arguments(
+    contexts: list[Context], op: str, good: set[int]
+) -> None:
     for context in contexts:
         assert {count for count in range(9) if accepted(context, op, count)} == good
 

@@ -48,12 +48,12 @@ def test_too_few_arguments(context: Context, op: bytes, parse: Parse) -> None:
 
 
 @pytest.mark.parametrize("digits", [b"0", b"7", b"007", b"2047", b"2048", b"999999999"])
-def test_numbers(digits: bytes) -> None:
+def test_a_number_has_1_to_9_digits(digits: bytes) -> None:
     assert number(digits) == number_up_to(999_999_999, digits) == int(digits)
 
 
 @pytest.mark.parametrize("text", [b"", b"-1", b"1a", b"\xb2", b"1234567890"])
-def test_no_numbers(text: bytes) -> None:
+def test_what_is_no_number_is_refused(text: bytes) -> None:
     with pytest.raises(BadArguments, match="1 to 9 digits"):
         number(text)
 

@@ -42,7 +42,7 @@ class Renamed(Named):
         return "renamed"
 
 
-def test_arguments() -> None:
+def test_a_struct_takes_positional_and_named_arguments_with_defaults() -> None:
     place = Place(1, 2)
     assert (place.x, place.y, place.seen, place.notes) == (1, 2, 7, [])
     assert Place(1).notes is not Place(1).notes

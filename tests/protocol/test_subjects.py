@@ -70,7 +70,7 @@ def test_matches_is_the_obvious_definition(pattern: bytes, subject: bytes) -> No
         (b">", b"a.", False),
     ],
 )
-def test_matches(pattern: bytes, subject: bytes, match: bool) -> None:
+def test_a_pattern_matches_these_subjects(pattern: bytes, subject: bytes, match: bool) -> None:
     assert matches(pattern, subject) is match
 
 
@@ -153,5 +153,5 @@ def test_an_error_shows_the_start_of_a_subject_and_says_what_it_is() -> None:
     "text, literal",
     [(b"a", True), (b"a.b*", True), (b"*", False), (b"a.>", False), (b"a..b", False), (b"", False)],
 )
-def test_literals(text: bytes, literal: bool) -> None:
+def test_a_subject_without_wildcards_is_literal(text: bytes, literal: bool) -> None:
     assert is_literal(text) is literal

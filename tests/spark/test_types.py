@@ -18,9 +18,8 @@ def test_spark_and_arrow_say_the_same_of_a_table(table: str) -> None:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     made = types.spark_schema(table)
-    zoned = (
-        "timezone" in signature(to_arrow_schema).parameters
-    )  # with Spark 4.0, times are always UTC
+    # With Spark 4.0, times are always UTC.
+    zoned = "timezone" in signature(to_arrow_schema).parameters
     arrow = to_arrow_schema(made, timezone="UTC") if zoned else to_arrow_schema(made)
     assert arrow.equals(schema(table))
     comments = {field.name: field.metadata["comment"] for field in made}

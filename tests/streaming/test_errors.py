@@ -44,7 +44,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("error, text", TEXTS, ids=lambda value: str(value)[:20])
-def test_texts(error: streaming.StreamingError, text: str) -> None:
+def test_errors_of_streaming_say_their_text(error: streaming.StreamingError, text: str) -> None:
     assert str(error) == text
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error) and repr(again) == repr(error)

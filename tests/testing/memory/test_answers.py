@@ -46,7 +46,7 @@ def lines(answers: list[tuple[bytes, bytes]]) -> list[bytes]:
         (b"", b'{"multi_last": ["t"]}', [b"404 No Results"]),
     ],
 )
-def test_direct_gets(
+def test_direct_gets_answer_as_a_server_does(
     stream: MemoryStream, subject: bytes, body: bytes, expected: list[bytes]
 ) -> None:
     assert lines(list(direct_answers(stream, subject, body))) == expected
@@ -60,7 +60,7 @@ def test_too_many_subjects() -> None:
     assert lines(answers) == [b"413 Too Many Results"]
 
 
-def test_times(stream: MemoryStream) -> None:
+def test_times_are_texts_in_utc(stream: MemoryStream) -> None:
     assert stored_message(stream.messages[2])["time"] == "1970-01-01T00:00:01Z"
     info = stream_info(stream, {}, 1_500_000_001)
     assert info["ts"] == "1970-01-01T00:00:01.500000001Z"

@@ -70,7 +70,7 @@ def test_headers_reach_those_who_take_them() -> None:
     assert plain.got.startswith(b"MSG a 1 ") and plain.got.endswith(b"x\r\n")
 
 
-def test_no_echo() -> None:
+def test_without_echo_a_client_does_not_get_its_own_messages() -> None:
     router = Router()
     client, other = Client(router, b'{"verbose":false,"echo":false}'), Client(router, QUIET)
     client.send(b"SUB a 1\r\n"), other.send(b"SUB a 1\r\n")
