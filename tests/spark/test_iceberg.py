@@ -180,7 +180,6 @@ def test_the_command_of_the_page(spark: SparkSession, warehouse: str, s3_server:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("warehouse", ["local"], indirect=True)
 def test_spark_reads_the_tables_of_runs_and_of_an_earlier_version(
     spark: SparkSession, warehouse: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +194,14 @@ def test_spark_reads_the_tables_of_runs_and_of_an_earlier_version(
         dissect(spark, [capture], ["frames", "sessions"], JobOptions(), OUT)
 
     tables = "lake.nats.captured"
+    of_s3 = {}
+    if warehouse.startswith("s3:"):
+        of_s3 = {
+            "spark.sql.catalog.lake.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+            "spark.sql.catalog.lake.s3.endpoint": environment()["AWS_ENDPOINT_URL"],
+            "spark.sql.catalog.lake.s3.path-style-access": "true",
+            "spark.sql.catalog.lake.client.region": "us-east-1",
+        }
     found = select(
         [
             f"SELECT * EXCEPT (time) FROM {tables}.frames ORDER BY session, number",
@@ -207,6 +214,7 @@ def test_spark_reads_the_tables_of_runs_and_of_an_earlier_version(
             "spark.sql.catalog.lake.type": "jdbc",
             "spark.sql.catalog.lake.uri": f"jdbc:sqlite:{tmp_path}/catalog.db",
             "spark.sql.catalog.lake.warehouse": warehouse,
+            **of_s3,
         },
     )
     frames = batch("frames", in_one([capture], ["frames"])).drop_columns(["time"]).to_pylist()

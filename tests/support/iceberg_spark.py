@@ -22,6 +22,7 @@ from tests.support.streaming_programs import built_programs
 SPARK = "4.1.3"
 PACKAGES = (
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+    "org.apache.iceberg:iceberg-aws-bundle:1.12.0",
     "org.xerial:sqlite-jdbc:3.54.1.0",
 )
 REMEDY = (
