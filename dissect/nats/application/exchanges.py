@@ -78,6 +78,11 @@ class Exchanges(Generic[_Q]):
         self._held_bytes -= question.held_bytes
         return question
 
+    @property
+    def awaited(self) -> list[str]:
+        """The reply subjects under which answers may come."""
+        return [reply for _, _, reply in self._waiting]
+
     def awaits(self, frame: LayerFrame) -> bool:
         """Whether this message answers a question."""
         return (OTHER[frame.sender], frame.account, frame.subject or "") in self._waiting

@@ -299,5 +299,5 @@ SERVERS = Table(
         ServerRecord,
         "server_name server_version cluster domain first_ns clients copies links connect_urls",
     ),
-    layer=ApplicationLayer(GREETINGS, Servers, across=True),
+    layer=ApplicationLayer(GREETINGS, Servers, across=True, marked=True),
 )

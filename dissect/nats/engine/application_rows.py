@@ -6,15 +6,22 @@ counted, too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
+from typing import cast
 
 from natsync.protocol import Kind
 
 from ..application.item_store import ItemStore
 from ..framing.events import Batch, Event
 from ..options import Options
-from ..schema.declaration import ApplicationLayer, ApplicationState, LayerFrame, LayerItem
+from ..schema.declaration import (
+    ApplicationLayer,
+    ApplicationState,
+    AwaitingState,
+    LayerFrame,
+    LayerItem,
+)
 from ..schema.records import Record
 from ..tables import TABLES, layers_of
 from .connections import Connection
@@ -131,3 +138,20 @@ class ApplicationRows:
     def count(self, frames: int) -> None:
         """Counts frames without making rows."""
         self._frames.count(frames)
+
+    @property
+    def last_number(self) -> int:
+        """The number of the last frame."""
+        return self._frames.last_number
+
+    def awaited(self) -> Sequence[bytes] | None:
+        """The subjects of the answers for which the states of this session wait, all of which are of layers
+        that read `marked` messages; None if one of them reads every message, or if the bytes of a subject
+        are not known."""
+        found: list[bytes] = []
+        for state in self._own:
+            subjects = cast("AwaitingState", state).awaited()
+            if subjects is None or any("\\" in subject for subject in subjects):
+                return None  # a backslash may stand for a byte that is not UTF-8
+            found += (subject.encode() for subject in subjects)
+        return found

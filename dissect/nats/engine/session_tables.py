@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
@@ -311,8 +311,6 @@ class SessionTables:
     def add_delta(self, direction: Direction, delta: SessionDelta) -> bool:
         """Updates the state by the sums over many batches; see `Session.add_delta`."""
         self.count(sum(delta.counts.values()))
-        if self._layers:
-            self._layers.count(sum(delta.counts.values()))
         return self._session is None or self._session.add_delta(direction, delta)
 
     @property
@@ -322,13 +320,25 @@ class SessionTables:
 
     @property
     def last_number(self) -> int:
-        """The number of the last frame, if rows of frames are made."""
-        return self._frames.last_number if self._frames else 0
+        """The number of the last frame, if rows are made of frames."""
+        numbered = self._frames or self._layers
+        return numbered.last_number if numbered else 0
 
     def count(self, frames: int) -> None:
-        """Numbers frames whose rows were made elsewhere."""
-        if self._frames:
-            self._frames.count(frames)
+        """Numbers frames that were read elsewhere."""
+        for numbered in (self._frames, self._layers):
+            if numbered:
+                numbered.count(frames)
+
+    @property
+    def has_layers(self) -> bool:
+        """Whether application layers read the frames."""
+        return self._layers is not None
+
+    def awaited(self) -> Sequence[bytes] | None:
+        """The subjects of the answers for which layers wait; None if a layer reads every message, or if the
+        bytes of a subject are not known."""
+        return self._layers.awaited() if self._layers else ()
 
     def update(self, events: Iterable[Event]) -> None:
         """Updates the state as `add` does, without making records."""

@@ -19,6 +19,9 @@ _SUBS = 1 << 16
 _BITS = 1 << 22
 _EVENTS, _TEXT = 1 << 15, 1 << 19
 _ROWS, _ROW_TEXT = 3 << 14, 2 << 20
+_FRAME_BYTES = (
+    1 << 14
+)  # of a frame in several packets, if layers read frames: larger ones are Python's
 MOST_LISTED = 1 << 12
 
 # By link type: where the EtherType is (-1: there is none), and where the IP header begins.
@@ -38,17 +41,23 @@ def compiling() -> str:
 
 class Arrays:
     """State of at most `slots` connections. The packets of one run at a time are loaded. With `rows`, there
-    is room for rows of frames. `on_compile` is called with a line before compiling takes long."""
+    is room for rows of frames; with `layers`, for whole frames. `on_compile` is called with a line before
+    compiling takes long."""
 
     def __init__(
-        self, slots: int, rows: bool = False, on_compile: Callable[[str], None] | None = None
+        self,
+        slots: int,
+        rows: bool = False,
+        layers: bool = False,
+        on_compile: Callable[[str], None] | None = None,
     ) -> None:
         self._on_compile = on_compile
         self.control = np.zeros(state.C_WIDTH, np.int64)
         self.ways = np.zeros((2 * slots, state.W_WIDTH), np.int64)
         self.slots = np.zeros((slots, state.S_WIDTH), np.int64)
         self.keys = np.zeros((2 * slots, state.KEY_WORDS), np.uint64)
-        self.carry = np.zeros((2 * slots + 1, state.LINE_BYTES), np.uint8)
+        kept = _FRAME_BYTES if layers else state.LINE_BYTES
+        self.carry = np.zeros((2 * slots + 1, kept), np.uint8)
         self.subs = np.zeros((_SUBS, state.U_WIDTH), np.int64)
         self.bits = np.zeros(_BITS, np.uint8)
         self.events = np.zeros((_EVENTS, state.E_WIDTH), np.int64)
@@ -69,6 +78,7 @@ class Arrays:
         self._removed = 0
         self._seed = self.control[state.C_SEED] = randbits(62)
         self.control[state.C_STEP] = CLOCK_STEP_NS
+        self.control[state.C_LAYERS] = layers
         self._text: Array = self.carry[0]
         self._places: Array = self.events
         self.readers = CompiledReaders()

@@ -41,7 +41,7 @@ class KernelDissection(Dissection):
         for run in blocks:
             if self._loader is None:
                 size = self._report.size if self._report else self.expected
-                self._loader = Loader(self._options, size, "frames" in self._tables)
+                self._loader = Loader(self._options, size, self._tables)
             if self._driver is None and (arrays := self._loader.arrays(len(run.block))):
                 arrays.readers.join(self.readers)
                 self._driver = self._new_driver(arrays, together)

@@ -71,6 +71,10 @@ class Driver:
     ) -> None:
         self.arrays = arrays
         self._rows = rows
+        self._layers = bool(arrays.control[state.C_LAYERS])
+        self._kept = (
+            state.E_SIZE if self._layers else state.E_HEADERS
+        )  # of a body that is passed on
         self._parser = parser
         self._connections = connections
         self._table = connections.table
@@ -177,6 +181,11 @@ class Driver:
             self._table.clock_ns = clock_ns
         yield from self._read(listed[len(early) :], (), segments)
         self._owner.settle(events)
+        if control[state.C_CHANGED]:
+            control[state.C_CHANGED] = 0
+            owned = self._owner.of_way(int(events[-1, state.E_WAY]))
+            if owned.tables.awaited() is None:
+                self._take_back(owned)
         self._try_over(segments)
         if alone is not None:
             yield from self._read_alone(alone)
@@ -196,6 +205,7 @@ class Driver:
             set()
         )  # connections with a frame in `passed` on which requests may depend
         is_paired = events[:, state.E_WORTH] == Worth.PAIRED
+        pairs = is_paired.any()
         for start, stop in _spans(events, is_paired, listed if in_turns else []):
             some = events[start:stop]
             if is_paired[start]:
@@ -212,7 +222,7 @@ class Driver:
             for (index, way), frames in groupby(some.tolist(), _PACKET):
                 group = [*frames]
                 passed.append(self._passed(index, way, group, text))
-                if any(frame[state.E_OP] not in _ALONE for frame in group):
+                if pairs and any(frame[state.E_OP] not in _ALONE for frame in group):
                     waiting.add(way >> 1)
         if passed:
             index = int(events[-1, state.E_INDEX])
@@ -308,7 +318,7 @@ class Driver:
         row are a batch."""
         owned = self._owner.of_way(way)
         parts = [events]
-        if self._rows:
+        if len(events) > 1 and (self._rows or self._layers):
             pairs = groupby(enumerate(events), lambda pair: pair[1][state.E_NUMBER] - pair[0])
             parts = [[event for _, event in some] for _, some in pairs]
         batches: list[Event] = [self._batch(index, way, owned, part, text) for part in parts]
@@ -324,7 +334,7 @@ class Driver:
         for event in events:
             at = event[state.E_TEXT]
             headers = at + event[state.E_LINE]
-            end = headers + event[state.E_HEADERS]
+            end = headers + event[self._kept]
             if event[state.E_WORTH] == Worth.SETTLES:
                 self._owner.add_deliveries(owned)
             line, block = text[at:headers], text[headers:end]
@@ -333,10 +343,8 @@ class Driver:
         place = run.places[index][0], run.first + index, run.capture
         last = Chunk(*place, first[state.E_CHUNK], b"")
         begun = self._owner.begun(owned, way, first[state.E_FIRST], last)
-        number = 0
-        if self._rows:
-            number = first[state.E_NUMBER]
-            owned.last_number = number + len(frames) - 1
+        number = first[state.E_NUMBER]
+        owned.last_number = number + len(frames) - 1
         return Batch(stream.direction, first[state.E_TIME], begun, last, frames, None, number)
 
 

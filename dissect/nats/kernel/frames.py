@@ -20,7 +20,9 @@ from .lines import (
     ACK,
     ADVISORY,
     are_good_headers,
+    begins_streaming,
     is_publishable,
+    is_special,
     parse,
     starts,
 )
@@ -29,10 +31,12 @@ from .state import (
     C_ASKED,
     C_CAPTURE,
     C_CARRIED,
+    C_CHANGED,
     C_EPOCH,
     C_EVENTS,
     C_FIELDS,
     C_FIRST,
+    C_LAYERS,
     C_NEXT,
     C_PAIRS,
     C_REPLIES,
@@ -62,6 +66,7 @@ from .state import (
     K_ASKER,
     K_BASE,
     K_CAPTURE,
+    K_CHANGED,
     K_COUNTS,
     K_EVENTS,
     K_FIELDS,
@@ -210,10 +215,12 @@ def _note_event(
     end: int,
     line: Array,
     work: Array,
+    control: Array,
     events: Array,
     arena: Array,
 ) -> None:
-    """Notes a frame that is passed on: its line is `text[start:end]`, its headers are in `body`."""
+    """Notes a frame that is passed on: its line is `text[start:end]`, its headers are in `body`, and so is
+    its payload, which is copied if there are layers."""
     event = events[work[K_EVENTS]]
     event[E_OP] = line[L_OP]
     event[E_BASE], event[E_FIRST] = work[K_BASE], work[K_FIRST]
@@ -222,8 +229,26 @@ def _note_event(
     event[E_REPLY], event[E_REPLY_END] = line[L_REPLY] - start, line[L_REPLY_END] - start
     event[E_NUMBER] = work[K_NUMBER]
     _note_text(text, start, end, work, arena)
-    _note_text(body, headers, headers + line[L_HEADERS], work, arena)
+    size = max(0, line[L_SIZE]) if control[C_LAYERS] else line[L_HEADERS]
+    _note_text(body, headers, headers + size, work, arena)
     work[K_EVENTS] += 1
+
+
+@compiled
+def _is_marked(
+    body: Array, headers: int, text: Array, line: Array, work: Array, worth: int
+) -> bool:
+    """Whether layers may read a message, by `schema.declaration.ApplicationLayer`."""
+    op, payload, end = line[L_OP], headers + line[L_HEADERS], headers + line[L_SIZE]
+    subject, subject_end = line[L_SUBJECT], line[L_SUBJECT_END]
+    reply, reply_end = line[L_REPLY], line[L_REPLY_END]
+    if begins_streaming(body, payload, end, text, subject, subject_end):
+        work[K_CHANGED] = 1
+    if work[K_CHANGED] or worth == _PAIRED or (op != _PUB and op != _MSG):
+        return True
+    if op == _PUB and reply_end > reply:
+        return True
+    return bool(is_special(text, subject, subject_end) or is_special(text, reply, reply_end))
 
 
 @compiled
@@ -252,11 +277,14 @@ def _stage(
         if worth <= _PAIRED and line[L_HEADERS] and op != _RMSG:
             if not are_good_headers(body, headers, headers + line[L_HEADERS]):
                 worth = _PASSED
+        if control[C_LAYERS] and op <= LAST_MESSAGE:
+            if _is_marked(body, headers, text, line, work, worth) and worth <= _PAIRED:
+                worth = _PASSED
         if worth != _COUNTED:
             payload = headers + line[L_HEADERS]
-            if may_be_error(body, payload, payload + head_of(line, control)):
+            if may_be_error(body, payload, payload + head_of(line, control), control):
                 return False
-            _note_event(body, headers, text, start, end, line, work, events, arena)
+            _note_event(body, headers, text, start, end, line, work, control, events, arena)
             events[work[K_EVENTS] - 1, E_WORTH] = worth
             work[K_PASSES] |= worth > _PAIRED
         if worth <= _PAIRED and work[K_LABEL] >= 0:
@@ -361,7 +389,7 @@ def begin(ts_ns: int, way: Array, slot: Array, work: Array, control: Array) -> N
     work[K_ROWS], work[K_FIELDS] = control[C_ROWS], control[C_FIELDS]
     work[K_SIZE], work[K_LINE], work[K_LEFT] = way[W_SIZE], way[W_LINE], way[W_LEFT]
     work[K_FIRST], work[K_BASE] = way[W_FIRST], way[W_BASE]
-    work[K_STAGED] = work[K_PASSES] = 0
+    work[K_STAGED] = work[K_PASSES] = work[K_CHANGED] = 0
     work[K_EVENTS], work[K_TEXT] = control[C_EVENTS], control[C_TEXT]
     work[K_COUNTS], work[K_SUBS], work[K_ASKER] = way[W_COUNTS], way[W_SUBS], way[W_ASKER]
 
@@ -429,3 +457,4 @@ def commit_events(
             control[C_ASKED] += not bits[at]
             bits[at] = 1
     control[C_EVENTS], control[C_TEXT] = work[K_EVENTS], work[K_TEXT]
+    control[C_CHANGED] |= work[K_CHANGED]

@@ -109,6 +109,11 @@ _JETSTREAM = np.frombuffer(b"$JS.", np.uint8)
 _VERSION = np.frombuffer(b"NATS/1.0", np.uint8)
 _RSID = np.frombuffer(b"RSID:", np.uint8)
 _LF, _CR, _BLANK, _TAB, _COLON = 10, 13, 32, 9, 58
+_STREAM = np.frombuffer(b".STREAM.", np.uint8)
+_CONSUMER = np.frombuffer(b".CONSUMER.", np.uint8)
+_DIRECT = np.frombuffer(b".DIRECT.GET.", np.uint8)
+_STREAMING = np.frombuffer(b"_STAN.", np.uint8)
+_DOLLAR, _NUMBER_FIELD, _TEXT_FIELD = 36, 8, 10
 _DOT, _STAR, _MORE, _PLUS, _BAR, _ZERO, _NINE = 46, 42, 62, 43, 124, 48, 57
 _DIGITS = 9  # of a size
 LARGEST = 64 << 20  # the largest body
@@ -280,6 +285,32 @@ def is_publishable(text: Array, start: int, end: int) -> bool:
                 return starts(text, start, end, _JETSTREAM)
             begin = index + 1
     return True
+
+
+@compiled
+def is_special(text: Array, start: int, end: int) -> bool:
+    """Whether a subject may have a meaning to layers: it has `$`, or is a call of JetStream under another
+    prefix."""
+    for at in range(start, end):
+        if text[at] == _DOLLAR:
+            return True
+        if text[at] == _DOT and (
+            starts(text, at, end, _STREAM)
+            or starts(text, at, end, _CONSUMER)
+            or starts(text, at, end, _DIRECT)
+        ):
+            return True
+    return False
+
+
+@compiled
+def begins_streaming(
+    body: Array, start: int, end: int, text: Array, subject: int, subject_end: int
+) -> bool:
+    """Whether the message with this payload and subject may be one of NATS Streaming."""
+    if start < end and (body[start] == _NUMBER_FIELD or body[start] == _TEXT_FIELD):
+        return True
+    return bool(starts(text, subject, subject_end, _STREAMING))
 
 
 @compiled

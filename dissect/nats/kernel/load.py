@@ -7,12 +7,13 @@ any length, for tests. The kernel is imported only here.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from ..errors import MissingLibrary, imported
 from ..framing.trace import is_traced
 from ..options import Options, Payload
+from ..tables import read_marked
 from .cooldown import WORTH
 
 if TYPE_CHECKING:
@@ -52,10 +53,13 @@ def description() -> str:
     return f"Python alone: {why}" if why else f"the kernel, numba {metadata.version('numba')}"
 
 
-def serves(tables: Iterable[str], options: Options) -> bool:
-    """Whether the kernel makes these tables. The others need every frame."""
+def serves(tables: Collection[str], options: Options) -> bool:
+    """Whether the kernel makes these tables. The others need every frame. Beside `sessions`, it serves layers
+    that read marked messages."""
     if os.environ.get(VARIABLE) == "off" or is_traced() or options.payload is not Payload.NONE:
         return False
+    if "sessions" in tables and read_marked(tables):
+        return options.kind is None
     if "requests" in tables and ("frames" in tables or options.kind is not None):
         return False
     return _TABLES.issuperset(tables)
@@ -68,14 +72,17 @@ def least_packets() -> int:
 
 class Loader:
     """Loads the arrays of the kernel once there are so many packets that it pays. `size` is the size of the
-    captures, if it is known. With `rows`, there is room for rows of frames."""
+    captures, if it is known. There is room for what `tables` need."""
 
-    def __init__(self, options: Options, size: int | None = None, rows: bool = False) -> None:
-        self._rows = rows
+    def __init__(
+        self, options: Options, size: int | None = None, tables: Collection[str] = ()
+    ) -> None:
+        self._rows = "frames" in tables
+        self._layers = read_marked(tables)
         self._left = LOADED_AFTER
         if os.environ.get(VARIABLE) == "on" or size is not None and size >= LOADED_AFTER:
             self._left = 0
-        self._slots = min(_SLOTS, options.max_flows)
+        self._slots = min(_SLOTS // 4 if self._layers else _SLOTS, options.max_flows)
 
     def arrays(self, size: int) -> Arrays | None:
         """The arrays, if they are loaded before a run of `size` bytes."""
@@ -87,4 +94,4 @@ class Loader:
         except ImportError:
             self._left = 1 << 62
             return None
-        return Arrays(self._slots, self._rows, on_compile)
+        return Arrays(self._slots, self._rows, self._layers, on_compile)

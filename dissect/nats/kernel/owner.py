@@ -115,9 +115,11 @@ class Owner:
             control[state.C_PAIRS] = session.pairs_requests
             control[state.C_CARRIED] = session.counts_interest
         streams = (way.stream for way in owned.ways)
-        control[state.C_REPLIES] = any(stream and stream.keeps_payloads for stream in streams)
+        if not control[state.C_LAYERS]:
+            control[state.C_REPLIES] = any(stream and stream.keeps_payloads for stream in streams)
         arrays.slots[slot] = 0
         arrays.slots[slot, state.S_LAST_NS] = max(_LEAST_NS, owned.flow.last_ns)
+        owned.last_number = arrays.slots[slot, state.S_NUMBER] = owned.tables.last_number
         for index, way in enumerate(owned.ways):
             number = 2 * slot + index
             arrays.ways[number] = self._columns_of(owned, way)
@@ -125,8 +127,7 @@ class Owner:
                 kept = way.progress.line + way.progress.headers
                 arrays.carry[number, : len(kept)] = memoryview(kept)
             arrays.add(number, way.side.key)
-        if session and session.requests.sent:
-            self._expect_replies(owned)
+        self._expect_replies(owned)
         self._slots[slot] = owned
         self.flows[owned.flow] = owned
         if self._rows:
@@ -137,6 +138,7 @@ class Owner:
         """Gives a connection back to Python; returns how many of its packets the kernel kept."""
         arrays, slot = self._arrays, owned.slot
         self.add_sums(owned)
+        owned.tables.count(int(arrays.slots[slot, state.S_NUMBER]) - owned.last_number)
         if self._rows:
             self._rows.end(owned)
         self._note_time(owned)
@@ -237,8 +239,9 @@ class Owner:
         if control[state.C_ASKED] > _MOST_ASKED:
             control[state.C_ASKED] = 0
             arrays.bits[:] = 0
-            for owned in self.flows.values():
-                self._expect_replies(owned)
+            for owned in [*self.flows.values()]:
+                if not self._expect_replies(owned):
+                    self.take_back(owned)
 
     def ways_at(self, run: int) -> Iterable[tuple[int, int]]:
         """The ways that need a packet of a run, each with the column that has its place."""
@@ -279,7 +282,8 @@ class Owner:
         columns[state.W_SUBS] = self._arrays.new_epoch()
         session = owned.tables.session
         asker = self._arrays.new_epoch()
-        columns[state.W_ASKER] = asker if session and session.requests.sent else -asker
+        is_asked = session and session.requests.sent or owned.tables.awaited()
+        columns[state.W_ASKER] = asker if is_asked else -asker
         columns[state.W_LARGEST] = session.max_payload if session else 0
         columns[state.W_COUNTS] = countable(way.endpoint)
         columns[state.W_TIME] = _LEAST_NS
@@ -335,16 +339,19 @@ class Owner:
         latest = int(self._arrays.slots[owned.slot, state.S_LAST_NS])
         owned.flow.last_ns = max(owned.flow.last_ns, latest)
 
-    def _expect_replies(self, owned: Owned) -> None:
-        """Sets the bits of the reply subjects under which replies may come."""
-        session = owned.tables.session
-        if session is None or not session.requests.sent:
-            return
-        for index in (0, 1):
-            epoch = int(self._arrays.ways[2 * owned.slot + index, state.W_ASKER])
-            for reply in session.requests.expected():
+    def _expect_replies(self, owned: Owned) -> bool:
+        """Sets the bits of the reply subjects under which replies may come. Returns False if these are not
+        known."""
+        session, awaited = owned.tables.session, owned.tables.awaited()
+        if awaited is None:
+            return False
+        sent = session.requests.expected() if session and session.requests.sent else ()
+        for reply in {*sent, *awaited}:
+            for index in (0, 1):
+                epoch = int(self._arrays.ways[2 * owned.slot + index, state.W_ASKER])
                 self._arrays.expect(reply, abs(epoch))
                 self._arrays.control[state.C_ASKED] += 1
+        return True
 
     def _learn_sub(self, event: list[int]) -> None:
         """Adds the subscription of a delivery to the table, unless it is there."""

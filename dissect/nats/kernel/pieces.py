@@ -9,6 +9,7 @@ from ..outcomes import ERROR_BYTES, ERROR_HEAD
 from .jit import Array, Number, compiled
 from .lines import may_begin, parse, starts
 from .state import (
+    C_LAYERS,
     C_REPLIES,
     K_LEFT,
     K_LINE,
@@ -29,8 +30,10 @@ _ERROR = np.frombuffer(b'"error"', np.uint8)
 
 @compiled
 def head_of(line: Array, control: Array) -> Number:
-    """How many bytes at the beginning of a payload show whether it may be an error; 0 if Python needs no
-    payload."""
+    """How many bytes at the beginning of a payload are kept: those that show whether it may be an error, or
+    all that layers may read."""
+    if control[C_LAYERS]:
+        return max(0, line[L_SIZE] - line[L_HEADERS])
     op, size = line[L_OP], line[L_SIZE] - line[L_HEADERS]
     if not control[C_REPLIES] or (op != _MSG and op != _HMSG) or size > ERROR_BYTES:
         return 0
@@ -38,9 +41,10 @@ def head_of(line: Array, control: Array) -> Number:
 
 
 @compiled
-def may_be_error(body: Array, start: int, end: int) -> bool:
-    """Whether a payload that begins so may be an error, by `outcomes.may_be_api_error`."""
-    if start == end or body[start] != _BRACE:
+def may_be_error(body: Array, start: int, end: int, control: Array) -> bool:
+    """Whether a payload that begins so may be an error that Python has to read, by
+    `outcomes.may_be_api_error`."""
+    if not control[C_REPLIES] or start == end or body[start] != _BRACE:
         return False
     for at in range(start, end - len(_ERROR) + 1):
         if body[at] == _ERROR[0] and starts(body, at, end, _ERROR):
@@ -69,7 +73,7 @@ def read_line(
         return stop if may_begin(row, size, way[W_GRAMMAR]) else -1
     if not parse(row, 0, size, way[W_GRAMMAR], line) or not way[W_READS] >> line[L_OP] & 1:
         return -1
-    if size + line[L_HEADERS] + head_of(line, control) > LINE_BYTES:
+    if size + line[L_HEADERS] + head_of(line, control) > len(row):
         return -1
     work[K_LINE], work[K_LEFT] = size, line[L_SIZE] + 2
     if line[L_SIZE] < 0:
@@ -92,7 +96,7 @@ def read_body(
         for index in range(wanted):
             row[work[K_SIZE] + index] = text[at + index]
         work[K_SIZE] += wanted
-        if work[K_SIZE] == payload + head and may_be_error(row, payload, payload + head):
+        if work[K_SIZE] == payload + head and may_be_error(row, payload, payload + head, control):
             return -1
     at, left = at + taken, left - taken
     if taken and left == 1 and text[at - 1] != _CR:

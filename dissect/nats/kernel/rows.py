@@ -50,11 +50,8 @@ class WaitingRows:
         control[state.C_CAPTURE] = self._capture(run.capture)
 
     def begin(self, owned: Owned) -> None:
-        """Begins to number the frames of a connection that was handed over, and to make rows of them if its
-        kind is requested."""
+        """Begins to make rows of the frames of a connection that was handed over, if its kind is wanted."""
         arrays, framing = self._arrays, owned.connection.framing
-        owned.last_number = owned.tables.last_number
-        arrays.slots[owned.slot, state.S_NUMBER] = owned.last_number
         is_wanted = self._kinds is None or framing.kind in self._kinds
         for number, way in enumerate(owned.ways, 2 * owned.slot):
             columns = arrays.ways[number]
@@ -70,9 +67,8 @@ class WaitingRows:
                 columns[state.W_CAPTURE] = self._capture(first.capture)
 
     def end(self, owned: Owned) -> None:
-        """Numbers the frames of a connection that is taken back."""
+        """Ends the rows of a connection that is taken back."""
         arrays = self._arrays
-        owned.tables.count(int(arrays.slots[owned.slot, state.S_NUMBER]) - owned.last_number)
         for number in (2 * owned.slot, 2 * owned.slot + 1):
             code = int(arrays.ways[number, state.W_LABEL])
             if code >= 0:

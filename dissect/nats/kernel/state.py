@@ -97,8 +97,10 @@ class Stop(IntEnum):
     C_ROWS,  # how many rows of frames there are
     C_FIELDS,  # and how many fields of their headers
     C_REPLIES,  # whether Python needs the payload of a reply that reports an error
+    C_LAYERS,  # whether layers read marked messages, with their payloads
+    C_CHANGED,  # whether one was passed on after which layers may read every message
     C_WIDTH,
-) = range(30)
+) = range(32)
 
 # Columns of a way.
 (
@@ -226,8 +228,9 @@ L_WIDTH = L_ARGS + 2 * MOST_ARGS
     K_CAPTURE,
     K_ROWS,
     K_FIELDS,
+    K_CHANGED,
     K_WIDTH,
-) = range(21)
+) = range(22)
 
 # Columns of a frame that is staged.
 F_OP, F_SIZE, F_SUB, F_WORTH, F_WIDTH = range(5)

@@ -35,6 +35,7 @@ from .packets import (
 )
 from .state import (
     C_ARG,
+    C_CHANGED,
     C_CLOCK,
     C_CLOCK_AT,
     C_EVENTS,
@@ -179,7 +180,7 @@ def _is_full(ts_ns: int, control: Array, events: Array, arena: Array, out: Array
         control[C_LISTED] >= control[C_MOST] or ts_ns > control[C_FIRST_NS] + control[C_LEAST]
     ):
         return True
-    if control[C_EVENTS] + PACKET_FRAMES > len(events):
+    if control[C_CHANGED] or control[C_EVENTS] + PACKET_FRAMES > len(events):
         return True
     return lacks_room(control, out) or bool(control[C_TEXT] + PACKET_TEXT > len(arena))
 

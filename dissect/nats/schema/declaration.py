@@ -6,7 +6,7 @@ SQL, the Python functions and Spark read it. The declarations themselves are in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
@@ -175,6 +175,13 @@ class ApplicationState(Protocol):
         """Ends the session; returns the remaining rows."""
 
 
+class AwaitingState(ApplicationState, Protocol):
+    """The state of a layer that reads `marked` messages."""
+
+    def awaited(self) -> Collection[str] | None:
+        """The reply subjects under which it waits for answers; None if it reads every message from now on."""
+
+
 @dataclass(slots=True)
 class LayerItem(Record):
     """Data about a frame in a grouped layer, for the stage with this number.
@@ -236,12 +243,19 @@ class ApplicationLayer:
     A layer `across` sessions has one state for all of them; their frames come interleaved in any order, and
     its rows must not depend on that order. A `grouped` layer has one state for each session, whose rows are
     items, and `grouped` runs the stages that make the rows of the table from the items of all sessions.
+
+    If a layer is `marked`, its states are `AwaitingState`s, or read no messages. Of the messages of a
+    client's connection, they then read only those that ask (PUB with a reply subject) or answer, that have
+    headers, whose subject or reply subject has `$`, `.STREAM.`, `.CONSUMER.` or `.DIRECT.GET.`, whose subject
+    begins with `_STAN.`, or whose payload begins as one of NATS Streaming does; others mean nothing to them.
+    The kernel tests that (`kernel/frames.py`).
     """
 
     ops: frozenset[str]
     start: Callable[[], ApplicationState]
     across: bool = False
     grouped: Callable[[Work], LastStage] | None = None
+    marked: bool = False
 
     def rows(self, frames: Iterable[LayerFrame]) -> Iterator[Record]:
         """The rows of frames that the layer reads: of one session, or of all if it is `across` and not

@@ -21,10 +21,11 @@ def test_an_answer_comes_from_the_other_side_to_the_reply_subject() -> None:
     session, waiting = ScriptedSession(Nothing()), Exchanges[Publication]()
     asked = session.pub("orders", b"x", "_INBOX.1.a", Nats_Msg_Id="1")
     assert list(waiting.ask(asked, Publication(asked))) == []
+    assert waiting.awaited == ["_INBOX.1.a"]
     assert waiting.answered(session.msg("_INBOX.1.b")) is None
     assert waiting.answered(session.pub("_INBOX.1.a")) is None, "its own side"
     found = waiting.answered(session.msg("_INBOX.1.a", {"stream": "S", "seq": 1}))
-    assert found is not None
+    assert found is not None and waiting.awaited == []
     assert waiting.answered(session.msg("_INBOX.1.a")) is None, "it had its answer"
 
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from dissect.nats import FrameRecord, Options, Payload, frames, records
 from dissect.nats.application.servers import ServerRecord
-from dissect.nats.engine.application_rows import ApplicationStates
+from dissect.nats.engine.application_rows import ApplicationRows, ApplicationStates
+from dissect.nats.engine.connections import Connection
+from dissect.nats.framing.events import Batch
 from dissect.nats.pipeline import released
 from dissect.nats.schema.declaration import LayerFrame
 from dissect.nats.schema.records import Record
 from dissect.nats.tables import FROM_ENGINE, TABLES, frames_for
+from dissect.nats.types import Chunk, Direction
+from natsync.protocol import Decoder, Kind, Role
 
 from tests.support.paths import CAPTURES
 
@@ -56,3 +62,25 @@ def test_rows_of_tables_that_nobody_wants_are_left_out() -> None:
     server = ServerRecord(first_ns=1, last_ns=2)
     assert ApplicationStates(["servers"]).requested([server]) == [server]
     assert ApplicationStates(["frames"]).requested([server]) == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "awaited"),
+    [(b"_INBOX.a", [b"_INBOX.a"]), (b"\xc3\xa9", [b"\xc3\xa9"]), (b"\xff", None)],
+)
+def test_the_subjects_of_awaited_answers_are_known_if_they_are_text(
+    reply: bytes, awaited: list[bytes] | None
+) -> None:
+    flow = SimpleNamespace(id="0123456789abcdef")
+    states = ApplicationStates(["publishes", "streaming", "servers"])
+    made = ApplicationRows(cast("Connection", SimpleNamespace(flow=flow)), Options(), states)
+    assert made.awaited() == []
+    decoder = Decoder(Role.CLIENT, Kind.CLIENT)
+    frames_of = decoder.receive(b"PUB orders " + reply + b" 1\r\nx\r\n")
+    last = Chunk(1, 1, "x", 0, b"")
+    assert (
+        made.rows([Batch(Direction.ORIGINATOR, 1, last, last, frames_of, None)], Kind.CLIENT, "")
+        == []
+    )
+    assert made.awaited() == awaited
+    assert made.last_number == 1

@@ -63,6 +63,9 @@ TABLES = (
     ("frames", "anomalies", "subscriptions", "sessions"),
     ("requests",),
     ("sessions", "requests"),
+    ("sessions", "publishes", "deliveries", "pulls", "api"),
+    ("frames", "sessions", "requests", "api", "consumers", "kv", "objects", "streams", "servers"),
+    ("sessions", "streaming", "frames"),
     ("sessions", "flows", "subscriptions", "anomalies"),
 )
 BLOCKS = (1000, 3000, 30_000, reader.BLOCK)

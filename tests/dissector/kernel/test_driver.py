@@ -12,6 +12,7 @@ from dissect.nats.kernel.driver import Driver
 from dissect.nats.kernel.load import VARIABLE
 from dissect.nats.kernel.state import Stop
 from dissect.nats.pipeline import records
+from natsync.protocol.streaming import MsgProto
 
 from tests.dissector.fuzzing.harms import NAMES, sample
 from tests.dissector.fuzzing.kernel import generated, written
@@ -95,6 +96,49 @@ def test_the_payload_of_a_reply_that_reports_an_error_is_read(tmp_path: Path) ->
     assert kept > 200
     outcomes = [row.outcome for row in records([str(tmp_path / "case.pcap")], ["requests"])]
     assert outcomes.count("api_error") == 5
+
+
+OF_LAYERS = ("frames", "sessions", "requests", "publishes", "api", "deliveries", "kv", "streaming")
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_rows_of_layers_are_the_same(number: int, tmp_path: Path) -> None:
+    pcap = generated(number)
+    kept = kept_of(pcap, tmp_path, 3000, OF_LAYERS)
+    assert kept > len(pcap.records) / 3, "the kernel keeps too little of plain traffic"
+
+
+def test_layers_get_what_they_read_however_it_is_cut(tmp_path: Path) -> None:
+    talk = Conversation().handshake()
+    talk.from_server(b'INFO {"server_id":"NS","client_id":7,"max_payload":100000} \r\n')
+    talk.from_client(b'CONNECT {"lang":"go"}\r\nSUB _INBOX.a.* 1\r\nSUB news 2\r\n')
+    for number in range(200):
+        talk.from_server(b"MSG news 2 3\r\nabc\r\n" * 3)
+        talk.from_client(b"PUB $JS.API.STREAM.INFO.s%d _INBOX.a.%d 0\r\n\r\n" % (number, number))
+        size = 40_000 if number == 150 else (20, 600, 9000)[number % 3]
+        body = (b'{"type":"io.nats.x","config":{"name":"s%d"}}' % number).ljust(size)
+        reply = b"MSG _INBOX.a.%d 1 %d\r\n%s\r\n" % (number, len(body), body)
+        for at in range(0, len(reply), 1460):
+            talk.from_server(reply[at : at + 1460])
+    kept = kept_of(pcap_of(talk.records), tmp_path, 4096, ("sessions", "api"))
+    assert kept > 300
+    rows = list(records([str(tmp_path / "case.pcap")], ["api"]))
+    assert len(rows) == 200 and all('"config"' in row.response for row in rows)
+
+
+def test_a_connection_that_shows_nats_streaming_is_pythons(tmp_path: Path) -> None:
+    talk = Conversation().handshake()
+    talk.from_server(b'INFO {"server_id":"NS","client_id":7} \r\n')
+    talk.from_client(b'CONNECT {"lang":"go"}\r\nSUB _INBOX.a 1\r\nSUB news 2\r\n')
+    for number in range(300):
+        talk.from_server(b"MSG news 2 3\r\nabc\r\n" * 3)
+        if number > 200:
+            message = MsgProto(number, "orders", data=b"x", timestamp=17 * 10**17).to_bytes()
+            frame = b"MSG _INBOX.a 1 %d\r\n%s\r\n" % (len(message), message)
+            talk.from_server(frame + b"MSG news 2 1\r\n\x08\r\n" * (number % 2))
+    kept = kept_of(pcap_of(talk.records), tmp_path, 2000, ("sessions", "streaming"))
+    assert 100 < kept < 400
+    assert len(list(records([str(tmp_path / "case.pcap")], ["streaming"]))) == 99
 
 
 def pcap_of(packets: list[Record]) -> Pcap:

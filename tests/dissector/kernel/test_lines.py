@@ -110,3 +110,30 @@ def test_subjects_and_headers_are_judged_as_the_session_does() -> None:
         assert judged == bool(_WELL_FORMED.fullmatch(block)), block
         good += judged
     assert good > 100
+
+
+@pytest.mark.parametrize(
+    ("subject", "payload", "special", "streaming"),
+    [
+        (b"orders.eu", b"", False, False),
+        (b"orders.eu", b"\x07", False, False),
+        (b"orders.eu", b"\x08", False, True),
+        (b"a.b", b"\nx", False, True),
+        (b"_STAN.pub", b"x", False, True),
+        (b"x._STAN.", b"", False, False),
+        (b"$JS.ACK.a", b"", True, False),
+        (b"_GR_.123456.123456.$JS.ACK.a", b"", True, False),
+        (b"my.STREAM.INFO.a", b"", True, False),
+        (b"my.CONSUMER.LIST.a", b"", True, False),
+        (b"my.DIRECT.GET.a", b"", True, False),
+        (b"my.STREAMS.a", b"", False, False),
+        (b"STREAM.INFO.a", b"", False, False),
+    ],
+)
+def test_messages_that_layers_may_read(
+    subject: bytes, payload: bytes, special: bool, streaming: bool
+) -> None:
+    text, body = np.frombuffer(subject, np.uint8), np.frombuffer(payload + b"\r\n", np.uint8)
+    size = len(subject)
+    assert lines.is_special(text, 0, size) == special
+    assert lines.begins_streaming(body, 0, len(payload), text, 0, size) == streaming

@@ -9,6 +9,7 @@ import pytest
 from dissect.nats import Options
 from dissect.nats.kernel import load
 from dissect.nats.kernel.load import LOADED_AFTER, VARIABLE, Loader, description, lack, serves
+from dissect.nats.tables import frames_for
 
 
 def test_small_captures_do_not_load_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,6 +42,10 @@ def test_tables_that_need_every_frame_are_pythons(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv(VARIABLE, raising=False)
     assert serves(["sessions", "flows"], Options())
     assert not serves(["frames", "streams"], Options())
+    assert serves(["frames", "sessions", "requests", "kv", "streaming", "servers"], Options())
+    assert not serves(["sessions", "kv", "services"], Options())
+    assert not serves(["sessions", "kv"], Options(kind="client"))
+    assert not serves(["sessions", frames_for("kv")], Options())
     assert not serves(["sessions"], Options(payload="text"))
 
 

@@ -34,7 +34,7 @@ def needed(body: bytes, replies: int = 1) -> bool:
     text = np.frombuffer(head + body + b"\r\n", np.uint8)
     assert parse(text, 0, len(head), SERVER, line)
     end = len(head) + pieces.head_of(line, control)
-    return bool(pieces.may_be_error(text, len(head), end))
+    return bool(pieces.may_be_error(text, len(head), end, control))
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())

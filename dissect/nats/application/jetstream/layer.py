@@ -64,6 +64,10 @@ class JetStream:
         found = self._delivered(frame)
         return self._published(frame) if found is None else found
 
+    def awaited(self) -> list[str]:
+        """The reply subjects under which answers may come."""
+        return self._exchanges.awaited
+
     def finish(self) -> Iterator[Record]:
         """Ends the session; yields the remaining rows."""
         for question in self._exchanges.rest():
@@ -168,4 +172,4 @@ class JetStream:
         return question.close(None)
 
 
-JETSTREAM = ApplicationLayer(MESSAGES_AND_INTEREST, JetStream)
+JETSTREAM = ApplicationLayer(MESSAGES_AND_INTEREST, JetStream, marked=True)

@@ -112,6 +112,10 @@ class Streaming:
         self._has_begun = bool(subject.startswith("_STAN.") or self._candidates or self._clients)
         return rows
 
+    def awaited(self) -> tuple[str, ...] | None:
+        """No subjects, or None once a frame has shown NATS Streaming."""
+        return None if self._has_begun else ()
+
     def _read(self, frame: LayerFrame, subject: str) -> Iterable[Record]:
         """Reads a frame by the subjects known so far; returns the rows that it completes."""
         purpose = self._subjects.purpose(subject)
@@ -396,6 +400,6 @@ STREAMING = Table(
         "session ts_ns cluster_id client_id op channel sequence redelivered durable queue start"
         " payload_bytes latency_ns error payload",
     ),
-    layer=ApplicationLayer(MESSAGES, Streaming),
+    layer=ApplicationLayer(MESSAGES, Streaming, marked=True),
     payloads=True,
 )
