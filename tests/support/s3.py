@@ -20,7 +20,7 @@ _READY = re.compile(r"Running on (http://127\.0\.0\.1:\d+)")
 
 
 class Bucket:
-    """A bucket of its own for a test."""
+    """A bucket of its own for a test, which is empty."""
 
     def __init__(self, endpoint: str, name: str | None = None) -> None:
         from pyarrow import fs
@@ -38,6 +38,8 @@ class Bucket:
             allow_bucket_deletion=True,
         )
         self.fs.create_dir(self.name)
+        if name:  # an earlier test may have used it
+            self.fs.delete_dir_contents(name)
 
     def uri(self, name: str = "", scheme: str = "s3") -> str:
         """The URI of a file or folder."""

@@ -6,6 +6,7 @@ has started: those of a stream, for example, say which files came late, and cann
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,8 +23,10 @@ _LOOK_S = 0.5
 
 @cache
 def java_log() -> IO[bytes]:
-    """The file that Java writes to."""
-    return TemporaryFile()
+    """The file that Java writes to, until the process ends."""
+    file = TemporaryFile()
+    atexit.register(file.close)
+    return file
 
 
 def log_bytes(log: IO[bytes], first: int = 0) -> bytes:
