@@ -93,14 +93,15 @@ def over_views(
     spark: SparkSession, tables: Collection[str], root: str, between: TimeRange = ALWAYS
 ) -> Iterator[Spark]:
     """The engine over the tables in a folder. During the block, they are temporary views of the session."""
-    views = {table: _view(spark, table, absolute(root), between) for table in sorted(tables)}
-    there = {table: lacking for table, lacking in views.items() if lacking is not None}
-    try:
-        lacking = {table: lacking for table, lacking in there.items() if lacking}
+    there: dict[str, list[str]] = {}
+    with ExitStack() as views:
+        for table in sorted(tables):
+            found = _view(spark, table, absolute(root), between)
+            if found is not None:
+                there[table] = found
+                views.callback(spark.catalog.dropTempView, table)
+        lacking = {table: columns for table, columns in there.items() if columns}
         yield Spark(spark, there, lacking, _left_out(spark, there))
-    finally:
-        for table in there:
-            spark.catalog.dropTempView(table)
 
 
 def _left_out(spark: SparkSession, tables: Collection[str]) -> int:

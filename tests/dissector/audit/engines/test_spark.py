@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from functools import partial
 from pathlib import Path
 from random import Random
-from shutil import rmtree
+from shutil import copy, rmtree
 from typing import TYPE_CHECKING
 
 import pytest
@@ -205,6 +205,11 @@ def test_a_table_that_is_one_file(spark: SparkSession, tmp_path: Path) -> None:
         assert engine.lacking == {"sessions": ["auth", "stalled_ns"]}
         query = "SELECT count(*), count(stalled_ns), count(kind) FROM sessions"
         assert list(engine.rows(query)) == [(len(rows), 0, len(rows))]
+    copy(whole, tmp_path / "subscriptions.parquet")
+    with pytest.raises(QueryError, match="is not the table 'subscriptions'"):
+        with over_views(spark, {"sessions", "subscriptions"}, str(tmp_path)):
+            pass
+    assert not spark.catalog.tableExists("sessions")
     whole.rename(tmp_path / "flows.parquet")
     with pytest.raises(QueryError, match="is not the table 'flows': it has no column community_id"):
         with over_views(spark, {"flows"}, str(tmp_path)):
