@@ -19,9 +19,7 @@ _SUBS = 1 << 16
 _BITS = 1 << 22
 _EVENTS, _TEXT = 1 << 15, 1 << 19
 _ROWS, _ROW_TEXT = 3 << 14, 2 << 20
-_FRAME_BYTES = (
-    1 << 14
-)  # of a frame in several packets, if layers read frames: larger ones are Python's
+_FRAME_BYTES = 1 << 14  # of a frame in several packets, if layers read it: larger ones are Python's
 MOST_LISTED = 1 << 12
 
 # By link type: where the EtherType is (-1: there is none), and where the IP header begins.

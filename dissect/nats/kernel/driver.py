@@ -72,9 +72,8 @@ class Driver:
         self.arrays = arrays
         self._rows = rows
         self._layers = bool(arrays.control[state.C_LAYERS])
-        self._kept = (
-            state.E_SIZE if self._layers else state.E_HEADERS
-        )  # of a body that is passed on
+        # How much of a body is passed on.
+        self._kept = state.E_SIZE if self._layers else state.E_HEADERS
         self._parser = parser
         self._connections = connections
         self._table = connections.table
@@ -201,9 +200,8 @@ class Driver:
         room = _REQUEST_ENTRIES * len(events) + len(self._run.block)
         in_turns = self._builder.quota.left < room or self.arrays.control[state.C_REPLIES]
         passed: list[PacketEvents] = []
-        waiting: set[int] = (
-            set()
-        )  # connections with a frame in `passed` on which requests may depend
+        # Connections with a frame in `passed` on which requests may depend.
+        waiting: set[int] = set()
         is_paired = events[:, state.E_WORTH] == Worth.PAIRED
         pairs = is_paired.any()
         for start, stop in _spans(events, is_paired, listed if in_turns else []):

@@ -76,9 +76,7 @@ class Decoded:
         """Adds another result."""
         self.written += other.written
         self.rows += other.rows
-        self.counts.passed_over += other.counts.passed_over
-        self.counts.with_kernel += other.counts.with_kernel
-        self.counts.without_kernel += other.counts.without_kernel
+        self.counts.join(other.counts)
         self.missing_bytes += other.missing_bytes
         self.skipped_bytes += other.skipped_bytes
 

@@ -117,6 +117,12 @@ class DecodeCounts:
     with_kernel: int = 0
     without_kernel: Counter[str] = field(default_factory=Counter)
 
+    def join(self, other: DecodeCounts) -> None:
+        """Adds what decoding other partitions has met."""
+        self.passed_over += other.passed_over
+        self.with_kernel += other.with_kernel
+        self.without_kernel += other.without_kernel
+
     def add(self, dissection: Dissection, why: str = "") -> None:
         """Adds what a dissection has met. `why` tells why it could not use the kernel."""
         self.passed_over += dissection.parser.passed_over
