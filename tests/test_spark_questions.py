@@ -8,7 +8,7 @@ import re
 import runpy
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ from dissect.nats.tables import TABLES
 from tests.support.joined import run_joined
 from tests.support.paths import CAPTURES, ROOT
 from tests.support.requirements import missing
-from tests.support.spark import lack
+from tests.support.spark import drop_views, lack
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,9 +63,13 @@ def answers(output: str) -> dict[str, list[list[str]]]:
 
 
 @pytest.fixture(autouse=True)
-def _spark() -> None:
+def _spark(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The program leaves its views to the end of its session, which here is that of the other tests."""
     if lacking := lack():
         missing(*lacking)
+    yield
+    if "spark" in request.fixturenames:
+        drop_views(request.getfixturevalue("spark"))
 
 
 def named(text: str) -> list[str]:

@@ -100,9 +100,12 @@ class NatsCluster:
         meta = server.monitor("jsz").get("meta_cluster")
         if not isinstance(meta, dict) or meta.get("leader") not in running:
             return None
-        # only the leader knows its peers
-        away = [peer["name"] for peer in meta.get("replicas", ()) if peer.get("offline")]
-        return True if running.isdisjoint(away) else None
+        if meta["leader"] != server.name:
+            return True
+        # Only the leader knows its peers. It may lead before it has heard of all of them, and then refuses a
+        # stream for "no suitable peers".
+        reached = {peer["name"] for peer in meta.get("replicas", ()) if not peer.get("offline")}
+        return True if running - {server.name} <= reached else None
 
 
 def wait_routed(server: NatsServer, peers: int, timeout: float = START_TIMEOUT) -> None:

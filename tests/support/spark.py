@@ -100,6 +100,23 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         yield made
 
 
+def drop_views(spark: SparkSession) -> list[str]:
+    """Drops the temporary views of a session, and returns their names."""
+    there = [row["viewName"] for row in spark.sql("SHOW VIEWS").collect() if row["isTemporary"]]
+    for name in there:
+        spark.catalog.dropTempView(name)
+    return there
+
+
+@pytest.fixture(autouse=True)
+def _no_view_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """All tests share one session: a view that one of them leaves behind is in the way of another."""
+    yield
+    if "spark" in request.fixturenames:
+        left = drop_views(request.getfixturevalue("spark"))
+        assert left == []
+
+
 def main() -> int:
     """The exit status: 1 where Spark's tests cannot run and must."""
     lacking = lack()

@@ -21,6 +21,7 @@ from natsync.protocol import Kind
 
 from tests.support.paths import CAPTURES
 from tests.support.sightings import capture_of, proxied
+from tests.support.spark import drop_views
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -158,6 +159,7 @@ def test_sql(spark: SparkSession) -> None:
         f"OPTIONS (path '{CORE}', table 'sessions')"
     )
     assert spark.sql("SELECT count(*) AS n FROM captured").collect()[0].n == 7
+    assert drop_views(spark) == ["captured"]
 
 
 @pytest.mark.parametrize(
