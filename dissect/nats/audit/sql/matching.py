@@ -37,7 +37,6 @@ from .dialect import (
     Dialect,
     either,
     fold,
-    folded,
     like,
     like_escaped,
     like_field,
@@ -140,7 +139,7 @@ class Matcher:
         if isinstance(value, SigmaCompareExpression):
             return _compares(field, value)
         if isinstance(value, SigmaString):
-            return _has_text(field, value)
+            return _has_text(field, value, self._dialect)
         if isinstance(value, SigmaRegularExpression):
             return self._dialect.matches(_text(field), portable(value))
         if isinstance(value, SigmaCIDRExpression):
@@ -157,7 +156,7 @@ class Matcher:
             if value.starts_with or value.ends_with:
                 raise ValueError(f"{field.name!r} is a number, and has no parts")
             return f"{field.sql} = {other.sql}"
-        one, two = folded(_text(field)), folded(_text(other))
+        one, two = (self._dialect.folded(_text(each)) for each in (field, other))
         if value.starts_with or value.ends_with:
             return like_field(one, two, value.starts_with, value.ends_with)
         return f"{one} = {two}"
@@ -214,7 +213,7 @@ def _within(value: SigmaString) -> SigmaString:
     return value
 
 
-def _has_text(field: Field, value: SigmaString) -> str:
+def _has_text(field: Field, value: SigmaString, dialect: Dialect) -> str:
     """SQL for: the field has this text, which may have wildcards."""
     plain = not value.contains_special()
     text = _text(field)
@@ -227,7 +226,7 @@ def _has_text(field: Field, value: SigmaString) -> str:
             parts.append(_WILDCARDS[part])
     pattern = "".join(parts)
     if not isinstance(value, SigmaCasedString) and any(map(_has_case, pattern)):
-        text, pattern = folded(text), fold(pattern)
+        text, pattern = dialect.folded(text), fold(pattern)
     return f"{text} = {literal(pattern)}" if plain else like(text, pattern)
 
 

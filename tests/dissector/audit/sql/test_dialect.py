@@ -7,7 +7,6 @@ import pytest
 from dissect.nats.audit.sql.dialect import (
     Dialect,
     fold,
-    folded,
     like,
     like_escaped,
     like_field,
@@ -40,8 +39,16 @@ def test_some_texts_cannot_be_written(text: str) -> None:
         literal(text)
 
 
-def test_only_letters_of_ascii_are_folded() -> None:
-    assert value(folded(literal("AbZ Ü İ"))) == fold("AbZ Ü İ") == "abz Ü İ"
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("AbZ @[`{", "abz @[`{"), ("AbZ Ü İ \u212a", "abz Ü İ \u212a"), ("", "")],
+)
+def test_only_letters_of_ascii_are_folded(text: str, expected: str) -> None:
+    assert value(Dialect.DUCKDB.folded(literal(text))) == fold(text) == expected
+
+
+def test_a_text_that_is_absent_stays_absent() -> None:
+    assert value(Dialect.DUCKDB.folded("CAST(NULL AS STRING)")) is None
 
 
 def test_a_pattern_takes_its_own_signs_as_they_are() -> None:
