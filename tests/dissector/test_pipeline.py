@@ -10,7 +10,7 @@ import pytest
 
 from dissect.nats import CaptureReport, FrameRecord, Options, SessionRecord, frames, sessions
 from dissect.nats.application.servers import ServerRecord
-from dissect.nats.engine.connections import ReleaseKey, packet_events
+from dissect.nats.engine.connections import ReleaseKey
 from dissect.nats.engine.session_tables import ReleasedRows
 from dissect.nats.framing.events import Batch
 from dissect.nats.pipeline import narrowed, records, released
@@ -25,7 +25,7 @@ from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import Conversation, Interface
 from tests.support.pcapwriter import Record as Written
 from tests.support.pcapwriter import pcap_file, pcapng_file
-from tests.support.segments import segments
+from tests.support.segments import packet_events, segments
 from tests.support.sums import closed, kept
 
 TRUTH = json.loads((CAPTURES / "truth.json").read_text())

@@ -11,7 +11,6 @@ from dissect.nats.engine.frame_rows import rows_of
 from dissect.nats.engine.frame_runs import FrameRun
 from dissect.nats.engine.same_sessions import with_same_sessions
 from dissect.nats.engine.session_tables import ReleasedRows
-from dissect.nats.engine.time_order import place_of
 from dissect.nats.kernel.block_records import releases_of
 from dissect.nats.kernel.frame_block import FrameBlock
 from dissect.nats.packet import ParserState
@@ -39,6 +38,8 @@ from dissect.nats.spark.tasks.stages import (
 )
 from dissect.nats.spark.tasks.stages import place_of as place_among
 from dissect.nats.spark.tasks.stages import sample, stitch, survey
+
+from tests.support.records import place_of
 
 TABLES = tuple(tables.FROM_ENGINE)
 SHARES = 3

@@ -1,8 +1,15 @@
-"""Records made by hand, for tests that only show, sort or write them."""
+"""Records made by hand, for tests that only show, sort or write them, and the order of records."""
 
 from __future__ import annotations
 
-from dissect.nats.schema.records import FrameRecord, SessionRecord
+from dissect.nats.schema.declaration import SortPosition
+from dissect.nats.schema.records import FrameRecord, Record, SessionRecord
+from dissect.nats.tables import TABLE_OF
+
+
+def place_of(record: Record) -> SortPosition:
+    """The position of a record among those of its table."""
+    return TABLE_OF[record.__class__].position(record)
 
 
 def frame_record() -> FrameRecord:

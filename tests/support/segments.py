@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from dissect.nats.capture import CaptureReport, read_runs
+from dissect.nats.engine.connections import ConnectionTable, PacketEvents
+from dissect.nats.options import Options
 from dissect.nats.packet import PacketParser
 from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.tcp.limits import Limits
@@ -33,6 +35,13 @@ def segments_of(records: Iterable[Record]) -> list[Segment]:
     )
     found = [parser.segment_of(packet) for packet in packets]
     return [segment for segment in found if segment is not None]
+
+
+def packet_events(source: Iterable[Segment | Tick], options: Options) -> Iterator[PacketEvents]:
+    """The groups of connections that each segment or tick releases."""
+    table = ConnectionTable(options)
+    yield from table.feed(source)
+    yield from table.finish()
 
 
 def segment(

@@ -7,8 +7,6 @@ from .jetstream.deliveries import ack_of
 from .jetstream.subjects import ACK, NEXT, ack_subject, api_subject, purpose
 from .messages import MESSAGES
 
-_PUBLISHED = frozenset({"PUB", "HPUB", "RMSG", "LMSG", "HMSG"})
-
 
 def decoded(frame: FrameRecord) -> str:
     """The meaning of a frame above NATS; empty if its subject and reply have none. An ack's kind is in its

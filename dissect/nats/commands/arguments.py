@@ -28,7 +28,6 @@ ROWS = (*SOME_ROWS, "where", "jobs")
 _NAMED = 4
 
 CommandFunction = Callable[..., None]
-Decorator = Callable[[CommandFunction], CommandFunction]
 _O = TypeVar("_O", bound=CommandOptions)
 
 

@@ -83,25 +83,13 @@ class PacketEvents(NamedTuple):
     connections: list[tuple[Connection, list[Event]]]
 
 
-def packet_events(
-    source: Iterable[Segment | Tick],
-    options: Options,
-    payloads: bool = False,
-    key_logs: KeyLogs | None = None,
-) -> Iterator[PacketEvents]:
-    """The groups that each segment or tick releases. Frames keep their payloads if `options` show them or
-    `payloads` is true. `key_logs` has the TLS secrets; None means only those in `options.keylog`.
-    """
-    table = ConnectionTable(options, payloads, key_logs)
-    yield from table.feed(source)
-    yield from table.finish()
-
-
 class ConnectionTable:
-    """`packet_events` in steps: call `feed` any number of times, then `finish`.
+    """Connections with their new events: call `feed` any number of times, then `finish`.
 
-    `alive` has the connections of flows that are open in `table` and have captured bytes; `quota` limits the
-    bytes that their resynchronizers hold. All connections share `key_logs`.
+    Frames keep their payloads if `options` show them or `payloads` is true. All connections share
+    `key_logs`, the TLS secrets; None means only those in `options.keylog`. `alive` has the connections of
+    flows that are open in `table` and have captured bytes; `quota` limits the bytes that their
+    resynchronizers hold.
     """
 
     def __init__(

@@ -23,19 +23,14 @@ PAYLOAD_BYTES = 32 << 20
 """A window releases rows early once the payloads added since its last release have this size."""
 
 
-def place_of(record: Record) -> SortPosition:
-    """The sort position of a record in its table. It begins with the time of the record. Only equal
-    records share a position."""
-    return _PLACES[record.__class__](record)
-
-
 _PLACES: dict[type[Record], Callable[..., SortPosition]] = {
     row: table.position for row, table in TABLE_OF.items()
 }
 
 
 def placed(records: Iterable[Record]) -> list[Placed[Record]]:
-    """Records with their positions, as `TimeOrder.put` takes them."""
+    """Records with their positions in their tables, as `TimeOrder.put` takes them. A position begins with the
+    time of the record; only equal records share one."""
     places = _PLACES
     return [(places[record.__class__](record), record) for record in records]
 

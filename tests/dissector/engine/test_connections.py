@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from dissect.nats import Options
-from dissect.nats.engine.connections import PacketEvents, packet_events
+from dissect.nats.engine.connections import PacketEvents
 from natsync.protocol import Kind
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.pcapwriter import Conversation, pcap_file
-from tests.support.segments import segments
+from tests.support.segments import packet_events, segments
 
 
 def groups(tmp_path: Path, *conversations: Conversation) -> list[PacketEvents]:

@@ -10,12 +10,13 @@ import pytest
 
 from dissect.nats import CaptureReport, Options
 from dissect.nats.capture import read_runs
-from dissect.nats.engine.connections import PacketEvents, ReleaseKey, packet_events
+from dissect.nats.engine.connections import PacketEvents, ReleaseKey
 from dissect.nats.packet import PacketParser
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import Conversation, Record, pcap_file
+from tests.support.segments import packet_events
 
 SECOND = 10**9
 

@@ -74,5 +74,4 @@ def test_nobody_else_wires_the_stages() -> None:
         and isinstance(node.func, ast.Name)
         and node.func.id in ("ConnectionTable", "TableBuilder")
     }
-    # `packet_events` is the door below the tables, for tests of the stages.
-    assert made == {"dissect/nats/engine/dissection.py", "dissect/nats/engine/connections.py"}
+    assert made == {"dissect/nats/engine/dissection.py"}

@@ -13,7 +13,6 @@ from dissect.nats import anomalies, flows, frames, records, requests, sessions, 
 from dissect.nats.engine.frame_rows import rows_of
 from dissect.nats.engine.frame_runs import FrameRun
 from dissect.nats.engine.session_tables import ReleasedRows
-from dissect.nats.engine.time_order import place_of
 from dissect.nats.pipeline import released
 from dissect.nats.schema.records import (
     AnomalyRecord,
@@ -27,6 +26,7 @@ from dissect.nats.schema.records import (
 from dissect.nats.tables import TABLES
 
 from tests.support.paths import CAPTURES
+from tests.support.records import place_of
 
 CORE = [str(CAPTURES / "core-2.15.1.pcap")]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dissect.nats.engine.time_order import TimeOrder, payload_bytes, place_of, placed
+from dissect.nats.engine.time_order import TimeOrder, payload_bytes, placed
 from dissect.nats.schema.records import AnomalyRecord, FrameRecord, Record
+
+from tests.support.records import place_of
 
 
 def row(ts_ns: int) -> AnomalyRecord:

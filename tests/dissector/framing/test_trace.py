@@ -7,14 +7,13 @@ import pickle
 
 import pytest
 
-from dissect.nats.engine.connections import packet_events
 from dissect.nats.framing.trace import LOG, Trace, TracedDecision, decision_of, is_traced
 from dissect.nats.options import Options
 from dissect.nats.types import Gap
 
 from tests.support.conversations import CONNECT, INFO, ORIGINATOR
 from tests.support.pcapwriter import Conversation
-from tests.support.segments import segments_of
+from tests.support.segments import packet_events, segments_of
 
 SECRET = b"s3cr3t-payload"
 CONNECTION = (

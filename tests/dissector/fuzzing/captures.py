@@ -30,7 +30,6 @@ from click.testing import CliRunner
 
 from dissect.nats import CaptureError, Options, tables
 from dissect.nats.cli import cli
-from dissect.nats.engine.connections import packet_events
 from dissect.nats.options import Payload
 from dissect.nats.pipeline import records
 from dissect.nats.schema.records import FrameRecord, Record, SessionRecord
@@ -44,7 +43,7 @@ from tests.support.partitioned import in_one, in_partitions
 from tests.support.pcapwriter import Interface
 from tests.support.pcapwriter import Record as Written
 from tests.support.pcapwriter import pcapng_file
-from tests.support.segments import segments
+from tests.support.segments import packet_events, segments
 from tests.support.sums import closed, kept
 
 # CPU seconds and growth of memory that no capture of this size may need.

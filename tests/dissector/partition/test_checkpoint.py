@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from dissect.nats import Options
 from dissect.nats.engine.session_tables import ReleasedRows
-from dissect.nats.engine.time_order import place_of
 from dissect.nats.partition.checkpoint import Checkpoints
 from dissect.nats.pipeline import records
 from dissect.nats.schema.records import AnomalyRecord, Record
@@ -26,6 +25,7 @@ from dissect.nats.types import Segment, Tick
 from tests.dissector.samples.rows import PCAPS
 from tests.support.graphs import difference
 from tests.support.paths import CAPTURES
+from tests.support.records import place_of
 from tests.support.segments import segments
 
 _TABLES = list(FROM_ENGINE)

@@ -11,7 +11,6 @@ from click.testing import CliRunner
 
 from dissect.nats.cli import cli
 from dissect.nats.commands import command_options
-from dissect.nats.engine.connections import packet_events
 from dissect.nats.options import Payload
 from dissect.nats.pipeline import records
 from dissect.nats.schema.records import FlowRecord, FrameRecord, Record, SessionRecord
@@ -21,7 +20,7 @@ from tests.dissector.partition.advancing import check, even
 from tests.support import xor_layer
 from tests.support.partitioned import in_one, in_partitions
 from tests.support.pcapwriter import pcap_file
-from tests.support.segments import segments
+from tests.support.segments import packet_events, segments
 from tests.support.sums import kept
 from tests.support.xor_conversation import GREETING, Harm, capture, lossy, records_of
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from dissect.nats import Options
-from dissect.nats.engine.connections import packet_events
 from dissect.nats.pipeline import records
 from dissect.nats.schema.records import AnomalyRecord
 from dissect.nats.types import Direction
@@ -18,7 +17,7 @@ from dissect.nats.types import Direction
 from tests.bench import hostile_layers as hostile
 from tests.support.conversations import CONNECT, INFO
 from tests.support.pcapwriter import pcap_file
-from tests.support.segments import segments
+from tests.support.segments import packet_events, segments
 
 MOST_MEMORY = 16 << 20
 SHUT = {"tls_error": 1, "skipped": 1}

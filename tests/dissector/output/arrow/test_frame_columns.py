@@ -12,7 +12,7 @@ from dissect.nats.engine.connections import ReleaseKey
 from dissect.nats.engine.frame_rows import rows_of
 from dissect.nats.engine.frame_runs import FrameRun, RunLabels, RunMaker
 from dissect.nats.engine.session_tables import ReleasedRows
-from dissect.nats.engine.time_order import TimeOrder, place_of
+from dissect.nats.engine.time_order import TimeOrder, placed
 from dissect.nats.errors import MissingLibrary
 from dissect.nats.options import Options, Payload
 from dissect.nats.output.arrow.frame_columns import sorted_arrays
@@ -73,7 +73,7 @@ def test_rows_come_in_the_order_of_the_window(jitter: int, group_rows: int) -> N
             some.append(one_run(ts_ns, session, numbers[session], frames))
             numbers[session] += frames
         releases.append(ReleasedRows(ReleaseKey(at), [*some]))
-        wanted += window.put([(place_of(row), row) for run in some for row in rows_of(run)])
+        wanted += window.put(placed(row for run in some for row in rows_of(run)))
     wanted += window.flush()
     columns = [column for column in TABLES["frames"].columns if column.name in KEYS]
     made = list(sorted_arrays(releases, columns, 40, group_rows))

@@ -13,7 +13,7 @@ from dissect.nats.engine.connections import ReleaseKey
 from dissect.nats.engine.frame_rows import rows_of
 from dissect.nats.engine.frame_runs import FrameRun, RunLabels
 from dissect.nats.engine.session_tables import ReleasedRows
-from dissect.nats.engine.time_order import TimeOrder, place_of
+from dissect.nats.engine.time_order import TimeOrder, placed
 from dissect.nats.errors import MissingLibrary
 from dissect.nats.options import Options, Payload
 from dissect.nats.output.arrow import shared_frames
@@ -96,7 +96,7 @@ def test_rows_come_in_the_order_of_the_window(jitter: int, group_rows: int) -> N
             group.append((ReleaseKey(at, len(group), session), run))
         for key, run in group:
             shares[key.session].append(ReleasedRows(key, [run]))
-            wanted += window.put([(place_of(row), row) for row in rows_of(run)])
+            wanted += window.put(placed(rows_of(run)))
     wanted += window.flush()
     made = together([*shares.values()], 40, 7, group_rows, KEYS)
     rows = [tuple(row.values()) for batch in made for row in batch.to_pylist()]

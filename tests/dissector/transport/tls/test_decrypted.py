@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from dissect.nats import FrameRecord, Options
 from dissect.nats.cli import cli
-from dissect.nats.engine.connections import ConnectionTable, packet_events
+from dissect.nats.engine.connections import ConnectionTable
 from dissect.nats.pipeline import records
 from dissect.nats.schema.records import AnomalyRecord, Record, SessionRecord
 from dissect.nats.secrets.key_log import KeyLogs
@@ -36,7 +36,7 @@ from tests.support.pcapwriter import Interface
 from tests.support.pcapwriter import Record as Packet
 from tests.support.pcapwriter import pcapng_file, with_secrets
 from tests.support.requirements import missing
-from tests.support.segments import segments
+from tests.support.segments import packet_events, segments
 
 pytestmark = pytest.mark.usefixtures("worker_processes")
 
