@@ -5,6 +5,7 @@ its remedy and the command that shows the first evidence, the worst first. Exit 
 high or worse; 1 something; 2 it could not be done.
 """
 
+import os
 import sys
 from itertools import groupby
 from pathlib import Path
@@ -30,6 +31,11 @@ def main(captures: list[str]) -> int:
             print(f"  what to do: {first.remedy}")
             if first.follow:
                 print(f"  see: {first.follow}")
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has gone, as `head` does; Python flushes again at exit
+        with open(os.devnull, "w") as null:
+            os.dup2(null.fileno(), sys.stdout.fileno())
+        return 0
     except DissectError as error:
         print(f"audit: {error}", file=sys.stderr)
         return 2

@@ -59,14 +59,21 @@ for table in TABLES:
     rows.createOrReplaceTempView(table)
 
 found = False
-for name, (title, stops) in QUESTIONS.items():
-    answer = spark.sql(Path(__file__).with_suffix("").joinpath(f"{name}.sql").read_text("utf-8"))
-    harmless = {  # to a terminal: anybody can call himself "\x1b[2J"
-        column: functions.regexp_replace(column, r"\p{C}", "?")
-        for column, type_ in answer.dtypes
-        if type_ == "string"
-    }
-    print(title)
-    answer.withColumns(harmless).show(truncate=60)
-    found |= stops and not answer.isEmpty()
+try:
+    for name, (title, stops) in QUESTIONS.items():
+        text = Path(__file__).with_suffix("").joinpath(f"{name}.sql").read_text("utf-8")
+        answer = spark.sql(text)
+        harmless = {  # to a terminal: anybody can call himself "\x1b[2J"
+            column: functions.regexp_replace(column, r"\p{C}", "?")
+            for column, type_ in answer.dtypes
+            if type_ == "string"
+        }
+        print(title)
+        answer.withColumns(harmless).show(truncate=60)
+        found |= stops and not answer.isEmpty()
+    sys.stdout.flush()
+except BrokenPipeError:  # the reader has gone, as `head` does; Python flushes again at exit
+    with open(os.devnull, "w") as null:
+        os.dup2(null.fileno(), sys.stdout.fileno())
+    found = False
 sys.exit(int(found))

@@ -16,11 +16,12 @@ RULES = ROOT / "samples" / "audit"
 NAMELESS = "client-without-name"
 
 
-def run(*captures: str | Path) -> subprocess.CompletedProcess[str]:
+def run(*captures: str | Path, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, PROGRAM, *captures],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
         timeout=50,
     )
@@ -56,6 +57,14 @@ def test_it_says_in_a_line_what_is_wrong(tmp_path: Path) -> None:
     done = run(page)
     assert done.stderr.startswith(f"audit: {page}: not a capture") and done.stderr.count("\n") == 1
     assert (done.stdout, done.returncode) == ("", 2)
+
+
+def test_it_ends_quietly_when_its_reader_has_gone() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = run(CAPTURES / "core-2.15.1.pcap", stdout=writer)
+    os.close(writer)
+    assert (done.stderr, done.returncode) == ("", 0)
 
 
 def test_it_prints_its_usage() -> None:

@@ -266,6 +266,18 @@ def test_a_folder_without_tables_is_reported(
     assert named(last) == named(SECTION)
 
 
+def test_it_ends_quietly_when_its_reader_has_gone(
+    tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, {})
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w", encoding="utf-8") as broken, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdout", broken)
+        status, _, errors = ask_here(tmp_path, capsys)
+    assert status == 0, errors
+
+
 def test_it_prints_its_usage_without_starting_spark() -> None:
     done = subprocess.run(
         [sys.executable, PROGRAM, "--help"], capture_output=True, text=True, timeout=50
