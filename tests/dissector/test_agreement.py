@@ -181,7 +181,7 @@ def test_plots_show_the_figures_of_the_report(name: str) -> None:
 
 
 @every_capture
-def test_connections(name: str) -> None:
+def test_messages_and_bytes_of_connections_are_equal_in_tables_top_and_report(name: str) -> None:
     sessions = [row for row in rows(name) if isinstance(row, SessionRecord)]
     by_table = {
         row.session: (
@@ -241,7 +241,7 @@ def test_connections_that_are_seen_twice(tmp_path: Path) -> None:
 
 
 @every_capture
-def test_errors(name: str) -> None:
+def test_errors_of_servers_are_equal_in_tables_top_and_report(name: str) -> None:
     by_table: Counter[str] = Counter()
     for row in rows(name):
         if isinstance(row, SessionRecord):
@@ -257,7 +257,7 @@ def test_errors(name: str) -> None:
 
 
 @every_capture
-def test_anomalies(name: str) -> None:
+def test_counts_of_anomalies_are_equal_in_tables_top_and_report(name: str) -> None:
     by_sql = dict(query(name, "SELECT anomaly AS c0, count(*) AS c1 FROM anomalies GROUP BY 1"))
     assert {row.name: row.count for row in report(name).anomalies} == by_sql
     by_top: Counter[str] = Counter()
@@ -268,7 +268,7 @@ def test_anomalies(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [f"{start}-2.15.1.pcap" for start in AUDITED])
-def test_findings(name: str) -> None:
+def test_levels_of_findings_are_equal_in_audit_and_report(name: str) -> None:
     lines = printed("audit", "--fail-on", "never", capture(name))
     queries = rules()
     columns = wanted(queries)
@@ -331,7 +331,7 @@ def test_answers_to_clients(name: str, table: str) -> None:
 
 
 @every_capture
-def test_consumers(name: str) -> None:
+def test_deliveries_and_ack_latency_of_consumers_are_equal_in_both_tables(name: str) -> None:
     by_deliveries = query(
         name,
         "SELECT session AS c0, stream AS c1, consumer AS c2, count(*) FILTER (subject IS NOT NULL)"

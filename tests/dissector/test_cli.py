@@ -102,7 +102,7 @@ def test_a_bar_when_it_is_asked_for() -> None:
     assert done.stdout == run("sessions", "--no-progress", CORE).stdout
 
 
-def test_a_conversation() -> None:
+def test_follow_shows_a_conversation_and_its_payloads_if_asked() -> None:
     done = run("follow", "7294", CORE)
     assert done.exit_code == 0 and "Station: north" in done.stdout and done.stderr == ""
     done = run("follow", "7294", "--payload", "none", "--format", "jsonl", CORE)
@@ -195,7 +195,7 @@ def test_a_hint_for_a_port() -> None:
         ("frames", "-o", "/nowhere/at/all", CORE),
     ],
 )
-def test_wrong_usage(args: tuple[str, ...]) -> None:
+def test_wrong_usage_is_status_2_with_a_text(args: tuple[str, ...]) -> None:
     done = run(*args)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr
@@ -242,7 +242,7 @@ def test_a_capture_without_nats() -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_standard_input() -> None:
+def test_a_dash_reads_standard_input() -> None:
     done = run("frames", "--format", "jsonl", "-", data=Path(CORE).read_bytes())
     assert done.exit_code == 0
     assert len(done.stdout.splitlines()) > 50
@@ -271,7 +271,7 @@ def test_a_closed_pipe_ends_quietly() -> None:
     assert running.returncode == 0
 
 
-def test_an_interruption() -> None:
+def test_an_interrupted_command_ends_with_130() -> None:
     with process("frames", "--format", "jsonl", "-") as running:
         assert running.stdin and running.stdout and running.stderr
         running.stdin.write(Path(CORE).read_bytes())

@@ -118,7 +118,7 @@ def test_connections_of_a_kind() -> None:
     assert set(kinds) == {"route", "gateway"}
 
 
-def test_captures_apart(tmp_path: Path) -> None:
+def test_separate_captures_give_the_rows_of_each(tmp_path: Path) -> None:
     for name in ("a.pcap", "b.pcap"):
         (tmp_path / name).write_bytes(Path(CORE).read_bytes())
     alone = column("messages_originator", "sessions", CORE)

@@ -111,7 +111,7 @@ def test_what_is_no_time(text: str) -> None:
         time_of(text)
 
 
-def test_counts() -> None:
+def test_a_count_has_its_noun_and_its_verb() -> None:
     assert (count_text(1, "packet"), count_text(0, "packet")) == ("1 packet", "0 packets")
     assert count_text(2, "anomaly") == "2 anomalies"
     assert [verb_text(count, "was", "were") for count in (0, 1, 2)] == ["were", "was", "were"]

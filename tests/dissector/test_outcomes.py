@@ -39,7 +39,7 @@ def test_the_first_reply_decides(
     assert reply_outcome(status, headers, payload, len(payload)) == outcome
 
 
-def test_statuses() -> None:
+def test_only_an_empty_503_says_that_nobody_listens_and_400_and_up_are_errors() -> None:
     assert is_no_responders(503, 0) and is_no_responders(503, None)
     assert not is_no_responders(503, 1) and not is_no_responders(None, 0)
     assert [is_error_status(status) for status in (None, 0, 100, 204, 400, 503)] == [

@@ -63,7 +63,7 @@ def test_every_column_has_a_value_in_some_sample() -> None:
         assert empty[name] <= allowed, f"{name}: never filled, or no sample shows it"
 
 
-def test_a_session() -> None:
+def test_the_text_of_a_session_is_short() -> None:
     row = session_record()
     row.errors, row.missing_bytes, row.user = ["x", "y"], 7, "U" * 56
     row.bytes_originator, row.bytes_responder = 900, 300
@@ -81,7 +81,7 @@ def test_what_is_hidden_is_not_lost() -> None:
     assert (cells["kind"], cells["hidden"], cells["lost"]) == (f"{row.kind}+tls", "5.00 kB", "13 B")
 
 
-def test_a_subscription() -> None:
+def test_the_text_of_a_subscription_says_how_it_ended() -> None:
     row = SubscriptionRecord(session="s", sender="originator", opened_ns=0, delivered=3)
     row.closed_ns, row.close, row.delivered_bytes = 2_000_000, "auto", 30
     cells = shown("subscriptions", row)
@@ -106,7 +106,9 @@ def test_a_subscription() -> None:
         (5, None, "service_error", "error 400"),
     ],
 )
-def test_a_request(replied_ns: int | None, status: int | None, outcome: str, answer: str) -> None:
+def test_the_text_of_a_request_says_its_answer(
+    replied_ns: int | None, status: int | None, outcome: str, answer: str
+) -> None:
     row = RequestRecord(session="s", subject="a", reply="b", sent_ns=0, request_bytes=1)
     row.replied_ns, row.status, row.outcome = replied_ns, status, outcome
     row.error_code = 400 if "error" in outcome else None
@@ -116,7 +118,7 @@ def test_a_request(replied_ns: int | None, status: int | None, outcome: str, ans
     assert cells["latency"] == ("" if replied_ns is None else "1.20 ms")
 
 
-def test_a_flow() -> None:
+def test_the_text_of_a_flow_says_its_losses() -> None:
     row = FlowRecord(
         session="s",
         community_id="1:x",

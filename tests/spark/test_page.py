@@ -64,7 +64,9 @@ def work(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("title, count", [("On this machine", 2), ("In object storage", 4)])
-def test_commands(work: Path, s3_server: str, s3_bucket: Bucket, title: str, count: int) -> None:
+def test_the_commands_of_a_section_work_as_they_stand(
+    work: Path, s3_server: str, s3_bucket: Bucket, title: str, count: int
+) -> None:
     caps = Bucket(s3_server, "caps")
     for name in NAMES:
         caps.put(f"in/{name}", (CAPTURES / name).read_bytes())
@@ -84,7 +86,9 @@ def test_commands(work: Path, s3_server: str, s3_bucket: Bucket, title: str, cou
 @pytest.mark.parametrize(
     "title, count", [("In a notebook or a program", 3), ("As a data source", 1)]
 )
-def test_programs(spark: SparkSession, work: Path, title: str, count: int) -> None:
+def test_the_programs_of_a_section_work_as_they_stand(
+    spark: SparkSession, work: Path, title: str, count: int
+) -> None:
     texts = programs(title)
     assert len(texts) == count
     names: dict[str, object] = {"spark": spark}

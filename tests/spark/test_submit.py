@@ -70,13 +70,13 @@ def refused(folder: Path, *args: str, without: str = "", **env: str) -> str:
     return line.removeprefix("nats-dissect: ")
 
 
-def test_without_libraries(tmp_path: Path) -> None:
+def test_a_missing_library_is_one_line_with_its_extra(tmp_path: Path) -> None:
     for name in ("pyspark", "pyarrow"):
         line = refused(tmp_path, without=name)
         assert re.fullmatch(rf"{name} is not installed; pip install '\S*\[spark\]'", line)
 
 
-def test_without_java(tmp_path: Path) -> None:
+def test_a_missing_java_is_one_line_with_its_remedy(tmp_path: Path) -> None:
     line = refused(tmp_path, PATH=str(tmp_path), JAVA_HOME="")
     assert line.startswith(
         "Spark needs Java, and there is none; install a Java runtime, 17 or later"

@@ -64,7 +64,7 @@ def expected() -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("jobs", ["1", "3"])
-def test_json_lines(package: Path, jobs: str) -> None:
+def test_an_added_table_is_written_as_json_lines(package: Path, jobs: str) -> None:
     lines = run(package, "-m", "dissect.nats", "toys", "--format=jsonl", f"--jobs={jobs}", CAPTURE)
     rows = expected()
     assert len(rows) > 40 and len({row["headers"] for row in rows}) > 1

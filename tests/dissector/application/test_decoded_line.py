@@ -22,7 +22,7 @@ def line_of(op: str, subject: str, reply: str | None = None, payload: str | None
     "payload, kind",
     [(None, "ACK"), ("", "ACK"), ("-NAK", "NAK"), ("+TERM no", "TERM"), ("+WPI", "PROGRESS")],
 )
-def test_acks(payload: str | None, kind: str) -> None:
+def test_the_line_of_an_ack_names_its_kind_and_message(payload: str | None, kind: str) -> None:
     assert line_of("PUB", ACK, payload=payload) == f"{kind} ORDERS/worker 42"
 
 

@@ -101,7 +101,7 @@ def test_members_of_the_wrong_type_are_absent() -> None:
     assert member(value, "member") == {}
 
 
-def test_errors() -> None:
+def test_an_error_in_a_body_has_code_number_and_text() -> None:
     error = {"code": 404, "err_code": 10059, "description": "stream not found"}
     assert error_of({"error": error}, NO_SECRETS) == (404, 10059, "stream not found")
     assert error_of({"error": "plain"}, NO_SECRETS) == (None, None, "plain")

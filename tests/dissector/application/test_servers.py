@@ -41,7 +41,7 @@ def info_frame(frame: tuple[str, str, str, dict[str, object]], number: int = 1) 
 
 
 @pytest.mark.parametrize("version", ["2.9.10", "2.15.1"])
-def test_a_cluster(version: str) -> None:
+def test_servers_of_a_cluster_are_linked_by_routes(version: str) -> None:
     found = servers(f"cluster-{version}.pcap")
     assert {name: row.links for name, row in found.items()} == {
         "shop-1": ["route shop-2", "route shop-3"],

@@ -28,7 +28,7 @@ def test_findings_of_a_capture(tmp_path: Path) -> None:
     assert [file.packets > 0 for file in report.files] == [True]
 
 
-def test_errors(tmp_path: Path) -> None:
+def test_missing_rules_and_captures_are_errors(tmp_path: Path) -> None:
     with pytest.raises(RuleError, match="no rules in this folder"):
         audit([CAPTURE], [tmp_path])
     with pytest.raises(CaptureError):

@@ -43,7 +43,7 @@ def found_in(paths: list[str], queries: list[Query]) -> list[Finding]:
 
 
 @pytest.mark.timeout(300)  # many captures at once
-def test_the_findings(golden: Callable[[str, str], None]) -> None:
+def test_findings_of_the_samples_are_the_golden_ones(golden: Callable[[str, str], None]) -> None:
     paths = [str(CAPTURES / f"{name}.pcap") for name in SAMPLES]
     found = [
         f"{one.level} {one.rule} x{one.count} {one.subject} {one.session or ''}".rstrip()

@@ -237,7 +237,7 @@ def test_without_the_library_zstd_is_refused(
 # Standard input
 
 
-def test_standard_input(stdin: Path) -> None:
+def test_a_dash_reads_packets_of_standard_input(stdin: Path) -> None:
     stdin.write_bytes(pcap_file(RECORDS))
     packets, report = read("-")
     assert packets == [record.data for record in RECORDS]

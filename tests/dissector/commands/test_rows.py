@@ -98,7 +98,7 @@ def test_standard_input_has_one_reader() -> None:
     assert "one process: --jobs does nothing" in result.stderr
 
 
-def test_all_cores() -> None:
+def test_jobs_0_gives_the_rows_of_one_process() -> None:
     result = run("sessions", CORE, "--jobs", "0", "--format", "jsonl")
     assert result.exit_code == 0 and len(result.stdout.splitlines()) == 7
 

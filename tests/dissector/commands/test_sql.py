@@ -93,16 +93,16 @@ def test_a_table_for_a_person() -> None:
     ]
 
 
-def test_json_lines() -> None:
+def test_the_answer_as_json_lines_has_an_object_for_each_row() -> None:
     assert lines(COUNTS) == [{"op": "PUB", "n": 43}, {"op": "SUB", "n": 15}]
 
 
-def test_csv() -> None:
+def test_the_answer_as_csv_has_a_head() -> None:
     result = run(COUNTS, CORE, "--format", "csv")
     assert [*csv.reader(io.StringIO(result.stdout))] == [["op", "n"], ["PUB", "43"], ["SUB", "15"]]
 
 
-def test_parquet(tmp_path: Path) -> None:
+def test_the_answer_as_parquet_is_one_whole_file(tmp_path: Path) -> None:
     path = tmp_path / "answer.parquet"
     assert run(COUNTS, CORE, "--format", "parquet", "-o", str(path)).exit_code == 0
     assert parquet.read_table(path).to_pylist() == [{"op": "PUB", "n": 43}, {"op": "SUB", "n": 15}]
@@ -140,13 +140,13 @@ def test_values_on_one_line_for_a_person() -> None:
 
 
 @pytest.mark.parametrize(("form", "head"), [("csv", "op\n"), ("jsonl", ""), ("text", "")])
-def test_no_rows(form: str, head: str) -> None:
+def test_an_answer_without_rows_has_only_the_head_of_its_format(form: str, head: str) -> None:
     result = run("SELECT op FROM frames WHERE false", CORE, "--format", form)
     assert (result.exit_code, result.stdout) == (0, head)
 
 
 @pytest.mark.parametrize("limit", [0, 1, 7])
-def test_a_limit(limit: int, tmp_path: Path) -> None:
+def test_a_limit_holds_for_each_format(limit: int, tmp_path: Path) -> None:
     query = "SELECT number FROM frames"
     assert len(lines(query, "--limit", str(limit))) == limit
     path = tmp_path / "answer.parquet"

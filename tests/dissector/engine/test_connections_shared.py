@@ -49,7 +49,7 @@ def check(path: Path, options: Options) -> list[GroupValue]:
 
 
 @pytest.mark.parametrize("path", sorted(CAPTURES.glob("*.pcap")), ids=lambda path: path.name)
-def test_every_sample(path: Path) -> None:
+def test_the_groups_of_each_sample_are_those_of_one_reader(path: Path) -> None:
     assert check(path, Options())
 
 

@@ -34,7 +34,7 @@ def row(
     return rows(FramedConversation().client().say(sender, line), sender, payload)[1]
 
 
-def test_a_message() -> None:
+def test_a_row_has_subject_reply_and_size_of_a_message() -> None:
     made = row(b"PUB greet _INBOX.1 5\r\nhello\r\n")
     assert (made.op, made.subject, made.reply, made.payload_bytes) == (
         "PUB",
@@ -66,7 +66,7 @@ def test_a_header_block_that_is_none() -> None:
     assert (made.header_bytes, made.payload_bytes, made.headers) == (3, 2, None)
 
 
-def test_subscriptions() -> None:
+def test_a_row_has_subject_queue_sid_and_maximum_of_a_subscription() -> None:
     made = row(b"SUB a.* workers 9\r\n")
     assert (made.subject, made.queue, made.sid) == ("a.*", "workers", "9")
     assert row(b"UNSUB 9 5\r\n").max_msgs == 5
@@ -82,7 +82,9 @@ def test_subscriptions() -> None:
         (Payload.SHA256, (None, "1b1f1d6e3a8f2a2b")),
     ],
 )
-def test_payloads(policy: Payload, expected: tuple[str | None, str | None]) -> None:
+def test_a_payload_is_shown_as_the_option_says(
+    policy: Payload, expected: tuple[str | None, str | None]
+) -> None:
     made = row(b"PUB a 2\r\nh\xff\r\n", policy)
     assert made.payload == expected[0]
     assert (made.payload_sha256 is None) == (expected[1] is None)

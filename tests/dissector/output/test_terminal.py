@@ -33,6 +33,6 @@ def test_who_wants_no_colours_gets_none(
     assert not terminal_of(Terminal()).colour
 
 
-def test_paint() -> None:
+def test_painted_text_has_the_codes_of_its_colour() -> None:
     assert painted("x", "red") == "\x1b[31mx\x1b[0m"
     assert painted("x", "") == "x"

@@ -30,7 +30,9 @@ def test_each_width_divides_the_next_one() -> None:
         ([-(8 * 10**18), 8 * 10**18], 1000 * DAY, None),
     ],
 )
-def test_bins(times: list[int], width_ns: int, starts: list[int] | None) -> None:
+def test_bins_are_as_wide_as_the_time_needs(
+    times: list[int], width_ns: int, starts: list[int] | None
+) -> None:
     frames = [frame(number, ts_ns=ts_ns, payload_bytes=1) for number, ts_ns in enumerate(times)]
     with engine_over(frames) as engine:
         rows = ask(engine, "traffic")

@@ -130,7 +130,7 @@ def test_sessions_with_trouble_come_first() -> None:
     assert ranks[0] > 0 == ranks[-1]
 
 
-def test_slow_receivers() -> None:
+def test_slow_receivers_are_the_sessions_with_that_verdict() -> None:
     found, every = of("slow-2.15.1")
     slow = {row.session for row in every if isinstance(row, SessionRecord) and row.slow_consumer}
     assert {row.session for row in found.connections.slow} == slow != set()
@@ -138,7 +138,7 @@ def test_slow_receivers() -> None:
     assert max(longest.zero_window_ns_originator, longest.zero_window_ns_responder) > 10**9
 
 
-def test_requests() -> None:
+def test_outcomes_and_latencies_are_those_of_the_rows() -> None:
     found, every = of("core-2.15.1", "services-2.15.1")
     requests = [row for row in every if isinstance(row, RequestRecord)]
     assert found.requests.outcomes == Counter(row.outcome for row in requests)

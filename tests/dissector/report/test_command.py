@@ -46,7 +46,9 @@ def of_core(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     return out, run(CORE, "-o", out)
 
 
-def test_a_page(of_core: tuple[Path, Result], tmp_path: Path) -> None:
+def test_the_command_writes_one_page_and_says_what_it_has(
+    of_core: tuple[Path, Result], tmp_path: Path
+) -> None:
     out, done = of_core
     assert (done.exit_code, done.stdout) == (0, "")
     assert re.fullmatch(
@@ -113,7 +115,9 @@ def test_columns_that_older_tables_lack_are_named(tmp_path: Path) -> None:
     ],
     ids=["text", "cut", "empty"],
 )
-def test_strange_captures(tmp_path: Path, content: bytes, status: int, expected: str) -> None:
+def test_a_strange_capture_gives_a_page_or_one_line(
+    tmp_path: Path, content: bytes, status: int, expected: str
+) -> None:
     capture, out = tmp_path / "a.pcap", tmp_path / "a.html"
     capture.write_bytes(content)
     done = run(capture, "-o", out)

@@ -53,7 +53,7 @@ FORMATS: dict[str, Callable[[str], bytes]] = {
 
 @every_sample
 @pytest.mark.parametrize("form", FORMATS)
-def test_other_formats(name: str, form: str, tmp_path: Path) -> None:
+def test_another_format_of_file_gives_the_same_frames(name: str, form: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(FORMATS[form](name))
     same_frames(name, [path], ())
@@ -62,7 +62,9 @@ def test_other_formats(name: str, form: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name in PCAPS if sample(name).linktype == ETHERNET])
 @pytest.mark.parametrize("numbers", [(12,), (12, 345)], ids=["VLAN", "QinQ"])
-def test_vlan_tags(name: str, numbers: tuple[int, ...], tmp_path: Path) -> None:
+def test_packets_with_vlan_tags_give_the_same_frames(
+    name: str, numbers: tuple[int, ...], tmp_path: Path
+) -> None:
     path = rewritten(tmp_path, name, [tagged(record, numbers) for record in sample(name).records])
     same_frames(name, [path], ())
 

@@ -61,7 +61,7 @@ def connection(key: bytes) -> frozenset[bytes]:
 
 
 @every_sample
-def test_disorder(name: str, tmp_path: Path) -> None:
+def test_packets_in_disorder_give_the_same_frames(name: str, tmp_path: Path) -> None:
     rng = random.Random(name)
     for _ in range(2):
         path = rewritten(tmp_path, name, shuffled(name, rng))

@@ -73,7 +73,7 @@ def test_passwords_that_nobody_escaped(url: str, shown: str) -> None:
     assert masked_text(url) == shown
 
 
-def test_seeds_anywhere() -> None:
+def test_a_seed_is_masked_wherever_it_stands() -> None:
     assert masked_text(f"my seed is {SEED}.") == "my seed is ***."
     assert SEED not in masked_json(json.dumps({"name": SEED, SEED: 1}).encode())
 

@@ -30,7 +30,7 @@ PREFIX = b"$JS.EVENT.ADVISORY."
         (b"", ""),
     ],
 )
-def test_trouble(subject: bytes, text: str) -> None:
+def test_an_advisory_that_reports_trouble_says_so_in_words(subject: bytes, text: str) -> None:
     assert trouble(PREFIX + subject) == text
     assert trouble(subject) == ""
 

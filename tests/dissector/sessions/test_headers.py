@@ -22,7 +22,7 @@ from natsync.protocol import ProtocolError, parse_headers
         (b"NATS/1.0\r\nno colon\r\n\r\n", "header line without a colon"),
     ],
 )
-def test_reasons(block: bytes, reason: str) -> None:
+def test_a_broken_header_block_has_its_reason(block: bytes, reason: str) -> None:
     assert header_error(block) == reason
 
 
@@ -37,7 +37,7 @@ def test_the_short_way_says_what_the_codec_says(rest: bytes, begun: bool) -> Non
     assert header_error(block) == reason
 
 
-def test_status() -> None:
+def test_the_status_of_a_header_block_is_0_if_there_is_none() -> None:
     assert status_of(b"NATS/1.0 404 No Messages\r\n\r\n") == 404
     assert status_of(b"NATS/1.0\r\n\r\n") == 0
     assert status_of(b"no header block") == 0

@@ -65,7 +65,7 @@ def test_replies_are_found_by_their_subject() -> None:
     assert (second.request_bytes, second.reply_bytes, second.status) == (13, 8, None)
 
 
-def test_nobody_listens() -> None:
+def test_a_503_ends_a_request_without_a_latency() -> None:
     recorded = RecordedRequests()
     recorded.send(Pub(b"svc", b"_INBOX.1"))
     recorded.receive(HMsg(b"_INBOX.1", b"1", b"", NOBODY))
@@ -226,7 +226,7 @@ def test_the_json_of_others_is_theirs() -> None:
         assert outcome(json_reply(payload)) == ("ok", None)
 
 
-def test_statuses() -> None:
+def test_the_outcome_follows_the_status_of_the_reply() -> None:
     assert outcome(headed(status=b" 409 Consumer Deleted")) == ("api_error", 409)
     assert outcome(headed(status=b" 404 No Messages")) == ("ok", None)
     assert outcome(headed(status=b" 408 Request Timeout")) == ("ok", None)

@@ -20,7 +20,9 @@ from tests.support.segments import segments_of
         ("fd00::1", "fd00::2", (4222, 40000), "1:qMB4Vx7xbPFsqVnzz99dP2QzCPs="),
     ],
 )
-def test_community_id(source: str, target: str, ports: tuple[int, int], name: str) -> None:
+def test_the_community_id_is_that_of_other_tools(
+    source: str, target: str, ports: tuple[int, int], name: str
+) -> None:
     conversation = Conversation((source, ports[0]), (target, ports[1]))
     (segment,) = segments_of(conversation.handshake().records[:1])
     assert community_id(segment.key) == name

@@ -222,7 +222,9 @@ def ended(closed_ns: int, then_ns: int, by: str, flags: int = FIN | ACK) -> Conv
         *("killed soon", "hangs", "probed", "busy", "reads again"),
     ],
 )
-def test_slow_consumers(tmp_path: Path, conversation: Conversation, verdict: str | None) -> None:
+def test_the_verdict_on_a_slow_consumer_needs_a_long_stop_that_ends_the_connection(
+    tmp_path: Path, conversation: Conversation, verdict: str | None
+) -> None:
     path = tmp_path / "slow.pcap"
     path.write_bytes(pcap_file(conversation.records))
     assert [row.slow_consumer for row in sessions(path)] == [verdict]

@@ -61,7 +61,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("data, source", GOOD)
-def test_headers(data: bytes, source: str | None) -> None:
+def test_a_header_has_its_size_and_source_also_in_pieces(data: bytes, source: str | None) -> None:
     assert proxy_header(data) == ProxyHeader(len(data), source)
     assert proxy_header(data + CONNECT) == ProxyHeader(len(data), source)
     for size in range(1, len(data)):

@@ -109,7 +109,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     ],
     ids=["TLS 1.2", "TLS 1.3", "TLS before the delay", "TLS after it", "wss", "ws", "deflate"],
 )
-def test_a_client(
+def test_connections_of_a_client_give_the_frames_of_the_trace(
     scheme: str,
     version: ssl.TLSVersion | None,
     layers: str,
@@ -185,7 +185,9 @@ def leaf(
         ("ws+deflate", "websocket  deflate"),
     ],
 )
-def test_servers(kind: str, layers: str, tmp_path: Path) -> None:
+def test_links_between_servers_give_the_frames_of_the_trace(
+    kind: str, layers: str, tmp_path: Path
+) -> None:
     require_server("current")
     path, taps = tmp_path / "load.pcap", []
     with ExitStack() as stack:

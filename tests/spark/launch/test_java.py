@@ -20,7 +20,9 @@ def fake(folder: Path, output: str) -> Path:
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "21", "25-ea"])
-def test_new_enough(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_17_and_later_are_accepted(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = fake(tmp_path, f'openjdk version "{version}" 2025-04-15')
     monkeypatch.setenv("JAVA_HOME", str(home))
     check_java()
@@ -37,7 +39,7 @@ def test_new_enough(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("segmentation fault", "does not say which Java it is"),
     ],
 )
-def test_another_one(
+def test_a_java_that_is_too_old_or_says_nothing_is_refused(
     output: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = fake(tmp_path, output)
@@ -47,7 +49,9 @@ def test_another_one(
     assert str(error.value) == f"{home}/bin/java {expected}; {REMEDY}"
 
 
-def test_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_refused_with_its_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(
         SparkError, match="where there is no bin/java; install a Java runtime, 17 or"

@@ -32,7 +32,7 @@ def asked(*args: str) -> JobArguments:
     return seen.pop()
 
 
-def test_by_default() -> None:
+def test_options_that_are_not_given_have_their_defaults() -> None:
     made = asked("a.pcap", "b/")
     assert made.captures == ("a.pcap", "b/") and made.out == "tables"
     assert made.tables == ("frames", "sessions") and made.chunk_size == 128 << 20

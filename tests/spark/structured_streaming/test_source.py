@@ -136,7 +136,7 @@ def test_a_compressed_capture_is_read_up_to_a_limit(spark: SparkSession, tmp_pat
     assert 0 < few < source(spark, str(path), shares=1).count()
 
 
-def test_some_columns(spark: SparkSession) -> None:
+def test_only_the_named_columns_are_made(spark: SparkSession) -> None:
     made = source(spark, CORE, columns="subject, op", shares=2)
     assert made.columns == ["subject", "op"]
     assert made.where("op = 'PUB' and subject = 'orders.created'").count() > 0
@@ -152,7 +152,7 @@ def test_a_schema_is_not_for_users_to_say(spark: SparkSession) -> None:
         spark.read.format("nats-capture").schema("op string, ts_ns long").load(CORE).count()
 
 
-def test_sql(spark: SparkSession) -> None:
+def test_a_view_of_a_capture_answers_sql(spark: SparkSession) -> None:
     register(spark)
     spark.sql(
         f"CREATE OR REPLACE TEMPORARY VIEW captured USING `nats-capture` "

@@ -180,7 +180,7 @@ def test_a_file_is_taken_when_it_has_settled(inbox: Inbox) -> None:
     assert inbox.reader().latestOffset()["files"] == 2
 
 
-def test_no_waiting(inbox: Inbox) -> None:
+def test_with_settle_0_a_new_file_is_read_at_once(inbox: Inbox) -> None:
     inbox.put(0)
     os.utime(inbox.file(0))
     assert inbox.reader(settle="0").latestOffset()["files"] == 1

@@ -65,7 +65,9 @@ def rows_of_sample(path: str) -> list[Row]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_sample(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_sample_cut_anywhere_gives_the_rows_of_one_reading(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = str(CAPTURES / name)
     whole = rows_of_sample(path)
     for size in (4096, 65536, 1 << 30):
@@ -173,7 +175,9 @@ def damaged(pcap: Pcap, how: str) -> Pcap:
 
 @pytest.mark.parametrize("how", ["harmed", "snapped", "midstream", "times go back"])
 @pytest.mark.parametrize("name", ["core-2.15.1.pcap", "cluster-2.15.1.pcap", "gateway-2.15.1.pcap"])
-def test_damage(name: str, how: str, tmp_path: Path) -> None:
+def test_a_damaged_capture_gives_the_rows_of_one_reading(
+    name: str, how: str, tmp_path: Path
+) -> None:
     path = tmp_path / name
     path.write_bytes(pcap_bytes(damaged(read_pcap((CAPTURES / name).read_bytes()), how)))
     is_the_same([str(path)])
@@ -300,7 +304,7 @@ def test_partitions_with_subflows_are_surveyed_twice(
     is_the_same([str(path)])
 
 
-def test_overlapping_captures(tmp_path: Path) -> None:
+def test_overlapping_captures_give_the_rows_of_one_reading(tmp_path: Path) -> None:
     pcap = read_pcap((CAPTURES / "cluster-2.15.1.pcap").read_bytes())
     paths = []
     for number in range(2):

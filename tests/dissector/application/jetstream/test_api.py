@@ -61,7 +61,7 @@ def test_a_foreign_prefix_is_proven_by_the_answer() -> None:
     assert values(calls(session), "subject", "number") == [("acme.js.STREAM.INFO.S", 1)]
 
 
-def test_direct_gets() -> None:
+def test_a_direct_get_has_the_stream_of_its_answer() -> None:
     session = ScriptedSession(JetStream())
     session.pub("$JS.API.DIRECT.GET.S.a.b", b"", "_INBOX.1")
     facts = {"Nats_Stream": "S", "Nats_Subject": "a.b", "Nats_Sequence": "7"}
@@ -132,7 +132,7 @@ def test_the_reason_in_an_advisory_shows_no_password() -> None:
     assert "s3cret" not in str(row)
 
 
-def test_advisories() -> None:
+def test_an_advisory_is_a_row_with_its_stream_and_consumer() -> None:
     session = ScriptedSession(JetStream())
     body = {
         "type": "io.nats.jetstream.advisory.v1.max_deliver",

@@ -42,7 +42,9 @@ def delivered(session: ScriptedSession) -> list[Record]:
         (b"+WPI", "progress", None, None),
     ],
 )
-def test_acks(payload: bytes, ack: str, delay: int | None, reason: str | None) -> None:
+def test_a_delivery_has_the_kind_of_its_ack_and_its_reason(
+    payload: bytes, ack: str, delay: int | None, reason: str | None
+) -> None:
     session = ScriptedSession(JetStream())
     session.msg("orders", b"abc", reply(7))
     session.pub(reply(7), payload)

@@ -23,7 +23,7 @@ def operations(session: ScriptedSession) -> list[Record]:
     return sorted(session.of(KvRecord), key=lambda row: getattr(row, "number"))
 
 
-def test_writes() -> None:
+def test_writes_have_their_operation_and_revision() -> None:
     session = ScriptedSession(JetStream())
     last = "Nats-Expected-Last-Subject-Sequence"
     for headers in ({}, {last: "0"}, {last: "4"}, {"KV-Operation": "DEL"}):
@@ -58,7 +58,7 @@ def test_what_is_no_write(subject: str) -> None:
     assert not operations(session)
 
 
-def test_direct_gets() -> None:
+def test_a_direct_get_has_revision_and_marker_of_its_answer() -> None:
     session = ScriptedSession(JetStream())
     facts = {"Nats-Stream": "KV_b", "Nats-Subject": "$KV.b.k", "Nats-Sequence": "3"}
     for more in ({}, {"KV-Operation": "DEL"}, {"Nats-Marker-Reason": "MaxAge"}):

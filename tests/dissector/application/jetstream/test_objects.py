@@ -104,7 +104,7 @@ def test_a_new_meta_message_for_stored_contents_is_no_put() -> None:
     ]
 
 
-def test_a_get() -> None:
+def test_a_get_sums_the_chunks_that_came() -> None:
     session = ScriptedSession(JetStream())
     session.pub("$JS.API.DIRECT.GET.OBJ_b.$O.b.M.cGxhbg==", b"", "_INBOX.1")
     answer = session.frame("responder", "MSG", "_INBOX.1", meta(b"abcdef", 2), None, {})

@@ -44,7 +44,7 @@ def test_a_full_batch_ends_a_pull() -> None:
 
 
 @pytest.mark.parametrize("body, batch", [(b"", 1), (b"7", 7), (b"0", 1), (b'{"batch": 3}', 3)])
-def test_bodies(body: bytes, batch: int) -> None:
+def test_a_pull_has_the_batch_of_its_body(body: bytes, batch: int) -> None:
     session = ScriptedSession(JetStream())
     session.pub(NEXT, body, "_INBOX.p")
     assert values(pulled(session), "batch", "end", "anomalies") == [(batch, "open", None)]
@@ -80,7 +80,7 @@ def test_a_refusal_ends_the_pull_that_was_sent_last(code: int, text: str, ended:
     assert values(pulled(session), "end", "delivered") == ends
 
 
-def test_statuses() -> None:
+def test_a_pull_ends_with_the_status_of_the_server() -> None:
     session = ScriptedSession(JetStream())
     session.sub("_INBOX.p")
     session.pub(NEXT, {"batch": 5}, "_INBOX.p")

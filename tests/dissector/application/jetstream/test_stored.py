@@ -71,7 +71,7 @@ def test_a_watch_from_its_beginning_to_its_end() -> None:
     assert [*watches.finish()] == []
 
 
-def test_both_limits() -> None:
+def test_watches_and_early_messages_beyond_the_limit_are_forgotten() -> None:
     watches = Watches[KvRecord](2)
     for key in (A, B, C, A):
         watches.of_message(key)

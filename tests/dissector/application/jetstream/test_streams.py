@@ -50,7 +50,7 @@ def test_configuration_and_state_are_the_last_ones() -> None:
     assert values([row], "number", "ts_ns", "last_ns") == [(1, MS, 4 * MS)]
 
 
-def test_counts() -> None:
+def test_a_stream_counts_publishes_acks_and_redeliveries() -> None:
     session = ScriptedSession(JetStream())
     error = {"code": 400, "err_code": 10071, "description": "wrong last sequence"}
     for ack in ({"seq": 1}, {"seq": 1, "duplicate": True}, {"seq": 0, "error": error}):

@@ -51,7 +51,9 @@ from dissect.nats.application.jetstream.subjects import (
         ("JS.acc.API.STREAM.INFO.S", ("STREAM.INFO", "", "S", "", "", False)),
     ],
 )
-def test_api_requests(subject: str, expected: tuple[object, ...]) -> None:
+def test_subjects_of_the_api_name_call_stream_and_consumer(
+    subject: str, expected: tuple[object, ...]
+) -> None:
     assert api_subject(subject) == expected
 
 
@@ -69,7 +71,7 @@ def test_api_requests(subject: str, expected: tuple[object, ...]) -> None:
         "",
     ],
 )
-def test_other_subjects(subject: str) -> None:
+def test_other_subjects_are_no_calls_of_the_api(subject: str) -> None:
     assert api_subject(subject) is None
 
 
@@ -169,7 +171,7 @@ def test_purposes_of_the_system_account(subject: str, expected: str) -> None:
     assert purpose(f"$SYS.{subject}") == expected
 
 
-def test_purposes() -> None:
+def test_subjects_of_the_system_have_a_purpose() -> None:
     assert purpose("$NRG.AE.S-R3F-x") == "Raft"
     assert purpose("$JSC.CI.A.S.C") == "JetStream cluster"
     assert purpose("$JS.API.INFO") == "JetStream API"

@@ -45,7 +45,9 @@ def test_what_parses_and_what_does_not() -> None:
         (MsgProto(sequence=1, subject="a", timestamp=NOW, unknown=b"x"), False),
     ],
 )
-def test_plausible_deliveries(message: MsgProto, plausible: bool) -> None:
+def test_a_delivery_is_plausible_by_its_subject_and_time(
+    message: MsgProto, plausible: bool
+) -> None:
     frame = ScriptedSession(Nothing()).msg("_INBOX.1", message.to_bytes())
     frame.ts_ns = NOW
     assert is_plausible(message, frame) is plausible
@@ -61,5 +63,7 @@ def test_plausible_deliveries(message: MsgProto, plausible: bool) -> None:
         (SubscriptionRequest(start_position=77), "77"),
     ],
 )
-def test_starts(request_: SubscriptionRequest, text: str) -> None:
+def test_the_start_of_a_subscription_is_said_in_words(
+    request_: SubscriptionRequest, text: str
+) -> None:
     assert start_text(request_) == text

@@ -21,7 +21,9 @@ from natsync.protocol.streaming import ConnectResponse
         ("_STAN.close.c1", "close", "c1", ""),
     ],
 )
-def test_the_defaults(subject: str, op: str, cluster: str, channel: str) -> None:
+def test_subjects_of_the_default_prefixes_are_understood(
+    subject: str, op: str, cluster: str, channel: str
+) -> None:
     assert StreamingSubjects().purpose(subject) == Purpose(op, cluster, "subject", channel)
 
 

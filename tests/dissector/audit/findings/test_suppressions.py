@@ -103,6 +103,6 @@ def test_what_is_wrong_is_reported_with_its_line(
     assert raised.value.line == line
 
 
-def test_no_file(tmp_path: Path) -> None:
+def test_a_file_that_is_missing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RuleError, match="cannot be read: No such file"):
         load_suppressions(str(tmp_path / "none"), NAMES, TODAY)

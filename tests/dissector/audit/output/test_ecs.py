@@ -12,7 +12,7 @@ from dissect.nats.output.writer import Layout
 from tests.support.audit import detection_text, finding, rules
 
 
-def test_an_alert() -> None:
+def test_an_alert_has_the_fields_of_the_elastic_common_schema() -> None:
     more = "tags: [attack.t1110]\ndescription: D.\nreferences: ['https://a.b']\n"
     known = rules(detection_text("  s: {op: x}\n  condition: s", more=more))
     output = io.StringIO()

@@ -35,28 +35,30 @@ def written(name: str, findings: list[Finding], columns: tuple[str, ...] | None 
     return output.getvalue()
 
 
-def test_json_lines() -> None:
+def test_json_lines_leave_out_what_is_absent() -> None:
     one, two = map(json.loads, written("jsonl", [*FINDINGS]).splitlines())
     assert one["fields"] == {"user": "alice"}
     assert one["time"] == "1970-01-01T00:00:00.000000005Z"
     assert "ts_ns" not in two and "false_positives" not in two
 
 
-def test_csv() -> None:
+def test_csv_has_all_columns_and_no_formulas() -> None:
     one, two = csv.DictReader(io.StringIO(written("csv", [*FINDINGS])))
     assert list(one) == list(column_names())
     assert (one["subject"], one["fields"]) == ("'=1+1", '{"user": "alice"}')
     assert (two["ts_ns"], two["time"], two["false_positives"]) == ("", "", "[]")
 
 
-def test_chosen_columns() -> None:
+def test_columns_come_in_the_order_asked_for() -> None:
     assert written("csv", [*FINDINGS], ("count", "rule")) == "count,rule\n1,a\n1,b\n"
     lines = written("text", [*FINDINGS], ("rule", "time")).splitlines()
     assert lines[0].split() == ["rule", "time"]
 
 
 @pytest.mark.parametrize("findings", [FINDINGS, []])
-def test_parquet(tmp_path: Path, findings: list[Finding]) -> None:
+def test_parquet_has_all_findings_and_their_time_in_utc(
+    tmp_path: Path, findings: list[Finding]
+) -> None:
     path = tmp_path / "findings.parquet"
     with path.open("w", encoding="utf-8") as output:
         report = Report(findings, {}, {}, Layout())
@@ -66,7 +68,7 @@ def test_parquet(tmp_path: Path, findings: list[Finding]) -> None:
     assert str(table.schema.field("time").type) == "timestamp[us, tz=UTC]"
 
 
-def test_no_findings() -> None:
+def test_without_findings_only_csv_has_a_line() -> None:
     assert written("text", []) == ""
     assert written("jsonl", []) == ""
     assert written("csv", []).splitlines() == [",".join(column_names())]

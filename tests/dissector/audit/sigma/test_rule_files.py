@@ -106,7 +106,7 @@ def test_one_file_of_a_folder_may_be_commented_out(tmp_path: Path) -> None:
     assert len(load_rules([str(tmp_path)])) == len(load_rules()) + 1
 
 
-def test_no_files(tmp_path: Path) -> None:
+def test_a_folder_without_rules_and_a_missing_file_are_errors(tmp_path: Path) -> None:
     with pytest.raises(RuleError, match="no rules in this folder"):
         load_rules([str(tmp_path)])
     with pytest.raises(RuleError, match="cannot be read: No such file"):

@@ -36,7 +36,9 @@ def is_in() -> Iterator[IsIn]:
 
 
 @given(st.ip_addresses(v=4), st.integers(0, 32))
-def test_ipv4(is_in: IsIn, address: object, bits: int) -> None:
+def test_ipv4_addresses_are_in_the_networks_that_python_says(
+    is_in: IsIn, address: object, bits: int
+) -> None:
     network = ip_network(f"10.1.2.3/{bits}", strict=False)
     assert is_in(f"{address}:4222", str(network)) == (ip_address(str(address)) in network)
 
@@ -45,7 +47,9 @@ def test_ipv4(is_in: IsIn, address: object, bits: int) -> None:
     st.one_of(st.ip_addresses(v=6), st.integers(0, 1 << 20).map(lambda low: ip_address(low << 64))),
     st.integers(0, 128),
 )
-def test_ipv6(is_in: IsIn, address: object, bits: int) -> None:
+def test_ipv6_addresses_are_in_the_networks_that_python_says(
+    is_in: IsIn, address: object, bits: int
+) -> None:
     network = ip_network(f"2001:db8::7/{bits}", strict=False)
     if "." not in str(address):  # IPv4 in IPv6, as newer Pythons write it
         assert is_in(f"[{address}]:4222", str(network)) == (ip_address(str(address)) in network)

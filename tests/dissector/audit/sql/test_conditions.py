@@ -42,7 +42,7 @@ DETECTIONS = """sel_a: {subject: a}
         ("[sel_a and sel_pub, other]", [1, 3, 4]),
     ],
 )
-def test_a_condition(condition: str, numbers: list[int]) -> None:
+def test_a_condition_selects_its_rows(condition: str, numbers: list[int]) -> None:
     assert matched(DETECTIONS + condition, *ROWS) == numbers
 
 

@@ -62,11 +62,11 @@ ROWS = [
         ("{error|windash|contains: ' -x'}", []),
     ],
 )
-def test_a_value(selection: str, numbers: list[int]) -> None:
+def test_a_value_matches_the_rows_that_sigma_says(selection: str, numbers: list[int]) -> None:
     assert matched(f"selection: {selection}", *ROWS) == numbers
 
 
-def test_encoded_values() -> None:
+def test_an_encoded_value_is_found_in_each_of_its_forms() -> None:
     rows = [frame(1, payload="xxc2VjcmV0"), frame(2, payload="secret"), frame(3, payload="a –x")]
     assert matched("selection: {payload|base64|contains: secret}", *rows) == [1]
     assert matched("selection: {payload|base64offset|contains: secret}", *rows) == [1]
@@ -87,7 +87,7 @@ def test_encoded_values() -> None:
         ("[5]", [2, 4]),
     ],
 )
-def test_a_keyword(selection: str, numbers: list[int]) -> None:
+def test_a_keyword_is_found_in_each_field(selection: str, numbers: list[int]) -> None:
     assert matched(f"selection: {selection}", *ROWS) == numbers
 
 

@@ -63,7 +63,7 @@ def test_tls_after_info() -> None:
     assert "transport tls" in lines[-1]
 
 
-def test_websocket() -> None:
+def test_the_beginning_of_a_websocket_layer_is_explained() -> None:
     lines = explained(CAPTURES / "websocket-2.15.1.pcap")
     assert lines[0] == "packet 6 < 0 layer websocket begins: the first bytes are those of websocket"
     assert lines[1] == "packet 8 < 0 NATS: the responder begins with INFO"
@@ -127,7 +127,7 @@ def test_bytes_that_are_no_frame(tmp_path: Path) -> None:
     assert "secret" not in "".join(lines)
 
 
-def test_another_protocol() -> None:
+def test_a_connection_of_another_protocol_says_why() -> None:
     assert explained(CAPTURES / "http.pcap") == [
         "packet 6 < 0 rejected, no NATS: the responder does not begin with INFO",
         "after the last packet end: no NATS, protocol other",

@@ -80,7 +80,7 @@ def test_what_is_missing_is_reported() -> None:
     assert "1448 bytes protocol_error: no such\\x07 operation" in conversation.text(odd)
 
 
-def test_the_end() -> None:
+def test_a_conversation_closes_with_who_ended_it() -> None:
     conversation = Conversation(False, False)
     conversation.text(HEADING._replace(first_ns=1))
     row = session_record()

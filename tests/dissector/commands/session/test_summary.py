@@ -23,7 +23,7 @@ def summary(name: str) -> list[dict[str, str]]:
     return [dict(session_story([path], each, Options()).summary) for each in ids]
 
 
-def test_orders() -> None:
+def test_a_summary_counts_what_jetstream_did() -> None:
     desk, watcher, *_, billing = summary("orders-2.15.1.pcap")
     assert desk["publishes"] == "21: 13 stored, 5 refused, 2 in a batch, 1 duplicate"
     assert desk["streams"] == "ORDERS 16 published, 29 delivered"
@@ -47,7 +47,7 @@ def test_orders() -> None:
         ("snap96.pcap", "", ""),
     ],
 )
-def test_other_layers(name: str, table: str, text: str) -> None:
+def test_a_summary_names_the_layers_of_a_session(name: str, table: str, text: str) -> None:
     first = summary(name)[0]
     assert first.get(table, "").startswith(text) and bool(first) == bool(table)
 

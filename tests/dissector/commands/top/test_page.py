@@ -28,7 +28,7 @@ def seen() -> tuple[TopTraffic, CaptureReport]:
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
 @pytest.mark.parametrize("size", [(80, 24), (200, 50), (40, 10), (10, 3)])
-def test_it_fits(
+def test_a_page_fits_its_terminal(
     seen: tuple[TopTraffic, CaptureReport], view: object, size: tuple[int, int]
 ) -> None:
     controls = Controls(view=next(each for each in VIEWS if each is view))

@@ -34,7 +34,7 @@ def subjects(controls: Controls) -> list[str]:
     return [line.subject[0] for line in lines if isinstance(line, SubjectLine)]
 
 
-def test_order() -> None:
+def test_lines_are_in_the_order_that_keys_choose() -> None:
     assert subjects(pressed()) == ["c", "b", "a"]  # bytes per second
     assert subjects(pressed("s", "i")) == ["a", "b", "c"]
     by_subject = Controls(sorts={**Controls().sorts, "subjects": ("subject", False)})
@@ -43,7 +43,7 @@ def test_order() -> None:
     assert subjects(by_count) == ["c", "a", "b"]  # the latest first
 
 
-def test_filter() -> None:
+def test_a_filter_is_typed_corrected_and_cleared() -> None:
     assert subjects(pressed("/", *"TWX", "\x7f", "o", "\r")) == ["b"]
     assert subjects(pressed("/", *"q", "\x1b")) == ["c", "b", "a"]
     typing = pressed("/", *"qs")
@@ -51,7 +51,7 @@ def test_filter() -> None:
     assert pressed("/", *"q", "\r", "\x1b").filter == ""
 
 
-def test_keys() -> None:
+def test_keys_choose_view_order_and_pause() -> None:
     assert [pressed(key).view for key in "csrp"] == list(VIEWS)
     assert pressed("\t").view is SUBJECTS and pressed(*"\t\t\t\t").view is CONNECTIONS
     assert pressed("q").quit and pressed(" ").paused and not pressed(" ", " ").paused
@@ -60,7 +60,7 @@ def test_keys() -> None:
     assert pressed("x", "é") == Controls()
 
 
-def test_json() -> None:
+def test_json_lines_have_every_figure_of_a_view() -> None:
     rows = [json.loads(line) for line in json_lines(traffic(), Controls(), (SUBJECTS, PROBLEMS))]
     assert [row["subject"] for row in rows] == ["c.\x1b[2J", "b.Two", "a.one"]
     assert rows[1] == {

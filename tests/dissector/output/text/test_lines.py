@@ -82,7 +82,7 @@ def test_one_session_in_full() -> None:
     ]
 
 
-def test_totals() -> None:
+def test_totals_count_rows_packets_and_files() -> None:
     report = CaptureReport(files=[FileReport("a", "a", packets=7), FileReport("b", "b", packets=1)])
     assert totals("sessions", 1, 5, report) == "1 session, 5 messages in 8 packets of 2 files"
     assert totals("frames", 2, 0, report) == "2 frames in 8 packets of 2 files"

@@ -22,7 +22,7 @@ def data() -> Any:
     return json.loads(json.dumps(ladder_data(found)))
 
 
-def test_frames() -> None:
+def test_a_ladder_has_every_frame_of_its_session() -> None:
     ladder = data()
     texts = ladder["texts"]
     every = [row for row in rows([GATEWAY]) if isinstance(row, FrameRecord)]

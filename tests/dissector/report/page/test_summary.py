@@ -36,7 +36,7 @@ def test_errors_of_servers() -> None:
     assert [item.level for item in found] == sorted(item.level for item in found)
 
 
-def test_slow_consumers() -> None:
+def test_slow_consumers_stand_first() -> None:
     found, _ = of("slow-2.15.1.pcap")
     assert found[0].text == "1 client was too slow for what came (report)."
     assert "stopped its sender, for up to 1.91 s" in texts(found)

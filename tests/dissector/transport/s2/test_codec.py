@@ -58,7 +58,7 @@ def varint(value: int) -> bytes:
         (literal(b"ab") + b"\x01\x02" + b"\x1d\x00\x00\x00\x00", b"ab" * 32773),
     ],
 )
-def test_every_element(elements: bytes, plain: bytes) -> None:
+def test_each_kind_of_element_is_decoded(elements: bytes, plain: bytes) -> None:
     assert decode_block(varint(len(plain)) + elements) == plain
     assert decode_in_python(varint(len(plain)) + elements) == plain
 

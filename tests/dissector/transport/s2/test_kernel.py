@@ -70,7 +70,7 @@ def check(decode: Decode, block: bytes) -> None:
     assert decode(block, at, size) == expected(block)
 
 
-def test_real_blocks(checked: Decode) -> None:
+def test_the_kernel_decodes_blocks_of_captures_as_python_does(checked: Decode) -> None:
     compiled = load()
     assert compiled
     for block in blocks():
@@ -80,7 +80,9 @@ def test_real_blocks(checked: Decode) -> None:
 
 
 @given(st.lists(ELEMENT, max_size=12), st.integers(0, 2000))
-def test_any_elements(checked: Decode, elements: list[bytes], size: int) -> None:
+def test_the_kernel_treats_any_elements_as_python_does(
+    checked: Decode, elements: list[bytes], size: int
+) -> None:
     body = b"".join(elements)
     out = bytearray(1 << 20)
     whole = decode_elements(body, 0, out)

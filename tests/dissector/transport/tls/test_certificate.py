@@ -28,7 +28,7 @@ def der(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return ssl.PEM_cert_to_DER_cert(authority.issue("server", "localhost").cert.read_text())
 
 
-def test_its_facts(der: bytes) -> None:
+def test_a_certificate_has_subject_issuer_and_validity(der: bytes) -> None:
     found = read_certificate(der)
     assert found and (found.subject, found.issuer) == ("CN=server", "CN=tests ca")
     assert found.not_after_ns - found.not_before_ns == 2 * 86_400 * SECOND

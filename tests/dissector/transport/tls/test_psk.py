@@ -38,7 +38,7 @@ SUITES = {
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_psk(tmp_path: Path, suite: str) -> None:
+def test_a_connection_with_a_pre_shared_key_is_decrypted(tmp_path: Path, suite: str) -> None:
     keys, capture = tmp_path / "keys", tmp_path / "psk.pcap"
     with ExitStack() as stack:
         port = free_port()

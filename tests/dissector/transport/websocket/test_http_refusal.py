@@ -36,7 +36,7 @@ def rows(path: str) -> tuple[FlowRecord, list[AnomalyRecord]]:
 
 
 @pytest.mark.parametrize("size", [7, 1460])
-def test_a_redirect(tmp_path: Path, size: int) -> None:
+def test_a_redirect_is_a_refusal_that_names_its_target(tmp_path: Path, size: int) -> None:
     flow, anomalies = rows(capture(tmp_path, GET, REDIRECT, size))
     assert (flow.protocol, flow.websocket_path, flow.websocket_host) == ("other", "/nats", "a:8080")
     (refused,) = anomalies

@@ -101,7 +101,7 @@ def test_what_both_sides_agreed_on() -> None:
         ),
     ],
 )
-def test_refusals(request_head: bytes, response: bytes, text: str) -> None:
+def test_a_refused_upgrade_says_why(request_head: bytes, response: bytes, text: str) -> None:
     assert is_refusal(request_head, response)
     assert refusal_text(response) == text
 
