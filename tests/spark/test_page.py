@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +20,9 @@ from dissect.nats.cli import cli
 
 from tests.support.partitioned import in_one
 from tests.support.paths import CAPTURES, ROOT
+from tests.support.requirements import missing
 from tests.support.s3 import Bucket
+from tests.support.spark import SMALL, lack
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,6 +86,37 @@ def test_the_commands_of_a_section_work_as_they_stand(
         assert caps.names("tables/frames") != []
     else:
         assert {path.name for path in (work / "tables").iterdir()} >= {"frames", "anomalies"}
+
+
+def test_the_commands_for_spark_submit_work_as_they_stand(
+    tmp_path: Path, s3_server: str, s3_bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if lacking := lack():
+        missing(*lacking)
+    from pyspark.find_spark_home import _find_spark_home
+
+    stored = Bucket(s3_server, "bucket")
+    for name in NAMES:
+        stored.put(f"captures/{name}", (CAPTURES / name).read_bytes())
+    (text,) = re.findall(r"```sh\n(.*?)```", section("With spark-submit"), re.DOTALL)
+    settings = [f"{name} {value}\n" for name, value in SMALL.items()]
+    (tmp_path / "spark-defaults.conf").write_text("".join(settings))
+    programs = [str(Path(sys.executable).parent), f"{_find_spark_home()}/bin", os.environ["PATH"]]
+    monkeypatch.setenv("PATH", os.pathsep.join(programs))
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    done = subprocess.run(
+        ["bash", "-ec", text.replace("spark://host:7077", "'local[2]'")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    expected = len(in_one([str(CAPTURES / name) for name in NAMES], ["frames"]))
+    assert f"{expected} frames, " in done.stdout + done.stderr
+    query = ("sql", "SELECT count(*) AS n FROM frames", "--tables", stored.uri("tables"))
+    counted = CliRunner().invoke(cli, [*query, "--format", "jsonl"])
+    assert json.loads(counted.stdout) == {"n": expected}, counted.stderr
 
 
 @pytest.mark.parametrize(
