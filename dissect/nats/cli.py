@@ -55,8 +55,8 @@ from .commands.sql import print_answer
 from .commands.top.options import TopOptions
 from .commands.topology import print_topology
 from .errors import DissectError
-from .kernel.load import description
-from .output.sink import INTERRUPTED, Fault, StandardOutput, silence_output, unwritable
+from .kernel import load
+from .output.sink import INTERRUPTED, Fault, StandardOutput, say, silence_output, unwritable
 from .parallel.worker import tune_garbage_collector
 from .schema.declaration import Table
 from .spark.options.arguments import REFUSED, JobArguments
@@ -67,7 +67,7 @@ from .version import version
 def _print_version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
     if wanted:
         click.echo(f"nats-dissect, version {version()}")
-        click.echo(f"Large captures are read by {description()}")
+        click.echo(f"Large captures are read by {load.description()}")
         context.exit()
 
 
@@ -102,6 +102,7 @@ class _Program(HelpfulGroup):
     def invoke(self, ctx: click.Context) -> object:
         """Runs the command. Each error is one line."""
         with _quiet_endings():
+            load.on_compile = say
             try:
                 return super().invoke(ctx)
             except DissectError as error:

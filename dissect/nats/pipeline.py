@@ -24,12 +24,10 @@ from .options import Options, Payload
 from .packet import PacketParser
 from .schema.records import Record
 from .tables import TABLES
+from .types import Share
 
 RowFilter = Callable[[list[Record]], list[Record]]
 """Selects records of a list and keeps their order, such as `output.duckdb.Where(...).matching`."""
-
-Share = tuple[int, int]
-"""(k, n): share k of n, from 0. Each flow belongs to exactly one share."""
 
 _DEFAULTS = Options()
 _ASKED_ROWS = 4096
@@ -64,7 +62,7 @@ def released(
         parser = PacketParser(lambda flow: flow % processes == number)
         options = options.share(processes)
     report = CaptureReport() if report is None else report
-    make = Dissection if share or not serves(tables, options) else KernelDissection
+    make = KernelDissection if serves(tables, options, share) else Dissection
     dissection = make(
         tables,
         options,
@@ -73,6 +71,8 @@ def released(
         parser=parser,
         tcp_bytes=report.tcp_bytes,
     )
+    if share and isinstance(dissection, KernelDissection):
+        dissection.share = share
     source = dissection.read(dissection.packets(paths, report), together, on_progress)
     with closing(source):
         if share is None and "sessions" in tables:

@@ -150,6 +150,10 @@ class Tick:
     ordinal: int = 0
 
 
+Share = tuple[int, int]
+"""(k, n): share k of n, from 0. Each flow belongs to exactly one share."""
+
+
 @dataclass(slots=True)
 class Chunk:
     """In-order bytes of one direction, each delivered once. `offset` 0 is the byte after the SYN, or the

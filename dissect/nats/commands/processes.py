@@ -2,8 +2,8 @@
 
 Without `--jobs`, one process reads a small capture, and several read a large one. Several processes take more
 CPU time than one: each takes some tenths of a second to start and reads every packet, and another process
-puts the rows in order. One process makes the tables that the kernel makes (see `dissect.nats.kernel`): that
-is faster.
+puts the rows in order. With the kernel (see `dissect.nats.kernel`), the start takes more of the time, so only
+captures of gigabytes are shared; frames are not, which one process packs faster.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from .command_options import CommandOptions
 # Two processes take as long as one for a capture of about 60 MB, and 0.67 to 0.87 times as long for captures
 # of 560 and 730 MB, for frames to Parquet and for sessions (two cores, CPython 3.11).
 LARGE_BYTES = 256 << 20
+# With the kernel, two processes take as long as one for 560 MB, and 0.7 times as long for 2.2 GB (sessions).
+LARGE_WITH_KERNEL = 1 << 30
 _WORTH_SAYING = 64 << 20
 # Each process reads every packet, which is a tenth of all work, so more processes gain little.
 USUAL_PROCESSES = 4
@@ -42,9 +44,13 @@ def processes_for_rows(table: str, form: OutputFormat, options: CommandOptions) 
     """The number of processes for the rows of a table. By default, several processes share large captures if
     that is faster."""
     jobs = cores() if not options.jobs else options.jobs
-    is_rendered = table == "frames" and not packs(form, options)
-    if _has_kernel(table, options) and (jobs <= _AS_FAST or not is_rendered):
-        return 1
+    if _has_kernel(table, options):
+        if table == "frames":
+            is_faster = jobs > _AS_FAST and not packs(form, options)
+        else:
+            is_faster = _are_large(options.captures, LARGE_WITH_KERNEL)
+        if not is_faster:
+            return 1
     if options.jobs is not None:
         return processes(options)
     layer = TABLES[table].layer
@@ -56,8 +62,7 @@ def processes_for_rows(table: str, form: OutputFormat, options: CommandOptions) 
 
 
 def _has_kernel(table: str, options: CommandOptions) -> bool:
-    """Whether the kernel makes the rows, which one process does faster than several do without it. If only
-    numba is missing, says so."""
+    """Whether the kernel makes the rows. If only numba is missing, says so."""
     if not serves([table], options.dissection) or not _are_large(options.captures, LOADED_AFTER):
         return False
     why = lack()

@@ -19,7 +19,6 @@ from typing import ContextManager, NamedTuple
 
 from ..capture import CaptureReport
 from ..errors import DissectError
-from ..kernel import load
 from ..output.arrow.types import leave_pandas_out
 from ..output.formats import FORMATS
 from ..output.sink import INTERRUPTED, Fault, say, sink_of, writing
@@ -122,7 +121,6 @@ def progress_bar(
 
 def print_rows(run: Command) -> None:
     """Prints the rows of the command's table."""
-    load.on_compile = say
     options, form, order = run.options, run.format, run.order
     if form.batches:
         leave_pandas_out()

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from ..capture import CaptureReport
 from ..engine.dissection import Dissection
 from ..engine.session_tables import ReleasedRows
-from ..types import Packets
+from ..types import Packets, Share
 from .driver import Driver
 from .load import Loader, least_packets
 from .rows import WaitingRows
+from .state import C_SHARE, C_SHARES
 
 if TYPE_CHECKING:
     from .arrays import Arrays
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
 
 class KernelDissection(Dissection):
     """A `Dissection` whose `read` uses the kernel once there are so many packets that it pays. `expected` is
-    the size of the captures, if it is known before they are read; `is_used` is whether the kernel was
-    loaded."""
+    the size of the captures, if it is known before they are read; `share` is the one that its parser parses;
+    `is_used` is whether the kernel was loaded."""
 
     expected: int | None = None
+    share: Share | None = None
     is_used = False
     _driver: Driver | None = None
     _loader: Loader | None = None
@@ -44,6 +46,8 @@ class KernelDissection(Dissection):
                 self._loader = Loader(self._options, size, self._tables)
             if self._driver is None and (arrays := self._loader.arrays(len(run.block))):
                 arrays.readers.join(self.readers)
+                if self.share:
+                    arrays.control[[C_SHARE, C_SHARES]] = self.share
                 self._driver = self._new_driver(arrays, together)
                 self.is_used = True
             if self._driver is None:

@@ -14,6 +14,7 @@ from ..errors import MissingLibrary, imported
 from ..framing.trace import is_traced
 from ..options import Options, Payload
 from ..tables import read_marked
+from ..types import Share
 from .cooldown import WORTH
 
 if TYPE_CHECKING:
@@ -53,10 +54,13 @@ def description() -> str:
     return f"Python alone: {why}" if why else f"the kernel, numba {metadata.version('numba')}"
 
 
-def serves(tables: Collection[str], options: Options) -> bool:
+def serves(tables: Collection[str], options: Options, share: Share | None = None) -> bool:
     """Whether the kernel makes these tables. The others need every frame. Beside `sessions`, it serves layers
-    that read marked messages."""
+    that read marked messages. Processes that have a share of the flows each cannot pack its frames.
+    """
     if os.environ.get(VARIABLE) == "off" or is_traced() or options.payload is not Payload.NONE:
+        return False
+    if share and "frames" in tables:
         return False
     if "sessions" in tables and read_marked(tables):
         return options.kind is None

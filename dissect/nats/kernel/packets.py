@@ -6,6 +6,8 @@ cannot place may belong to any connection, for example to one in a tunnel.
 
 from __future__ import annotations
 
+from zlib import crc32
+
 import numpy as np
 
 from .jit import Array, compiled
@@ -26,6 +28,9 @@ _ICMP, _IGMP, _ICMPV6 = 1, 2, 58
 _VXLAN, _OLD_VXLAN, _GENEVE, _GTP = 4789, 8472, 6081, 2152
 _IPV6_MARK = np.uint64(1 << 32)
 _HEADER, _MOST_HEADER = 20, 32  # of TCP: without options, with time stamps
+_SYN = 2
+_CRC = np.array([crc32(bytes([byte ^ 0xFF])) ^ 0xFF000000 for byte in range(256)])  # of a byte
+_ONES = 0xFFFFFFFF
 
 
 @compiled
@@ -73,6 +78,35 @@ def is_right(text: Array, found: Array) -> bool:
         total += int(text[at]) << shift
         at += 1
     return bool(total % 0xFFFF == 0)
+
+
+@compiled
+def _crc(text: Array, at: int, size: int, value: int) -> int:
+    """Takes bytes into a CRC-32, which begins and ends as its complement."""
+    for index in range(at, at + size):
+        value = _CRC[(value ^ int(text[index])) & 0xFF] ^ (value >> 8)
+    return value
+
+
+@compiled
+def in_share(text: Array, found: Array, shares: int, share: int) -> bool:
+    """Whether the flow of a TCP packet is in this share, by its `flow_hash`; true for what the table of flows
+    does not judge by the flow alone."""
+    tcp, at = found[P_TCP], found[P_ADDRESSES]
+    if not found[P_CLEAN] or text[tcp + 13] & _SYN:
+        return True
+    size, source = (tcp - at) // 2, 0
+    for index in range(size + 2):
+        first = at + index if index < size else tcp + index - size
+        one, other = text[first], text[first + (size if index < size else 2)]
+        if one != other:
+            source = 1 if one > other else 0
+            break
+    target = 1 - source
+    value = _crc(text, at + source * size, size, _ONES)
+    value = _crc(text, tcp + 2 * source, 2, value)
+    value = _crc(text, at + target * size, size, value)
+    return bool((_crc(text, tcp + 2 * target, 2, value) ^ _ONES) % shares == share)
 
 
 @compiled

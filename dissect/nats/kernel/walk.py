@@ -30,6 +30,7 @@ from .packets import (
     P_TCP,
     TCP,
     four,
+    in_share,
     is_right,
     place,
 )
@@ -50,6 +51,8 @@ from .state import (
     C_OWNED,
     C_RUN,
     C_SEED,
+    C_SHARE,
+    C_SHARES,
     C_STEP,
     C_TEXT,
     C_TYPE_AT,
@@ -173,6 +176,15 @@ def _list(ts_ns: int, control: Array, listed: Array) -> None:
 
 
 @compiled
+def _is_of_others(text: Array, found: Array, ts_ns: int, control: Array) -> bool:
+    """Whether a packet is one of another process, and its time ends no flow."""
+    shares = control[C_SHARES]
+    if shares == 0 or ts_ns > control[C_EXPIRY]:
+        return False
+    return not in_share(text, found, shares, control[C_SHARE])
+
+
+@compiled
 def _is_full(ts_ns: int, control: Array, events: Array, arena: Array, out: Array) -> bool:
     """Whether there may be too little room for another packet, or whether what was listed may have to be read
     by Python before it."""
@@ -218,6 +230,10 @@ def walk(
         what = place(text, packet[1], packet[2], control[C_TYPE_AT], control[C_IP_AT], key, found)
         number = find_way(keys, table, key, control[C_SEED]) if what == TCP else -1
         if number < 0:
+            if what == TCP and _is_of_others(text, found, ts_ns, control):
+                control[C_CLOCK], control[C_CLOCK_AT] = ts_ns, control[C_NEXT]
+                control[C_NEXT] += 1
+                continue
             _list(ts_ns, control, listed)
             if ts_ns > control[C_EXPIRY] or (what < ELSEWHERE and control[C_OWNED]):
                 return _ALONE

@@ -18,11 +18,13 @@ from ..engine.frame_runs import FrameRun
 from ..engine.session_tables import ReleasedRows
 from ..engine.time_order import Placed, payload_bytes, placed
 from ..errors import DissectError, WorkerError
+from ..kernel import load
 from ..options import Options, Payload
 from ..output.arrow.frame_columns import shown_bytes
 from ..output.arrow.shared_frames import PackedFrames, pack
 from ..output.arrow.types import leave_pandas_out
 from ..output.duckdb import Where
+from ..output.sink import say
 from ..pipeline import RowFilter, narrow, released
 from ..schema.records import Record
 
@@ -89,6 +91,8 @@ def tune_garbage_collector() -> None:
 def work(connection: Connection, job: TableJob[Row], number: int, jobs: int) -> None:
     """The main function of a worker process."""
     tune_garbage_collector()
+    if number == 0:
+        load.on_compile = say
     try:
         try:
             if job.packed is not None:

@@ -98,7 +98,7 @@ def test_the_rows_of_a_large_capture_are_the_same() -> None:
     assert usual.exit_code == 0 and usual.stdout == one.stdout and usual.stderr == one.stderr
 
 
-def test_one_is_faster_with_the_kernel(
+def test_with_the_kernel_several_share_only_larger_captures_and_no_frames(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(chosen, "LOADED_AFTER", 1)
@@ -108,6 +108,10 @@ def test_one_is_faster_with_the_kernel(
     assert processes_for_rows("frames", form("parquet"), replace(ALL, jobs=5)) == 1
     assert processes_for_rows("frames", form(), ALL) == 3
     assert processes_for_rows("frames", form(), replace(ALL, jobs=2)) == 1
+    monkeypatch.setattr(chosen, "LARGE_WITH_KERNEL", Path(CORE).stat().st_size)
+    assert processes_for_rows("sessions", form(table="sessions"), replace(ALL, jobs=5)) == 5
+    assert processes_for_rows("sessions", form(table="sessions"), ALL) == 3
+    assert processes_for_rows("frames", form("parquet"), ALL) == 1
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(chosen, "lack", lambda: "numba is not installed")
     assert processes_for_rows("sessions", form(table="sessions"), ALL) == 3

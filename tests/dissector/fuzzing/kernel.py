@@ -1,11 +1,11 @@
 """Damaged captures through the kernel and without it, which must make the same rows in the same order:
 `python -m tests.dissector.fuzzing.kernel [SECONDS] [--seed S] [--run R] [--keep FOLDER]`.
 
-A run takes a sample, a hostile capture of `tests.bench`, or traffic of `tests.bench.generate`, and damages it
-as `fuzzing.captures` does, at any packet; writes it as a file of any form, and may damage the file, too;
-reads it in blocks of any size, with usual or tight limits; and compares all rows of some tables, and the
-report. Where they differ, packets are removed as long as they differ, and `--keep` stores what is left in
-a folder; `fuzzing/held` has those that a test reads again.
+A run takes a sample, a hostile capture of `tests.bench`, or traffic of `tests.bench.generate`, and damages
+it as `fuzzing.captures` does, at any packet; writes it as a file of any form, and may damage the file, too;
+reads it in blocks of any size, with usual or tight limits, as a whole or a share of its flows; and compares
+all rows of some tables, and the report. Where they differ, packets are removed as long as they differ, and
+`--keep` stores what is left in a folder; `fuzzing/held` has those that a test reads again.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from dissect.nats.kernel.state import C_KEPT
 from dissect.nats.output.arrow.frame_columns import sorted_arrays
 from dissect.nats.output.arrow.records import declared
 from dissect.nats.pipeline import records, released
+from dissect.nats.types import Share
 
 from tests.bench import hostile_captures, hostile_layers
 from tests.bench.generate import write
@@ -97,6 +98,7 @@ class Case:
     spoiled: int = 0  # how often the file is damaged
     reach: int = 20_000  # of the window in which columns are sorted
     live: bool = False
+    share: Share | None = None
 
 
 @dataclass(slots=True)
@@ -150,7 +152,9 @@ def case_of(seed: int, run: int) -> Case:
     places = tuple(done), rng.choice(TABLES), rng.choice(BLOCKS), options
     form, spoiled = rng.choice(("pcap", *FORMS)), rng.choice((0, 0, 0, 1, 2))
     reach = rng.choice((7, 300, 20_000))
-    return Case(pcap.with_records(packets), *places, form, spoiled, reach, rng.random() < 0.3)
+    live = rng.random() < 0.3
+    share = rng.choice((None, None, (0, 2), (1, 2), (1, 3)))
+    return Case(pcap.with_records(packets), *places, form, spoiled, reach, live, share)
 
 
 def file_of(case: Case) -> bytes:
@@ -207,7 +211,13 @@ def rows_of(case: Case, path: Path) -> list[str]:
     """All rows as text, which also shows the order of keys, then what the report counts."""
     report = CaptureReport()
     try:
-        rows = list(map(repr, records([str(path)], case.tables, case.options, report, case.live)))
+        if case.share:
+            some = released([str(path)], case.tables, case.options, report, case.share)
+            rows = [repr(row) for rows in some for row in rows.records]
+        else:
+            rows = list(
+                map(repr, records([str(path)], case.tables, case.options, report, case.live))
+            )
         if "frames" in case.tables:
             rows += columns_of(case, path)
     except CaptureError as error:

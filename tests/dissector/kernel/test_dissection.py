@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from dissect.nats import Options
-from dissect.nats.capture import CaptureReport
+from dissect.nats import Options, pipeline
+from dissect.nats.capture import CaptureReport, reader
 from dissect.nats.engine.dissection import Dissection
 from dissect.nats.kernel.dissection import KernelDissection
 from dissect.nats.kernel.load import VARIABLE
+from dissect.nats.packet import PacketParser
+from dissect.nats.pipeline import records, released
 
 from tests.dissector.fuzzing.kernel import generated
 from tests.dissector.kernel.both import KERNEL
@@ -35,3 +37,28 @@ def test_rows_do_not_depend_on_who_makes_them(
     assert rows[0] == rows[1]
     assert rows[0]
     assert "numba" in sys.modules or not switch
+
+
+def test_shares_of_the_flows_make_the_same_rows_and_the_kernel_passes_over_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "case.pcap"
+    path.write_bytes(pcap_bytes(generated(0)))
+    monkeypatch.setenv(VARIABLE, "on")
+    monkeypatch.setattr(reader, "BLOCK", 1 << 14)  # so that it follows connections soon
+    passed_over = []
+
+    class Seen(PacketParser):
+        def finish(self) -> None:
+            passed_over.append(self.other_shard)
+            super().finish()
+
+    monkeypatch.setattr(pipeline, "PacketParser", Seen)
+    for tables in (["sessions", "flows"], ["requests", "subscriptions"]):
+        expected = sorted(map(repr, records([str(path)], tables)))
+        found = []
+        for number in range(3):
+            for share in released([str(path)], tables, share=(number, 3)):
+                found += map(repr, share.records)
+        assert sorted(found) == expected != []
+    assert len(passed_over) == 6 and max(passed_over) < len(generated(0).records) // 4

@@ -10,7 +10,7 @@ import numpy as np
 from dissect.nats.capture import CaptureReport, read_runs
 from dissect.nats.kernel import packets, state
 from dissect.nats.kernel.arrays import LINKS, words_of
-from dissect.nats.packet import PacketParser
+from dissect.nats.packet import PacketParser, flow_hash
 from dissect.nats.tcp.checksum import is_right
 from dissect.nats.types import Packet
 
@@ -39,6 +39,9 @@ def checked(packet: Packet, seen: dict[str, int]) -> None:
         assert packet.data[start : start + found[packets.P_LENGTH]] == segment.payload
         assert found[packets.P_LENGTH] == segment.length == len(segment.payload)
         assert packets.is_right(text, found) == is_right(segment)
+        share, is_opening = flow_hash(segment.key) % 3, bool(segment.flags & 2)
+        shares = [packets.in_share(text, found, 3, number) for number in range(3)]
+        assert shares == [is_opening or number == share for number in range(3)]
         seen["clean"] = 1
 
 
