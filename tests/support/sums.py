@@ -10,7 +10,7 @@ from dissect.nats.framing import ConnectionFraming
 from dissect.nats.framing.finished import FinishedFraming
 from dissect.nats.framing.frame_stream import ByteCounts
 from dissect.nats.tcp import flow_table
-from dissect.nats.tcp.reassembly import Stream
+from dissect.nats.tcp.flow import ByteStream
 from dissect.nats.types import Direction
 
 # Layers whose plaintext has offsets, and so sums, of its own. Where they become opaque, offsets are TCP's.
@@ -25,7 +25,7 @@ def kept() -> Iterator[None]:
 
 
 def closed(
-    framing: ConnectionFraming | FinishedFraming, way: Direction, stream: Stream
+    framing: ConnectionFraming | FinishedFraming, way: Direction, stream: ByteStream
 ) -> ByteCounts:
     """The counts of NATS, after a look at those of every layer: what a layer was sent went somewhere. For
     `kept` connections."""

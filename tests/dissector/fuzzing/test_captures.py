@@ -9,9 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from dissect.nats import CaptureError, FrameRecord
 from dissect.nats.framing.frame_stream import ByteCounts
+from dissect.nats.pipeline import records
 
 from tests.dissector.fuzzing import captures
 from tests.dissector.fuzzing.captures import TABLES, Case, case_of, check, good_frames
@@ -81,10 +83,9 @@ def test_files_are_spoilt_from_there_on(spoil: Spoil) -> None:
 
 def broken_rows(change: Callable[[list[object]], object]) -> Callable[..., list[object]]:
     """`records`, and what `change` does to them."""
-    honest = captures.records
 
     def reported(paths: list[str], tables: object = TABLES, *rest: object) -> list[object]:
-        rows: list[object] = list(honest(paths, tables, *rest))  # type: ignore[arg-type]  # as called
+        rows: list[object] = list(records(paths, tables, *rest))  # type: ignore[arg-type]  # as called
         change(rows)
         return rows
 
@@ -150,7 +151,7 @@ def test_time_memory_and_tracebacks_break_the_laws(
         with pytest.raises(AssertionError, match="MB"):
             check(GOOD, tmp_path)
     with pytest.raises(AssertionError, match="exit status 1"):
-        monkeypatch.setattr(captures.CliRunner, "invoke", lambda *_: Ended(1))
+        monkeypatch.setattr(CliRunner, "invoke", lambda *_: Ended(1))
         check(GOOD, tmp_path)
 
 
