@@ -135,9 +135,9 @@ class ApplicationRows:
         """Counts a batch without making rows."""
         self._frames.skip(batch)
 
-    def count(self, frames: int) -> None:
-        """Counts frames without making rows."""
-        self._frames.count(frames)
+    def pass_to(self, number: int) -> None:
+        """Goes on after the frame with this number, which was read elsewhere."""
+        self._frames.pass_to(number)
 
     @property
     def last_number(self) -> int:

@@ -129,9 +129,9 @@ class FrameRows:
         """The number of the last frame."""
         return self._maker.last_number
 
-    def count(self, frames: int) -> None:
-        """Numbers frames without making rows."""
-        self._maker.count(frames)
+    def pass_to(self, number: int) -> None:
+        """Goes on after the frame with this number, which was read elsewhere."""
+        self._maker.pass_to(number)
 
 
 def _fill(row: FrameRecord, frame: Message, payload: Payload, secrets: Secrets) -> None:

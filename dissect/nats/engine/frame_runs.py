@@ -148,9 +148,10 @@ class RunMaker:
             if isinstance(frame, Connect):
                 self._learn(frame)
 
-    def count(self, frames: int) -> None:
-        """Numbers frames without making runs; there is no CONNECT among them."""
-        self._number += frames
+    def pass_to(self, number: int) -> None:
+        """Goes on after the frame with this number, which was read elsewhere, as were those before it; there
+        is no CONNECT among them."""
+        self._number = number
 
     def _new_labels(self, direction: Direction, capture: str, kind: str, account: str) -> RunLabels:
         sender = direction.value

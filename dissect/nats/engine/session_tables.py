@@ -308,9 +308,16 @@ class SessionTables:
         session = self._session
         return self._rows(session, self._connection.framing.account) if session else []
 
+    def layer_rows(self, events: Iterable[Event]) -> list[Record]:
+        """The rows that layers make of these frames, which the session and the table `frames` have from
+        elsewhere."""
+        assert self._layers
+        framing = self._connection.framing
+        return self._layers.rows(events, framing.kind, framing.account)
+
     def add_delta(self, direction: Direction, delta: SessionDelta) -> bool:
         """Updates the state by the sums over many batches; see `Session.add_delta`."""
-        self.count(sum(delta.counts.values()))
+        self.pass_to(self.last_number + sum(delta.counts.values()))
         return self._session is None or self._session.add_delta(direction, delta)
 
     @property
@@ -324,11 +331,11 @@ class SessionTables:
         numbered = self._frames or self._layers
         return numbered.last_number if numbered else 0
 
-    def count(self, frames: int) -> None:
-        """Numbers frames that were read elsewhere."""
+    def pass_to(self, number: int) -> None:
+        """Goes on after the frame with this number, which was read elsewhere."""
         for numbered in (self._frames, self._layers):
             if numbered:
-                numbered.count(frames)
+                numbered.pass_to(number)
 
     @property
     def has_layers(self) -> bool:

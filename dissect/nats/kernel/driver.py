@@ -26,6 +26,7 @@ from ..engine.session_tables import ReleasedRows, TableBuilder
 from ..framing.events import Batch, Event
 from ..options import Options
 from ..packet import PacketParser
+from ..schema.records import Record
 from ..types import NEVER_NS, Chunk, Packets, Segment, Tick
 from . import state
 from .cooldown import WORTH, Cooldown
@@ -194,26 +195,26 @@ class Driver:
     ) -> Iterator[ReleasedRows]:
         """Adds what the kernel has passed on, and reads the listed packets before it, which are removed from
         `listed`."""
-        owner = self._owner
         # Few entries may be left for requests and subscriptions: then all connections have to take turns, as
         # where requests have rows.
         room = _REQUEST_ENTRIES * len(events) + len(self._run.block)
-        in_turns = self._builder.quota.left < room or self.arrays.control[state.C_REPLIES]
+        has_rows = self._layers or self.arrays.control[state.C_REPLIES]
+        in_turns = has_rows or self._builder.quota.left < room
         passed: list[PacketEvents] = []
         # Connections with a frame in `passed` on which requests may depend.
         waiting: set[int] = set()
-        is_paired = events[:, state.E_WORTH] == Worth.PAIRED
-        pairs = is_paired.any()
-        for start, stop in _spans(events, is_paired, listed if in_turns else []):
+        is_counted = events[:, state.E_WORTH] <= Worth.PAIRED
+        pairs = is_counted.any()
+        for start, stop in _spans(events, is_counted, listed if in_turns else []):
             some = events[start:stop]
-            if is_paired[start]:
+            if is_counted[start]:
                 depends = not waiting.isdisjoint((some[:, state.E_WAY] >> 1).tolist())
                 if in_turns or waiting and depends:
                     index = int(some[0, state.E_INDEX])
                     yield from self._read(_taken(listed, index), passed, segments)
                     passed = []
                     waiting.clear()
-                for index, rows in owner.pair(some, text):
+                for index, rows in self._completed(some, text):
                     release = ReleaseKey(self._before + index + 1, _AFTER_ALL, "")
                     yield ReleasedRows(release, rows)
                 continue
@@ -225,6 +226,23 @@ class Driver:
         if passed:
             index = int(events[-1, state.E_INDEX])
             yield from self._read(_taken(listed, index), passed, segments)
+
+    def _completed(self, events: Array, text: bytes) -> Iterable[tuple[int, list[Record]]]:
+        """Adds frames that the kernel has counted to requests and layers. Returns the rows that they
+        complete, with the indexes of packets."""
+        if not self._layers:
+            return self._owner.pair(events, text)
+        paired = events[events[:, state.E_WORTH] == Worth.PAIRED]
+        rows = self._owner.pair(paired, text), self._layer_rows(events, text)
+        return merge(*rows, key=itemgetter(0))
+
+    def _layer_rows(self, events: Array, text: bytes) -> Iterator[tuple[int, list[Record]]]:
+        """The rows that layers make of these frames, with the indexes of packets."""
+        for (index, way), frames in groupby(events.tolist(), _PACKET):
+            owned = self._owner.of_way(way)
+            batches = self._batches(index, way, owned, [*frames], text)
+            if rows := owned.tables.layer_rows(batches):
+                yield index, rows
 
     def _read(
         self, indexes: Sequence[int], passed: Sequence[PacketEvents], segments: list[Segment | Tick]
@@ -312,16 +330,21 @@ class Driver:
     def _passed(
         self, index: int, way: int, events: Sequence[Sequence[int]], text: bytes
     ) -> PacketEvents:
-        """The frames of a packet that the kernel passes on. If rows are made of them, those with numbers in a
-        row are a batch."""
+        """The frames of a packet that the kernel passes on."""
         owned = self._owner.of_way(way)
+        key = ReleaseKey(self._before + index + 1, _AFTER_ALL, "")
+        batches = self._batches(index, way, owned, events, text)
+        return PacketEvents(key, [(owned.connection, batches)])
+
+    def _batches(
+        self, index: int, way: int, owned: Owned, events: Sequence[Sequence[int]], text: bytes
+    ) -> list[Event]:
+        """The frames of a packet. If rows are made of them, those with numbers in a row are a batch."""
         parts = [events]
         if len(events) > 1 and (self._rows or self._layers):
             pairs = groupby(enumerate(events), lambda pair: pair[1][state.E_NUMBER] - pair[0])
             parts = [[event for _, event in some] for _, some in pairs]
-        batches: list[Event] = [self._batch(index, way, owned, part, text) for part in parts]
-        key = ReleaseKey(self._before + index + 1, _AFTER_ALL, "")
-        return PacketEvents(key, [(owned.connection, batches)])
+        return [self._batch(index, way, owned, part, text) for part in parts]
 
     def _batch(
         self, index: int, way: int, owned: Owned, events: Sequence[Sequence[int]], text: bytes
@@ -342,19 +365,18 @@ class Driver:
         last = Chunk(*place, first[state.E_CHUNK], b"")
         begun = self._owner.begun(owned, way, first[state.E_FIRST], last)
         number = first[state.E_NUMBER]
-        owned.last_number = number + len(frames) - 1
         return Batch(stream.direction, first[state.E_TIME], begun, last, frames, None, number)
 
 
-def _spans(events: Array, is_paired: Array, listed: list[int]) -> Iterator[tuple[int, int]]:
+def _spans(events: Array, is_counted: Array, listed: list[int]) -> Iterator[tuple[int, int]]:
     """The spans of events that are alike, each as the indexes where it starts and stops. There is no listed
-    packet within a span of paired events."""
-    cuts = is_paired[1:] != is_paired[:-1]
+    packet within a span of counted events."""
+    cuts = is_counted[1:] != is_counted[:-1]
     if listed:
         before = events[:, state.E_INDEX].searchsorted(listed, "left")
         later = before[(before > 0) & (before < len(events))] - 1
-        cuts[later] |= is_paired[1:][later]
-    return pairwise((0, *(cuts.nonzero()[0] + 1).tolist(), len(is_paired)))
+        cuts[later] |= is_counted[1:][later]
+    return pairwise((0, *(cuts.nonzero()[0] + 1).tolist(), len(is_counted)))
 
 
 def _taken(indexes: list[int], stop: int) -> list[int]:

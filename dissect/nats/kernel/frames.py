@@ -63,6 +63,7 @@ from .state import (
     F_SIZE,
     F_SUB,
     F_WORTH,
+    K_AGAIN,
     K_ASKER,
     K_BASE,
     K_CAPTURE,
@@ -74,6 +75,7 @@ from .state import (
     K_LABEL,
     K_LEFT,
     K_LINE,
+    K_NOTED,
     K_NUMBER,
     K_PACKET,
     K_PASSES,
@@ -84,6 +86,7 @@ from .state import (
     K_SUBS,
     K_TEXT,
     K_TIME,
+    K_TOGETHER,
     L_HEADERS,
     L_OP,
     L_REPLY,
@@ -277,16 +280,19 @@ def _stage(
         if worth <= _PAIRED and line[L_HEADERS] and op != _RMSG:
             if not are_good_headers(body, headers, headers + line[L_HEADERS]):
                 worth = _PASSED
+        noted = worth != _COUNTED
         if control[C_LAYERS] and op <= LAST_MESSAGE:
-            if _is_marked(body, headers, text, line, work, worth) and worth <= _PAIRED:
+            noted = _is_marked(body, headers, text, line, work, worth) or noted
+        if noted:
+            if worth <= _PAIRED and work[K_TOGETHER]:
                 worth = _PASSED
-        if worth != _COUNTED:
             payload = headers + line[L_HEADERS]
             if may_be_error(body, payload, payload + head_of(line, control), control):
                 return False
             _note_event(body, headers, text, start, end, line, work, control, events, arena)
             events[work[K_EVENTS] - 1, E_WORTH] = worth
             work[K_PASSES] |= worth > _PAIRED
+            work[K_NOTED] |= worth <= _PAIRED
         if worth <= _PAIRED and work[K_LABEL] >= 0:
             stage_row(body, headers, text, start, end, line, work, control, out)
     entry = staged[work[K_STAGED]]
@@ -333,7 +339,8 @@ def read_frames(
 ) -> bool:
     """Reads the payload `text[start:end]` of the packet at the place `here`. Returns False if it is not
     plain. `carry` has the frames in progress by way, and a new one in its last row; `lines` is the same,
-    read-only, as packets are."""
+    read-only, as packets are. The rows of a packet are released together: if Python has to add one of the
+    frames that are noted, it adds all of them, and the packet is read again."""
     at, scratch = start, len(carry) - 1
     kept = number if work[K_SIZE] else scratch
     grammar, reads = way[W_GRAMMAR], way[W_READS]
@@ -374,6 +381,9 @@ def read_frames(
             return False
         work[K_SIZE] = work[K_LINE] = 0
         kept = scratch
+    if work[K_NOTED] and work[K_PASSES] and (control[C_REPLIES] or control[C_LAYERS]):
+        work[K_AGAIN] = 1
+        return False
     if kept == scratch:
         for index in range(work[K_SIZE]):
             carry[number, index] = carry[scratch, index]
@@ -381,15 +391,16 @@ def read_frames(
 
 
 @compiled
-def begin(ts_ns: int, way: Array, slot: Array, work: Array, control: Array) -> None:
-    """Begins the work of a packet."""
+def begin(ts_ns: int, way: Array, slot: Array, work: Array, control: Array, together: int) -> None:
+    """Begins the work of a packet. If `together`, Python adds all frames that are noted."""
     work[K_TIME], work[K_NUMBER] = max(way[W_TIME], ts_ns), slot[S_NUMBER]
     work[K_LABEL], work[K_PACKET] = way[W_LABEL], way[W_PACKET]
     work[K_CAPTURE] = way[W_CAPTURE]
     work[K_ROWS], work[K_FIELDS] = control[C_ROWS], control[C_FIELDS]
     work[K_SIZE], work[K_LINE], work[K_LEFT] = way[W_SIZE], way[W_LINE], way[W_LEFT]
     work[K_FIRST], work[K_BASE] = way[W_FIRST], way[W_BASE]
-    work[K_STAGED] = work[K_PASSES] = work[K_CHANGED] = 0
+    work[K_STAGED] = work[K_PASSES] = work[K_CHANGED] = work[K_NOTED] = work[K_AGAIN] = 0
+    work[K_TOGETHER] = together
     work[K_EVENTS], work[K_TEXT] = control[C_EVENTS], control[C_TEXT]
     work[K_COUNTS], work[K_SUBS], work[K_ASKER] = way[W_COUNTS], way[W_SUBS], way[W_ASKER]
 
@@ -438,13 +449,6 @@ def commit_events(
     arena: Array,
 ) -> None:
     """Commits the frames that a packet passes on, and notes which replies are asked for."""
-    if control[C_REPLIES] and work[K_PASSES]:  # the rows of a packet are released together
-        for index in range(work[K_STAGED]):
-            if staged[index, F_WORTH] == _PAIRED:
-                staged[index, F_WORTH] = _PASSED
-        for index in range(control[C_EVENTS], work[K_EVENTS]):
-            if events[index, E_WORTH] == _PAIRED:
-                events[index, E_WORTH] = _PASSED
     for index in range(control[C_EVENTS], work[K_EVENTS]):
         event = events[index]
         event[E_INDEX], event[E_WAY] = control[C_NEXT], number

@@ -71,8 +71,7 @@ class OwnedWay(NamedTuple):
 @dataclass(slots=True, eq=False)
 class Owned:
     """A connection that the kernel follows in a slot. `subs` has the rows of the subscriptions of each way,
-    by sid, and `epochs` the epochs in which they were added; `last_number` is the number of the last
-    frame that Python knows."""
+    by sid, and `epochs` the epochs in which they were added."""
 
     flow: Flow
     connection: Connection
@@ -81,7 +80,6 @@ class Owned:
     slot: int = 0
     subs: tuple[dict[bytes, int], ...] = field(default_factory=lambda: ({}, {}))
     epochs: list[int] = field(default_factory=lambda: [0, 0])
-    last_number: int = 0
 
 
 def is_quiet(flow: Flow) -> bool:

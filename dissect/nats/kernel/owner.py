@@ -119,7 +119,7 @@ class Owner:
             control[state.C_REPLIES] = any(stream and stream.keeps_payloads for stream in streams)
         arrays.slots[slot] = 0
         arrays.slots[slot, state.S_LAST_NS] = max(_LEAST_NS, owned.flow.last_ns)
-        owned.last_number = arrays.slots[slot, state.S_NUMBER] = owned.tables.last_number
+        arrays.slots[slot, state.S_NUMBER] = owned.tables.last_number
         for index, way in enumerate(owned.ways):
             number = 2 * slot + index
             arrays.ways[number] = self._columns_of(owned, way)
@@ -138,7 +138,7 @@ class Owner:
         """Gives a connection back to Python; returns how many of its packets the kernel kept."""
         arrays, slot = self._arrays, owned.slot
         self.add_sums(owned)
-        owned.tables.count(int(arrays.slots[slot, state.S_NUMBER]) - owned.last_number)
+        owned.tables.pass_to(int(arrays.slots[slot, state.S_NUMBER]))
         if self._rows:
             self._rows.end(owned)
         self._note_time(owned)
@@ -201,6 +201,7 @@ class Owner:
         """Adds requests, and messages that may be replies; their sums were counted. Returns the rows that
         they complete, with the indexes of packets."""
         found: list[tuple[int, list[Record]]] = []
+        has_payloads = bool(self._arrays.control[state.C_LAYERS])
         latest: Owned | None = None
         last = -1
         for index, way, op, ts_ns, at, size, header_bytes, total in events[:, _PAIRED].tolist():
@@ -222,9 +223,10 @@ class Owner:
             endpoint = owned.ways[~way & 1].endpoint
             assert endpoint
             reply = words[3] if len(words) == (6 if op == Op.HMSG else 5) else b""
-            headers = text[end : end + header_bytes]
+            at = end + header_bytes
+            headers, payload = text[end:at], text[at : end + total] if has_payloads else b""
             sub = endpoint.subscriptions.by_sid[words[2]]
-            requests.receive(words[1], reply, ts_ns, total, sub, header_bytes, headers)
+            requests.receive(words[1], reply, ts_ns, total, sub, header_bytes, headers, payload)
         if latest:
             found.append((last, latest.tables.completed()))
         return found

@@ -44,7 +44,7 @@ class Worth(IntEnum):
 
     COUNTED = 0  # only sums depend on it
     PAIRED = auto()  # the same, but for the request that it is, or may answer
-    PASSED = auto()  # Python adds it
+    PASSED = auto()  # Python adds it; the two before it only go to layers
     SETTLES = auto()  # the same, after the sums of the subscriptions of its connection
     IGNORED = auto()
 
@@ -231,8 +231,11 @@ L_WIDTH = L_ARGS + 2 * MOST_ARGS
     K_ROWS,
     K_FIELDS,
     K_CHANGED,
+    K_NOTED,  # whether a frame was noted that Python does not add
+    K_TOGETHER,  # whether Python adds all frames that are noted
+    K_AGAIN,  # whether it has to
     K_WIDTH,
-) = range(22)
+) = range(25)
 
 # Columns of a frame that is staged.
 F_OP, F_SIZE, F_SUB, F_WORTH, F_WIDTH = range(5)

@@ -56,6 +56,7 @@ from .state import (
     C_STEP,
     C_TEXT,
     C_TYPE_AT,
+    K_AGAIN,
     PACKET_FRAMES,
     PACKET_TEXT,
     S_KEPT,
@@ -148,14 +149,17 @@ def _keep(
     here = control[C_RUN] + control[C_NEXT]
     length = found[P_LENGTH]
     if length:
-        begin(ts_ns, way, slot, work, control)
         start = found[P_BODY]
-        if not read_frames(
-            text, start, start + length, here, number, way, work, control, carry, lines, line,
-            subs, bits, staged, events, arena, out,
-        ):  # fmt: skip
+        for together in (0, 1):
+            begin(ts_ns, way, slot, work, control, together)
+            if read_frames(
+                text, start, start + length, here, number, way, work, control, carry, lines, line,
+                subs, bits, staged, events, arena, out,
+            ):  # fmt: skip
+                break
             undo(work, staged, subs)
-            return False
+            if not work[K_AGAIN]:
+                return False
         commit_events(number, way, peer, work, control, bits, staged, events, arena)
         commit_frames(way, peer, slot, work, control, subs, staged)
     _commit_packet(text, found, here, ts_ns, way, peer, slot)

@@ -126,6 +126,21 @@ def test_layers_get_what_they_read_however_it_is_cut(tmp_path: Path) -> None:
     assert len(rows) == 200 and all('"config"' in row.response for row in rows)
 
 
+def test_rows_of_a_packet_of_which_python_adds_a_frame_come_together(tmp_path: Path) -> None:
+    talk = Conversation().handshake()
+    talk.from_server(b'INFO {"server_id":"NS","client_id":7,"max_payload":100000} \r\n')
+    talk.from_client(b'CONNECT {"lang":"go"}\r\nSUB news 1\r\n')
+    for number in range(100):
+        inbox = b"_INBOX.%d" % number
+        asks = b"PUB news 1\r\nx\r\nPUB $JS.API.STREAM.INFO.s %b 0\r\n\r\n" % inbox
+        subscribes = b"SUB %b %d\r\nUNSUB %d 1\r\n" % (inbox, number + 2, number + 2)
+        talk.from_client(subscribes + asks if number % 3 else asks + subscribes + b"PING\r\n")
+        answer = b'{"type":"io.nats.x"}'
+        talk.from_server(b"MSG %b %d %d\r\n%b\r\n" % (inbox, number + 2, len(answer), answer))
+    for tables in (OF_LAYERS, OF_LAYERS[1:]):
+        assert kept_of(pcap_of(talk.records), tmp_path, 4096, tables) > 150
+
+
 def test_a_connection_that_shows_nats_streaming_is_pythons(tmp_path: Path) -> None:
     talk = Conversation().handshake()
     talk.from_server(b'INFO {"server_id":"NS","client_id":7} \r\n')
