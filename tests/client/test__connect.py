@@ -101,12 +101,14 @@ def test_a_process_of_multiprocessing_gets_out_what_it_published() -> None:
             [sys.executable, "-W", "ignore::DeprecationWarning", "-c", WORKS, server.url]
         )
         try:
-            server.accept().greet()
+            parent = server.accept()
+            parent.greet()
             peer = server.accept()
             peer.greet()
             while peer.until(Pub).payload != b"last":
                 pass
             peer.expect_end()
+            parent.expect_end()
             assert program.wait(10) == 0
         finally:
             program.kill()

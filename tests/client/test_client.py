@@ -363,7 +363,9 @@ def test_a_handler_that_always_fails_keeps_little_while_a_callback_is_slow() -> 
         gc.collect()
         assert len(raised) < 40
         go.set()
-        nc.close(TIMEOUT)
+        call = Background(partial(nc.close, TIMEOUT))
+        peer.expect_end()
+        call.result()
         assert sum(failures) == 2001
 
 

@@ -44,7 +44,9 @@ def test_the_first_connect_loads_json_alone() -> None:
     """Else it takes 25 ms more: too late in a process that already has work to do."""
     with FakeServer() as server:
         call = Background(partial(python, FIRST_CONNECT.format(server.url)))
-        server.accept().greet()
+        peer = server.accept()
+        peer.greet()
+        peer.expect_end()
         assert {name.partition(".")[0] for name in call.result().split()} == {"_json", "json"}
 
 

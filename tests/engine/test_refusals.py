@@ -124,6 +124,7 @@ def test_a_server_that_comes_later_may_refuse_headers(supported: bool) -> None:
             peer.send(Ping())
             peer.until(Pong)
             unconfirmed = nc.stats.unconfirmed_msgs
+            nc.close(timeout=0)
         kinds = [type(reported.get()) for _ in range(reported.qsize())]
         assert (errors.HeadersNotSupportedError in kinds) is not supported
         assert unconfirmed == (not supported)

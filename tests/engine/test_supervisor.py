@@ -452,3 +452,4 @@ def test_the_first_connection_is_told(caplog: pytest.LogCaptureFixture) -> None:
             assert told.get(timeout=TIMEOUT) == "connect"
             logged = [record.getMessage() for record in caplog.records]
             assert f"connected to 127.0.0.1:{server.port}" in logged and told.empty()
+            nc.close(timeout=0)
