@@ -30,7 +30,7 @@ def count(seen: SeenLines, frames: int, unseen: int) -> None:
         seen.decide()
 
 
-def known(seen: SeenLines, lines: int = 100_000) -> int:
+def known(seen: SeenLines, lines: int = 10_000) -> int:
     return sum(seen.get(line(number)) is not None for number in range(lines))
 
 
