@@ -58,9 +58,8 @@ def released(
     `engine.same_sessions`."""
     parser = None
     if share is not None:
-        number, processes = share
-        parser = PacketParser(lambda flow: flow % processes == number)
-        options = options.share(processes)
+        parser = PacketParser(share.has)
+        options = options.share(len(set(share.buckets)))
     report = CaptureReport() if report is None else report
     make = KernelDissection if serves(tables, options, share) else Dissection
     dissection = make(

@@ -150,8 +150,16 @@ class Tick:
     ordinal: int = 0
 
 
-Share = tuple[int, int]
-"""(k, n): share k of n, from 0. Each flow belongs to exactly one share."""
+class Share(NamedTuple):
+    """A share of the flows: those whose `flow_hash` falls in a bucket with this number. All shares have the
+    same `buckets`."""
+
+    number: int
+    buckets: Sequence[int]
+
+    def has(self, value: int) -> bool:
+        """Whether a flow with this hash is in the share."""
+        return self.buckets[value % len(self.buckets)] == self.number
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from dissect.nats.engine.session_tables import ReleasedRows
 from dissect.nats.framing.events import Batch
 from dissect.nats.pipeline import narrowed, records, released
 from dissect.nats.schema.records import AnomalyRecord, Record
-from dissect.nats.types import Direction
+from dissect.nats.types import Direction, Share
 from natsync.protocol import Kind
 
 from tests.support.conversations import CONNECT, INFO
@@ -306,7 +306,8 @@ def test_shares_are_the_whole() -> None:
     path = str(CAPTURES / "core-2.15.1.pcap")
     beats: list[int] = []
     parts = [
-        list(released([path], ["flows"], share=(k, 3), on_progress=beats.append)) for k in range(3)
+        list(released([path], ["flows"], share=Share(k, range(3)), on_progress=beats.append))
+        for k in range(3)
     ]
     assert sorted(row for part in parts for row in part) == list(released([path], ["flows"]))
     assert max(beats) == TRUTH["core-2.15.1.pcap"]["packets"]

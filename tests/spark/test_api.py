@@ -98,7 +98,7 @@ def test_sessions_name_those_of_other_tasks(
     size: int,
     in_shares: bool,
 ) -> None:
-    monkeypatch.setattr(flow_shares, "CAPTURE_BYTES", range(1 << 20 if in_shares else 0))
+    monkeypatch.setattr(flow_shares, "LEAST_BYTES", 0 if in_shares else 1 << 40)
     places = [each for at in range(1, 9) for each in proxied(START_NS + at * 1000, number=at)]
     path = str(capture_of(tmp_path / "seen.pcap", [*places, seen(now_ns=START_NS * 2)]))
     expected = in_one([path])
@@ -117,7 +117,7 @@ def test_sessions_name_those_of_other_tasks(
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "size, whole_flows, parts",
-    [(400_000, False, 3), (400_000, True, 1), (1 << 30, True, 1)],
+    [(400_000, False, 3), (400_000, True, 2), (1 << 30, True, 1)],
     ids="chunks flows timeline".split(),
 )
 def test_tasks_use_the_kernel_where_workers_have_it(
@@ -128,7 +128,7 @@ def test_tasks_use_the_kernel_where_workers_have_it(
     whole_flows: bool,
     parts: int,
 ) -> None:
-    monkeypatch.setattr(flow_shares, "CAPTURE_BYTES", range(1 << 30))
+    monkeypatch.setattr(flow_shares, "LEAST_BYTES", 0)
     monkeypatch.setattr(job, "LOADED_AFTER", 0)
     monkeypatch.setitem(spark.sparkContext.environment, VARIABLE, "on")
     path, tables = tmp_path / "t.pcap", ("frames", "sessions", "anomalies")

@@ -60,7 +60,7 @@ def test_several_are_surveyed_and_stitched(spark: SparkSession) -> None:
 def test_large_captures_may_be_divided_by_flows(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flow_shares, "CAPTURE_BYTES", range(1 << 30))
+    monkeypatch.setattr(flow_shares, "LEAST_BYTES", 0)
     path = str(CAPTURES / "core-2.15.1.pcap")
     made = job(spark, path, 8192)
     rows = made.decoded(
@@ -80,7 +80,7 @@ def test_large_captures_may_be_divided_by_flows(
 def test_one_large_flow_is_cut_where_many_tasks_run(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flow_shares, "CAPTURE_BYTES", range(1 << 30))
+    monkeypatch.setattr(flow_shares, "LEAST_BYTES", 0)
     path = str(CAPTURES / "core-2.15.1.pcap")
     made = job(spark, path, 8192)
     made.runner.cores = 8
@@ -90,7 +90,7 @@ def test_one_large_flow_is_cut_where_many_tasks_run(
 
 
 def test_whole_flows_may_be_ruled_out(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow_shares, "CAPTURE_BYTES", range(1 << 30))
+    monkeypatch.setattr(flow_shares, "LEAST_BYTES", 0)
     path = str(CAPTURES / "core-2.15.1.pcap")
     made = job(spark, path, 32768)
     made.whole_flows = False

@@ -9,7 +9,7 @@ from secrets import randbits
 import numpy as np
 
 from ..durations import CLOCK_STEP_NS
-from ..types import Packets
+from ..types import Packets, Share
 from . import columns, hashes, lines, packets, state, walk
 from .jit import FOLDER, Array
 from .records import CompiledReaders, PacketPlaces
@@ -65,6 +65,7 @@ class Arrays:
         self.rows = np.zeros((count, state.R_WIDTH), np.int64)
         self.ends = np.zeros((state.TEXTS, count + 1), np.int32)
         self.texts = np.zeros((state.TEXTS, size), np.uint8)
+        self.share = np.ones(1, np.uint8)  # all flows: see `types.Share`
         self._lines = self.carry.view()
         self._lines.flags.writeable = False
         self._table = np.zeros(1 << (8 * slots - 1).bit_length(), np.int64)
@@ -80,6 +81,10 @@ class Arrays:
         self._text: Array = self.carry[0]
         self._places: Array = self.events
         self.readers = CompiledReaders()
+
+    def follow(self, share: Share) -> None:
+        """Passes over the packets of flows in other shares."""
+        self.share = np.array([number == share.number for number in share.buckets], np.uint8)
 
     def load(self, run: Packets, number: int) -> bool:
         """Loads a run. Returns False if it has times that do not fit in an array."""
@@ -124,6 +129,7 @@ class Arrays:
                 self.arena,
                 self.listed,
                 (self.rows, self.ends, self.texts),
+                self.share,
             )
         except IndexError:  # a packet that is not what it says
             stop = Stop.BREAK

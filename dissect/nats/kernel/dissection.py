@@ -12,7 +12,6 @@ from ..types import Packets, Share
 from .driver import Driver
 from .load import Loader, least_packets
 from .rows import WaitingRows
-from .state import C_SHARE, C_SHARES
 
 if TYPE_CHECKING:
     from .arrays import Arrays
@@ -47,7 +46,7 @@ class KernelDissection(Dissection):
             if self._driver is None and (arrays := self._loader.arrays(len(run.block))):
                 arrays.readers.join(self.readers)
                 if self.share:
-                    arrays.control[[C_SHARE, C_SHARES]] = self.share
+                    arrays.follow(self.share)
                 self._driver = self._new_driver(arrays, together)
                 self.is_used = True
             if self._driver is None:

@@ -89,9 +89,9 @@ def _crc(text: Array, at: int, size: int, value: int) -> int:
 
 
 @compiled
-def in_share(text: Array, found: Array, shares: int, share: int) -> bool:
-    """Whether the flow of a TCP packet is in this share, by its `flow_hash`; true for what the table of flows
-    does not judge by the flow alone."""
+def in_share(text: Array, found: Array, share: Array) -> bool:
+    """Whether the flow of a TCP packet is in a share, which has a 1 for each of its buckets; true for packets
+    that the parser does not judge by their flow alone."""
     tcp, at = found[P_TCP], found[P_ADDRESSES]
     if not found[P_CLEAN] or text[tcp + 13] & _SYN:
         return True
@@ -106,7 +106,7 @@ def in_share(text: Array, found: Array, shares: int, share: int) -> bool:
     value = _crc(text, at + source * size, size, _ONES)
     value = _crc(text, tcp + 2 * source, 2, value)
     value = _crc(text, at + target * size, size, value)
-    return bool((_crc(text, tcp + 2 * target, 2, value) ^ _ONES) % shares == share)
+    return bool(share[(_crc(text, tcp + 2 * target, 2, value) ^ _ONES) % len(share)])
 
 
 @compiled

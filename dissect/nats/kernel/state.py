@@ -99,10 +99,8 @@ class Stop(IntEnum):
     C_REPLIES,  # whether Python needs the payload of a reply that reports an error
     C_LAYERS,  # whether layers read marked messages, with their payloads
     C_CHANGED,  # whether one was passed on after which layers may read every message
-    C_SHARES,  # the flows are divided among so many processes; 0: they are not
-    C_SHARE,  # the number of this one
     C_WIDTH,
-) = range(34)
+) = range(32)
 
 # Columns of a way.
 (

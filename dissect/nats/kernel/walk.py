@@ -51,8 +51,6 @@ from .state import (
     C_OWNED,
     C_RUN,
     C_SEED,
-    C_SHARE,
-    C_SHARES,
     C_STEP,
     C_TEXT,
     C_TYPE_AT,
@@ -180,15 +178,6 @@ def _list(ts_ns: int, control: Array, listed: Array) -> None:
 
 
 @compiled
-def _is_of_others(text: Array, found: Array, ts_ns: int, control: Array) -> bool:
-    """Whether a packet is one of another process, and its time ends no flow."""
-    shares = control[C_SHARES]
-    if shares == 0 or ts_ns > control[C_EXPIRY]:
-        return False
-    return not in_share(text, found, shares, control[C_SHARE])
-
-
-@compiled
 def _is_full(ts_ns: int, control: Array, events: Array, arena: Array, out: Array) -> bool:
     """Whether there may be too little room for another packet, or whether what was listed may have to be read
     by Python before it."""
@@ -223,8 +212,10 @@ def walk(
     arena: Array,
     listed: Array,
     out: Array,
+    share: Array,
 ) -> int:
-    """Walks on through the packets of a run, whose bytes are `text`, and returns a `Stop`."""
+    """Walks on through the packets of a run, whose bytes are `text`, and returns a `Stop`. Packets of flows
+    in other shares are passed over, if their times end no flow."""
     while control[C_NEXT] < len(places):
         packet = places[control[C_NEXT]]
         ts_ns = packet[0]
@@ -234,7 +225,12 @@ def walk(
         what = place(text, packet[1], packet[2], control[C_TYPE_AT], control[C_IP_AT], key, found)
         number = find_way(keys, table, key, control[C_SEED]) if what == TCP else -1
         if number < 0:
-            if what == TCP and _is_of_others(text, found, ts_ns, control):
+            if (
+                len(share) > 1
+                and what == TCP
+                and ts_ns <= control[C_EXPIRY]
+                and not in_share(text, found, share)
+            ):
                 control[C_CLOCK], control[C_CLOCK_AT] = ts_ns, control[C_NEXT]
                 control[C_NEXT] += 1
                 continue

@@ -27,6 +27,7 @@ from ..output.duckdb import Where
 from ..output.sink import say
 from ..pipeline import RowFilter, narrow, released
 from ..schema.records import Record
+from ..types import Share
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -162,7 +163,7 @@ class ShareWorker(Generic[Row]):
             [job.table, *job.others],
             job.options,
             self._report,
-            share=(number, jobs),
+            share=Share(number, range(jobs)),
             on_progress=self._on_progress,
             together=True,
             runs=is_packed,

@@ -2,7 +2,7 @@
 
     samples = [sampled(packets_of_a_partition), ...]
     shares = divided(samples, 2)
-    parser = shares.parser(0)      # passes on the segments of share 0
+    parser = PacketParser(shares.share(0).has)    # passes on the segments of share 0
 
 No task then needs the state in which a flow reaches the middle of a capture, so a few tasks finish sooner
 than if they cut the capture: `is_faster` estimates that. The samples only balance the work of the shares: any
@@ -12,56 +12,53 @@ division gives the same rows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from ..packet import PacketParser, flow_hash
-from ..types import Packets, Segment
+from ..types import Packets, Segment, Share
 
-# The sizes in bytes of captures that are worth a sample: a smaller one takes a second either way, and a task
-# that fails would have to read all of a larger one again.
-CAPTURE_BYTES = range(32 << 20, 4 << 30)
-# Packets in the sample of a partition, and flows that are assigned to shares by their work: others are small.
+LEAST_BYTES = (
+    32 << 20
+)  # of captures that are worth a sample: a smaller one takes a second either way
+# Packets in the sample of a partition, and buckets of flows that are assigned to shares by their work.
 _SAMPLED = 4096
-_FLOWS = 4096
-# The time to dissect all packets, and the time to survey, stitch and decode them in chunks, as multiples of
-# the time to read them; then to do all of it with the kernel. Per packet: read 2.6 us, dissect 18 us, in
-# chunks 44 us, with the kernel 5 us (a million packets, no subject repeats, CPython 3.11).
-_DISSECT = 7
-_IN_CHUNKS = 17
-_WITH_KERNEL = 2
+_BUCKETS = 4096
+
+
+class Costs(NamedTuple):
+    """Microseconds for a packet: to pass over it, to dissect it, and to survey, stitch and decode it; and the
+    size of the largest captures: a task that fails has to read all of them again."""
+
+    pass_over: float
+    dissect: float
+    in_chunks: float
+    most_bytes: int
+
+
+# A million packets, no subject repeats, CPython 3.11.
+PYTHON = Costs(2.6, 18, 44, 4 << 30)
+KERNEL = Costs(0.8, 4.2, 31, 16 << 30)
 
 
 @dataclass(frozen=True, slots=True)
 class FlowShares:
-    """A division of flows into `count` shares. `assigned` has the shares of some flows by their `flow_hash`;
-    the hash itself divides the others. `largest` is the fraction of the sampled work in the largest share.
-    """
+    """A division of flows into `count` shares, as the buckets of `types.Share`. `largest` is the fraction of
+    the sampled work in the largest share."""
 
     count: int
-    assigned: Mapping[int, int]
+    buckets: Sequence[int]
     largest: float = 1.0
 
-    def parser(self, number: int) -> PacketParser:
-        """A parser that passes on the segments of one share, and ticks of the others."""
-        share_of, count = self.assigned.get, self.count
-        if count == 1:
-            return PacketParser()
-        return PacketParser(lambda value: share_of(value, value % count) == number)
+    def share(self, number: int) -> Share:
+        """One of the shares."""
+        return Share(number, self.buckets)
 
-    def is_faster(self, tasks: int) -> bool:
+    def is_faster(self, tasks: int, costs: Costs = PYTHON) -> bool:
         """Whether all shares at once take less time than the capture in chunks, `tasks` of them at once."""
-        return 1 + _DISSECT * self.largest < _IN_CHUNKS / tasks
-
-
-WHOLE = FlowShares(1, {})
-"""All flows in one share."""
-
-
-def is_faster_with_kernel(shares: int) -> bool:
-    """Whether one task with the kernel takes less time than so many equal shares at once without it."""
-    return 1 + _DISSECT / shares > _WITH_KERNEL
+        return costs.pass_over + costs.dissect * self.largest < costs.in_chunks / tasks
 
 
 def sampled(packets: Iterable[Packets]) -> Counter[int]:
@@ -77,12 +74,11 @@ def divided(samples: Iterable[Counter[int]], count: int) -> FlowShares:
     """Divides the flows of samples into `count` shares of about the same work."""
     work: Counter[int] = Counter()
     for sample in samples:
-        work.update(sample)
-    assigned: dict[int, int] = {}
+        for flow, amount in sample.items():
+            work[flow % _BUCKETS] += amount
+    buckets = [bucket % count for bucket in range(_BUCKETS)]
     loads = [0] * count
-    for rank, (flow, amount) in enumerate(work.most_common()):
-        share = flow % count
-        if rank < _FLOWS:
-            share = assigned[flow] = loads.index(min(loads))
-        loads[share] += amount
-    return FlowShares(count, assigned, max(loads) / sum(loads) if work else 1.0)
+    for bucket, amount in work.most_common():
+        buckets[bucket] = loads.index(min(loads))
+        loads[buckets[bucket]] += amount
+    return FlowShares(count, tuple(buckets), max(loads) / sum(loads) if work else 1.0)

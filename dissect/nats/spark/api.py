@@ -28,7 +28,7 @@ from ..partition.record_index import RecordChain, RecordIndex, joined, walk_chai
 from ..tables import FROM_ENGINE, TABLES, frames_for
 from .delta import DeltaSink, is_delta
 from .iceberg import IcebergSink, is_iceberg
-from .job import Job, TimelineJob, is_for_kernel
+from .job import Job, TimelineJob
 from .launch.worker_python import set_worker_python
 from .launch.worker_storage import share_storage
 from .options.job_options import JobOptions, read_options
@@ -117,7 +117,8 @@ def dissect(
     decoded = tasks.Decoded()
     with closing(TaskRunner(spark)) as runner:
         wanted = {*set(tables).intersection(FROM_ENGINE), "sessions"}
-        jobs = _planned(runner, paths, wanted, options, summary, stages, {*tables, "sessions"})
+        is_served = serves({*tables, "sessions"}, options.options)
+        jobs = _planned(runner, paths, wanted, options, summary, stages, is_served)
         with _run_of(sink) as run:
             for number, job in enumerate(jobs):
                 _write(job, tables, _numbered(sink.writer(run), number, len(jobs)), decoded)
@@ -250,9 +251,7 @@ class Plan:
         tables = frozenset([name]) if job.has_whole_flows else job.spec.tables
         spec = replace(job.spec, tables=tables)
         if isinstance(job, Job) and name == "sessions":
-            items = job.decoded(
-                lambda inputs: application.session_items(spec, inputs), ITEMS, spec.tables
-            )
+            items = job.decoded(lambda inputs: application.session_items(spec, inputs), ITEMS)
             rows, make = application.prepared_sessions(self._runner, items, job.bytes)
             return rows.mapInArrow(application.layer_rows(name, make), schema)
         if isinstance(job, Job) and not job.decodes(name):
@@ -260,7 +259,7 @@ class Plan:
             layer_job = self._layer_jobs.setdefault((number, name), made)
             frames, make = _prepared(layer_job, [name])
             return frames.mapInArrow(application.layer_rows(name, make), schema)
-        return job.decoded(lambda inputs: tasks.reading(spec, inputs, name), schema, spec.tables)
+        return job.decoded(lambda inputs: tasks.reading(spec, inputs, name), schema)
 
     def close(self) -> None:
         """Frees the plan's data on Spark's local disks. Its DataFrames can still be used, but each action
@@ -279,7 +278,8 @@ def plan(spark: SparkSession, paths: str | Sequence[str], **options: object) -> 
     stages = Stages(wants_progress(wanted.progress), summary.seconds)
     names = [paths] if isinstance(paths, str) else paths
     with one_line_errors():
-        jobs = _planned(runner, names, FROM_ENGINE, wanted, summary, stages)
+        is_served = serves(["sessions"], wanted.options)  # each table is made by itself
+        jobs = _planned(runner, names, FROM_ENGINE, wanted, summary, stages, is_served)
     return Plan(runner, jobs, summary)
 
 
@@ -345,10 +345,10 @@ def _planned(
     options: JobOptions,
     summary: Summary,
     stages: Stages,
-    made: Collection[str] | None = None,
+    is_served: bool,
 ) -> list[Job | TimelineJob]:
     """The jobs that dissect these captures: one for all timelines that are not cut, one for each other.
-    `made` are all tables that the jobs make, if that is known."""
+    `is_served` is whether the kernel may make the tables."""
     report = CaptureReport()
     wanted = options.options
     with stages.running("walk", runner.spark):
@@ -368,15 +368,12 @@ def _planned(
     spec = JobSpec(frozenset(tables), replace(wanted, from_time=None, until_time=None))
     flows = options.whole_flows
     whole, cut = _divided(timelines, runner.cores if flows else None)
-    if flows and made and serves(made, wanted):
-        for each in [each for each in cut if is_for_kernel(runner, each.bytes)]:
-            cut.remove(each)
-            whole.append(each)
     jobs: list[Job | TimelineJob] = []
     if whole:
         jobs.append(TimelineJob(runner, spec, whole, stages))
     for each in cut:
-        jobs.append(Job(runner, spec.within(each), each.partitions, each.bytes, stages, flows))
+        parts = spec.within(each), each.partitions, each.bytes
+        jobs.append(Job(runner, *parts, stages, flows, is_served))
     return jobs
 
 

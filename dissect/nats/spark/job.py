@@ -18,14 +18,14 @@ code of each stage. The rows are equal to those of one process, because the same
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from ..kernel.load import LOADED_AFTER, serves
+from ..kernel.load import LOADED_AFTER
 from ..partition import flow_shares
-from ..partition.flow_shares import WHOLE, FlowShares, divided
+from ..partition.flow_shares import FlowShares, divided
 from ..partition.partitions import Partition
 from ..tables import FROM_ENGINE
 from .progress import Stages
@@ -56,14 +56,6 @@ Decode = Callable[[Inputs], tasks.Function]
 """Makes the function that decodes these inputs."""
 
 
-def is_for_kernel(runner: TaskRunner, size: int) -> bool:
-    """Whether one task takes less time with the kernel for captures of this size than a task for each share
-    of their flows without it."""
-    if size < LOADED_AFTER or size not in flow_shares.CAPTURE_BYTES:
-        return False
-    return flow_shares.is_faster_with_kernel(runner.cores) and runner.have_kernel()
-
-
 @dataclass(slots=True)
 class TimelineJob:
     """A dissection of timelines that are not cut: a task dissects some of them, one by one."""
@@ -82,7 +74,6 @@ class TimelineJob:
         self,
         function: Decode,
         schema: StructType | str = RESULTS,
-        tables: Collection[str] = frozenset(),
     ) -> DataFrame:
         """Decodes all timelines."""
         count = len(self.timelines)
@@ -94,7 +85,8 @@ class TimelineJob:
 @dataclass(slots=True)
 class Job:
     """A dissection of one timeline in several partitions. See `JobOptions` for `whole_flows`, and
-    `api.Summary` for the counts."""
+    `api.Summary` for the counts. `is_served` is whether the kernel may make the tables of whole flows.
+    """
 
     runner: TaskRunner
     spec: JobSpec
@@ -102,6 +94,7 @@ class Job:
     bytes: int
     stages: Stages = field(default_factory=Stages)
     whole_flows: bool = True
+    is_served: bool = False
     shares: int = 0
     surveyed_again: int = 0
     continued: int = 0
@@ -143,20 +136,10 @@ class Job:
         self,
         function: Decode,
         schema: StructType | str = RESULTS,
-        tables: Collection[str] = frozenset(),
     ) -> DataFrame:
-        """Decodes all partitions into rows of `tables`. The first call samples, or surveys and stitches;
+        """Decodes all partitions into rows. The first call samples, or surveys and stitches;
         later calls reuse the result."""
         rows, inputs = self._prepared = self._prepared or self._prepare()
-        is_shared = isinstance(inputs, SharedFlows)
-        if (
-            is_shared
-            and tables
-            and serves(tables, self.spec.options)
-            and is_for_kernel(self.runner, self.bytes)
-        ):
-            self.shares = 1
-            rows, inputs = _runs(self.runner, 1, 1), SharedFlows(self.partitions, WHOLE)
         if not self.shares:  # else each share has a task already
             count = self.runner.tasks(len(self.partitions), self._size())
             rows = gathered(rows, count, "partition", "kind")
@@ -179,13 +162,17 @@ class Job:
     def _sample(self) -> FlowShares | None:
         is_packed = any(each.packed for part in self.partitions for each in part.byte_ranges)
         # How much a compressed file has in it, and how long it takes to read, is unknown.
-        if not self.whole_flows or is_packed or self.bytes not in flow_shares.CAPTURE_BYTES:
+        if not self.whole_flows or is_packed or self.bytes < flow_shares.LEAST_BYTES:
+            return None
+        has_kernel = self.is_served and self.bytes >= LOADED_AFTER and self.runner.have_kernel()
+        costs = flow_shares.KERNEL if has_kernel else flow_shares.PYTHON
+        if self.bytes > costs.most_bytes:
             return None
         with self.stages.running("sample", self.runner.spark):
             samples = self.runner.call(partial(sample, self.spec), self.partitions, self._size())
         cores = self.runner.cores
         shares = divided(cast(list[Counter[int]], samples), cores)
-        return shares if shares.is_faster(min(cores, len(self.partitions))) else None
+        return shares if shares.is_faster(min(cores, len(self.partitions)), costs) else None
 
     def _size(self) -> int:
         return self.bytes // max(1, len(self.partitions))

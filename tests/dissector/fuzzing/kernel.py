@@ -77,6 +77,7 @@ PLANS = (
     Plan(packets=2000, clients=6, jetstream=True),
 )
 FORMS = ("pcap", "big", "nano", "pcapng", "pcapng big", "pcapng options", "pcapng two", "gzip")
+SHARES = Share(0, range(2)), Share(1, range(2)), Share(1, (0, 1, 2, 1, 0))
 SHORT = Options(idle_seconds=60, gap_seconds=0.1)
 
 
@@ -153,7 +154,7 @@ def case_of(seed: int, run: int) -> Case:
     form, spoiled = rng.choice(("pcap", *FORMS)), rng.choice((0, 0, 0, 1, 2))
     reach = rng.choice((7, 300, 20_000))
     live = rng.random() < 0.3
-    share = rng.choice((None, None, (0, 2), (1, 2), (1, 3)))
+    share = rng.choice((None, None, None, *SHARES))
     return Case(pcap.with_records(packets), *places, form, spoiled, reach, live, share)
 
 

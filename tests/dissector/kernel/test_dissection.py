@@ -14,6 +14,7 @@ from dissect.nats.kernel.dissection import KernelDissection
 from dissect.nats.kernel.load import VARIABLE
 from dissect.nats.packet import PacketParser
 from dissect.nats.pipeline import records, released
+from dissect.nats.types import Share
 
 from tests.dissector.fuzzing.kernel import generated
 from tests.dissector.kernel.both import KERNEL
@@ -58,7 +59,7 @@ def test_shares_of_the_flows_make_the_same_rows_and_the_kernel_passes_over_the_o
         expected = sorted(map(repr, records([str(path)], tables)))
         found = []
         for number in range(3):
-            for share in released([str(path)], tables, share=(number, 3)):
+            for share in released([str(path)], tables, share=Share(number, range(3))):
                 found += map(repr, share.records)
         assert sorted(found) == expected != []
     assert len(passed_over) == 6 and max(passed_over) < len(generated(0).records) // 4

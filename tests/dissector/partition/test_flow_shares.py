@@ -25,7 +25,7 @@ def segments_of(parser: PacketParser) -> list[Segment]:
 def test_every_segment_is_in_one_share() -> None:
     work = sampled(read_runs([CORE], CaptureReport()))
     shares = divided([work], 3)
-    parts = [segments_of(shares.parser(number)) for number in range(3)]
+    parts = [segments_of(PacketParser(shares.share(number).has)) for number in range(3)]
     assert all(parts)
     every = segments_of(PacketParser())
     assert sorted(one.ordinal for part in parts for one in part) == [one.ordinal for one in every]
@@ -46,17 +46,14 @@ def test_a_sample_has_only_the_first_packets(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_flows_go_to_the_share_with_the_least_work() -> None:
     shares = divided([Counter({8: 30, 6: 20}), Counter({6: 5, 4: 20, 2: 10})], 2)
-    assert shares == FlowShares(2, {8: 0, 6: 1, 4: 1, 2: 0}, 45 / 85)
+    assert [shares.buckets[flow] for flow in (8, 6, 4, 2)] == [0, 1, 1, 0]
+    assert (shares.count, shares.largest) == (2, 45 / 85)
 
 
-def test_small_flows_are_divided_by_their_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow_shares, "_FLOWS", 1)
-    shares = divided([Counter({8: 6, 7: 2, 5: 2})], 2)
-    assert shares == FlowShares(2, {8: 0}, 6 / 10)
-
-
-def test_without_work_in_the_samples_one_share_may_have_all() -> None:
-    assert divided([Counter()], 2) == FlowShares(2, {}, 1.0)
+def test_flows_without_work_in_the_samples_are_divided_by_their_hashes() -> None:
+    shares = divided([Counter({8: 6})], 2)
+    assert shares.buckets[:10] == (0, 1, 0, 1, 0, 1, 0, 1, 0, 1)
+    assert divided([Counter()], 2).largest == 1.0
 
 
 @pytest.mark.parametrize(
@@ -71,4 +68,10 @@ def test_without_work_in_the_samples_one_share_may_have_all() -> None:
     ],
 )
 def test_few_tasks_are_faster_with_whole_flows(tasks: int, largest: float, faster: bool) -> None:
-    assert FlowShares(tasks, {}, largest).is_faster(tasks) is faster
+    assert FlowShares(tasks, range(tasks), largest).is_faster(tasks) is faster
+
+
+def test_more_tasks_are_faster_with_whole_flows_and_the_kernel() -> None:
+    for tasks, faster in ((16, True), (30, True), (60, False)):
+        shares = FlowShares(tasks, range(tasks), 1 / tasks)
+        assert shares.is_faster(tasks, flow_shares.KERNEL) is faster

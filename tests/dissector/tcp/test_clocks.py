@@ -19,6 +19,7 @@ from dissect.nats.schema.records import (
     RequestRecord,
     SessionRecord,
 )
+from dissect.nats.types import Share
 
 from tests.support.partitioned import in_one, in_partitions, in_shares
 from tests.support.pcapwriter import (
@@ -154,5 +155,7 @@ def test_rows_are_the_same_in_partitions_and_shares(change: str, at: int, tmp_pa
     for size in (1_500, 5_000):
         assert in_partitions([str(path)], size) == whole
     assert in_shares([str(path)], 1_500, 3) == whole
-    parts = [list(released([str(path)], ["flows"], share=(each, 2))) for each in range(2)]
+    parts = [
+        list(released([str(path)], ["flows"], share=Share(each, range(2)))) for each in range(2)
+    ]
     assert sum(len(rows.records) for part in parts for rows in part) == 2

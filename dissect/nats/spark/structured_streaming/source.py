@@ -39,6 +39,7 @@ from ...output.arrow.released import batches
 from ...partition.byte_ranges import captures
 from ...pipeline import released, timelines
 from ...tables import TABLES
+from ...types import Share
 from ..options.settings import Settings, settings_of
 from ..types import spark_schema
 from .driver_warnings import Warnings, one_line_errors, warnings_of
@@ -169,7 +170,7 @@ class ShareReader(DataSourceReader):
                     [wanted.table],
                     wanted.options,
                     report,
-                    (number, shares),
+                    Share(number, range(shares)),
                     together=True,
                     runs=True,
                 )

@@ -123,11 +123,11 @@ class DecodeCounts:
         self.with_kernel += other.with_kernel
         self.without_kernel += other.without_kernel
 
-    def add(self, dissection: Dissection, why: str = "") -> None:
-        """Adds what a dissection has met. `why` tells why it could not use the kernel."""
+    def add(self, dissection: Dissection) -> None:
+        """Adds what a dissection has met."""
         self.passed_over += dissection.parser.passed_over
         if not isinstance(dissection, KernelDissection):
-            self.without_kernel[lack() or why or "its tables or options need every frame"] += 1
+            self.without_kernel[lack() or "its tables or options need every frame"] += 1
         elif dissection.is_used:
             self.with_kernel += 1
         else:
@@ -369,17 +369,18 @@ def _decode_share(
     spec: JobSpec, flows: SharedFlows, number: int, counts: DecodeCounts
 ) -> Iterator[ReleasedRows]:
     """The rows of a share."""
-    shares = flows.shares
-    options = spec.options.share(shares.count)
-    is_whole = shares.count == 1
-    make = KernelDissection if is_whole and serves(spec.tables, options) else Dissection
-    parser = shares.parser(number)
+    share = flows.shares.share(number)
+    options = spec.options.share(flows.shares.count)
+    make = KernelDissection if serves(spec.tables, options) else Dissection
+    parser = PacketParser(share.has)
     dissection = make(spec.tables, options, key_logs=spec.key_logs(), runs=True, parser=parser)
+    if isinstance(dissection, KernelDissection):
+        dissection.share = share
     packets = _packets(dissection, spec, *flows.partitions)
     yield from dissection.read(packets, together=True)
     if number:  # every share counts all packets
         parser.passed_over.clear()
-    counts.add(dissection, "" if is_whole else "it takes a share of the flows")
+    counts.add(dissection)
 
 
 def _decode_timeline(
