@@ -99,12 +99,12 @@ lowest: ## tests with the lowest versions that setup.cfg allows, of all requirem
 	$(RUN) CI= $(PYTEST) --quiet $(LOWEST_TESTS)
 
 matrix: ## the quick tests on each Python of PYTHONS, and a line for each
-	@for python in $(PYTHONS); do \
-		$(MAKE) --no-print-directory quick PYTHON=$$python QUICK=.venv-quick-$${python##*/} \
-			>.venv-matrix.txt 2>&1 && status=passed || status=FAILED; \
-		[ $$status = passed ] || cat .venv-matrix.txt; \
-		echo "$$python ($$($$python -V 2>&1)): $$status, $$(tail -n 1 .venv-matrix.txt)"; \
-	done
+	@failed=; for python in $(PYTHONS); do \
+		version=$$($$python -c 'import platform, sys; print(platform.python_version() + sys.abiflags)' || echo none); \
+		$(MAKE) --no-print-directory quick PYTHON=$$python QUICK=.venv-quick-$$version >.venv-matrix.txt 2>&1 && \
+			status=passed || { status=FAILED failed=yes; cat .venv-matrix.txt; }; \
+		echo "$$python ($$version): $$status, $$(tail -n 1 .venv-matrix.txt)"; \
+	done; [ -z "$$failed" ]
 
 dist: NEEDS = build
 dist: ## the sdist and the wheel, built twice and equal, checked, installed and tried; URL and TAG as in a release
