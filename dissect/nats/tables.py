@@ -342,12 +342,6 @@ def layers_of(names: Collection[str]) -> tuple[ApplicationLayer, ...]:
     return tuple(found)
 
 
-def read_marked(names: Collection[str]) -> bool:
-    """Whether the layers of these tables, at least one, read only messages that are marked."""
-    layers = layers_of(names)
-    return bool(layers) and all(layer.marked for layer in layers)
-
-
 def needs_payloads(names: Collection[str]) -> bool:
     """Whether any of these tables is made from payloads."""
     return any(table.payloads for name in names for table in _read_by(name))

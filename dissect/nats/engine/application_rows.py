@@ -97,6 +97,7 @@ class ApplicationRows:
         self._frames = FrameRows(connection, options)
         self._layers = layers
         self._own: list[ApplicationState] = []
+        self._reads_all = not all(layer.marked for layer in layers.states)
         self._kind: Kind | None = None
         # Stored, because reading the value of an Enum calls Python code.
         self._kind_name = kind_name(None)
@@ -145,10 +146,12 @@ class ApplicationRows:
         return self._frames.last_number
 
     def awaited(self) -> Sequence[bytes] | None:
-        """The subjects of the answers for which the states of this session wait, all of which are of layers
-        that read `marked` messages; None if one of them reads every message, or if the bytes of a subject
-        are not known."""
+        """The subjects of the answers for which the states of this session wait, if all of them are of layers
+        that read `marked` messages; None if one of them reads every message from now on, or if the bytes of a
+        subject are not known."""
         found: list[bytes] = []
+        if self._reads_all:
+            return found
         for state in self._own:
             subjects = cast("AwaitingState", state).awaited()
             if subjects is None or any("\\" in subject for subject in subjects):

@@ -39,14 +39,14 @@ def compiling() -> str:
 
 class Arrays:
     """State of at most `slots` connections. The packets of one run at a time are loaded. With `rows`, there
-    is room for rows of frames; with `layers`, for whole frames. `on_compile` is called with a line before
-    compiling takes long."""
+    is room for rows of frames; if `layers` read messages, for whole frames. `on_compile` is called with a
+    line before compiling takes long."""
 
     def __init__(
         self,
         slots: int,
         rows: bool = False,
-        layers: bool = False,
+        layers: state.Reads = state.Reads.NONE,
         on_compile: Callable[[str], None] | None = None,
     ) -> None:
         self._on_compile = on_compile

@@ -121,6 +121,7 @@ from .state import (
     W_SUM,
     W_TIME,
     Op,
+    Reads,
     Worth,
 )
 
@@ -131,6 +132,7 @@ _SID_DIGITS = 15
 
 _COUNTED, _PAIRED, _PASSED = int(Worth.COUNTED), int(Worth.PAIRED), int(Worth.PASSED)
 _SETTLES, _IGNORED = int(Worth.SETTLES), int(Worth.IGNORED)
+_ALL = int(Reads.ALL)
 
 
 @compiled
@@ -238,13 +240,15 @@ def _note_event(
 
 
 @compiled
-def _is_marked(
-    body: Array, headers: int, text: Array, line: Array, work: Array, worth: int
+def _is_read(
+    body: Array, headers: int, text: Array, line: Array, work: Array, control: Array, worth: int
 ) -> bool:
     """Whether layers may read a message, by `schema.declaration.ApplicationLayer`."""
     op, payload, end = line[L_OP], headers + line[L_HEADERS], headers + line[L_SIZE]
     subject, subject_end = line[L_SUBJECT], line[L_SUBJECT_END]
     reply, reply_end = line[L_REPLY], line[L_REPLY_END]
+    if control[C_LAYERS] == _ALL:
+        return True
     if begins_streaming(body, payload, end, text, subject, subject_end):
         work[K_CHANGED] = 1
     if work[K_CHANGED] or worth == _PAIRED or (op != _PUB and op != _MSG):
@@ -282,7 +286,7 @@ def _stage(
                 worth = _PASSED
         noted = worth != _COUNTED
         if control[C_LAYERS] and op <= LAST_MESSAGE:
-            noted = _is_marked(body, headers, text, line, work, worth) or noted
+            noted = _is_read(body, headers, text, line, work, control, worth) or noted
         if noted:
             if worth <= _PAIRED and work[K_TOGETHER]:
                 worth = _PASSED

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from ..errors import MissingLibrary, imported
 from ..framing.trace import is_traced
 from ..options import Options, Payload
-from ..tables import read_marked
+from ..tables import TABLES, layers_of
 from ..types import Share
 from .cooldown import WORTH
+from .state import Reads
 
 if TYPE_CHECKING:
     from .arrays import Arrays
@@ -55,15 +56,15 @@ def description() -> str:
 
 
 def serves(tables: Collection[str], options: Options, share: Share | None = None) -> bool:
-    """Whether the kernel makes these tables. The others need every frame. Beside `sessions`, it serves layers
-    that read marked messages. Processes that have a share of the flows each cannot pack its frames.
+    """Whether the kernel makes these tables. The others need every frame. Beside `sessions`, it serves
+    layers. Processes that have a share of the flows each cannot pack its frames.
     """
     if os.environ.get(VARIABLE) == "off" or is_traced() or options.payload is not Payload.NONE:
         return False
     if share and "frames" in tables:
         return False
-    if "sessions" in tables and read_marked(tables):
-        return options.kind is None
+    if "sessions" in tables and layers_of(tables):
+        return options.kind is None and TABLES.keys() >= {*tables}
     if "requests" in tables and ("frames" in tables or options.kind is not None):
         return False
     return _TABLES.issuperset(tables)
@@ -74,6 +75,14 @@ def least_packets() -> int:
     return 0 if os.environ.get(VARIABLE) == "on" else WORTH
 
 
+def _reads(tables: Collection[str]) -> Reads:
+    """Which messages the layers of these tables read."""
+    layers = layers_of(tables)
+    if not layers:
+        return Reads.NONE
+    return Reads.MARKED if all(layer.marked for layer in layers) else Reads.ALL
+
+
 class Loader:
     """Loads the arrays of the kernel once there are so many packets that it pays. `size` is the size of the
     captures, if it is known. There is room for what `tables` need."""
@@ -82,7 +91,7 @@ class Loader:
         self, options: Options, size: int | None = None, tables: Collection[str] = ()
     ) -> None:
         self._rows = "frames" in tables
-        self._layers = read_marked(tables)
+        self._layers = _reads(tables)
         self._left = LOADED_AFTER
         if os.environ.get(VARIABLE) == "on" or size is not None and size >= LOADED_AFTER:
             self._left = 0

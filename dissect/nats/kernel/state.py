@@ -49,6 +49,14 @@ class Worth(IntEnum):
     IGNORED = auto()
 
 
+class Reads(IntEnum):
+    """Which messages layers read."""
+
+    NONE = 0
+    MARKED = auto()  # see `schema.declaration.ApplicationLayer`
+    ALL = auto()
+
+
 OPS = len(Op)
 LAST_MESSAGE = int(Op.LMSG)
 
@@ -97,7 +105,7 @@ class Stop(IntEnum):
     C_ROWS,  # how many rows of frames there are
     C_FIELDS,  # and how many fields of their headers
     C_REPLIES,  # whether Python needs the payload of a reply that reports an error
-    C_LAYERS,  # whether layers read marked messages, with their payloads
+    C_LAYERS,  # which messages layers read, with their payloads
     C_CHANGED,  # whether one was passed on after which layers may read every message
     C_WIDTH,
 ) = range(32)

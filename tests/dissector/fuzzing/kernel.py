@@ -67,6 +67,7 @@ TABLES = (
     ("sessions", "publishes", "deliveries", "pulls", "api"),
     ("frames", "sessions", "requests", "api", "consumers", "kv", "objects", "streams", "servers"),
     ("sessions", "streaming", "frames"),
+    ("sessions", "requests", "services", "paths", "deliveries", "frames"),
     ("sessions", "flows", "subscriptions", "anomalies"),
 )
 BLOCKS = (1000, 3000, 30_000, reader.BLOCK)

@@ -101,10 +101,11 @@ def test_the_payload_of_a_reply_that_reports_an_error_is_read(tmp_path: Path) ->
 OF_LAYERS = ("frames", "sessions", "requests", "publishes", "api", "deliveries", "kv", "streaming")
 
 
+@pytest.mark.parametrize("tables", [OF_LAYERS, (*OF_LAYERS, "services", "paths")])
 @pytest.mark.parametrize("number", range(4))
-def test_rows_of_layers_are_the_same(number: int, tmp_path: Path) -> None:
+def test_rows_of_layers_are_the_same(number: int, tables: tuple[str, ...], tmp_path: Path) -> None:
     pcap = generated(number)
-    kept = kept_of(pcap, tmp_path, 3000, OF_LAYERS)
+    kept = kept_of(pcap, tmp_path, 3000, tables)
     assert kept > len(pcap.records) / 3, "the kernel keeps too little of plain traffic"
 
 
