@@ -2,7 +2,9 @@
 
 `s3a://`, `s3n://` and `s3://` are the same. Their endpoint, region and credentials are those of the
 environment, as every tool for S3 reads it (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION,
-AWS_ACCESS_KEY_ID ...), or of a Spark session (`spark.hadoop.fs.s3a.endpoint` ...), which has priority. Only
+AWS_ACCESS_KEY_ID ...), or of a Spark session (`spark.hadoop.fs.s3a.endpoint` ...), which has priority. For
+Azure's storage (`abfs://container@account/folder`), the variables are those of its command line
+(AZURE_STORAGE_KEY, AZURE_STORAGE_SERVICE_ENDPOINT); without them, its library looks for credentials. Only
 `file:` URIs have escapes (`%20`): elsewhere each character of a name stands for itself, as for Hadoop and the
 tools for S3.
 
@@ -13,7 +15,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from base64 import b64decode
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
@@ -38,8 +41,9 @@ _OF_HADOOP = {
     "AWS_SESSION_TOKEN": "fs.s3a.session.token",
 }
 _KEY_PAIR = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-VARIABLES = (*_OF_HADOOP, "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION")
-"""The variables of the environment that say where S3 is, and who may use it."""
+_OF_AZURE = "AZURE_STORAGE_KEY", "AZURE_STORAGE_SERVICE_ENDPOINT"
+VARIABLES = (*_OF_HADOOP, "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", *_OF_AZURE)
+"""The variables of the environment that say where S3 and Azure's storage are, and who may use them."""
 
 _AMAZON = "s3.amazonaws.com"
 
@@ -85,19 +89,26 @@ def elsewhere(path: str) -> tuple[fs.FileSystem, str]:
         if scheme == "file":
             system, root = fs.FileSystem.from_uri(f"file:{rest}")
             return system, str(root)
-        system, root = _connected(scheme, host, s3_access())
+        system, root = _connected(scheme, host, tuple(environment().items()))
     except (OSError, ValueError) as error:
         raise CaptureError(path, f"cannot be reached ({reason_of(error)})") from error
     return system, f"{root.rstrip('/')}{slash}{name}".rstrip("/") or root
 
 
 @lru_cache(maxsize=64)  # a file is opened many times, and connecting is slow
-def _connected(scheme: str, host: str, access: S3Access) -> tuple[fs.FileSystem, str]:
-    """The file system of a scheme and a bucket or host, and the path of its root."""
+def _connected(
+    scheme: str, host: str, known: tuple[tuple[str, str], ...]
+) -> tuple[fs.FileSystem, str]:
+    """The file system of a scheme and a bucket or host, and the path of its root. `known` is what the
+    environment and the session say of storage."""
     from pyarrow import fs
 
     if scheme == "s3":
-        return fs.S3FileSystem(**_arguments(host, access)), host
+        return fs.S3FileSystem(**_arguments(host, s3_access())), host
+    container, _, account = host.rpartition("@")
+    arguments = _azure_arguments(dict(known))
+    if scheme in ("abfs", "abfss") and container and arguments:
+        return fs.AzureFileSystem(account.partition(".")[0], **arguments), container
     system, root = fs.FileSystem.from_uri(f"{scheme}://{host}/")
     return system, str(root)
 
@@ -117,6 +128,25 @@ def _arguments(bucket: str, access: S3Access) -> dict[str, str]:
         found["scheme"] = scheme or "https"
     if access.region or not access.endpoint:
         found["region"] = access.region or fs.resolve_s3_region(bucket)
+    return found
+
+
+def _azure_arguments(known: Mapping[str, str]) -> dict[str, str]:
+    """The arguments of pyarrow's file system of Azure, if the environment says anything of it. Raises
+    ValueError."""
+    key, endpoint = map(known.get, _OF_AZURE)
+    found = {}
+    if key:
+        try:
+            b64decode(key, validate=True)
+        except ValueError:  # later, pyarrow would report it as an unknown error
+            raise ValueError("AZURE_STORAGE_KEY is not base64") from None
+        found["account_key"] = key
+    if endpoint:
+        scheme, _, authority = endpoint.rstrip("/").rpartition("://")
+        for kind in ("blob", "dfs"):
+            found[f"{kind}_storage_authority"] = authority.partition("/")[0]
+            found[f"{kind}_storage_scheme"] = scheme or "https"
     return found
 
 
@@ -181,6 +211,15 @@ def remove_folder(system: fs.FileSystem, folder: str) -> None:
         system.delete_dir_contents(folder, missing_dir_ok=True)
     else:
         system.delete_dir(folder)
+
+
+def move_file(system: fs.FileSystem, source: str, target: str) -> None:
+    """Moves a file, which in an object storage is a copy. Raises OSError."""
+    try:
+        system.move(source, target)
+    except NotImplementedError:  # pyarrow 26: Azure's storage without a hierarchical namespace
+        system.copy_file(source, target)
+        system.delete_file(source)
 
 
 def write_whole(system: fs.FileSystem, path: str, content: bytes) -> None:

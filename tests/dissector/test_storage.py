@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from dissect.nats import storage
-from dissect.nats.errors import CaptureError
-from dissect.nats.storage import elsewhere, environment, is_uri, use_settings, write_whole
+from dissect.nats.errors import CaptureError, imported
+from dissect.nats.storage import (
+    elsewhere,
+    environment,
+    is_uri,
+    move_file,
+    use_settings,
+    write_whole,
+)
 
 from tests.support.s3 import SECRET, Bucket
 
@@ -64,6 +72,39 @@ def test_the_settings_of_a_spark_session_go_before_the_environment(
     }
     use_settings({"fs.s3a.endpoint": "s3.amazonaws.com"}.get)
     assert "AWS_ENDPOINT_URL_S3" not in environment()
+
+
+@pytest.mark.parametrize("host", ["caps@acct", "caps@acct.dfs.core.windows.net"])
+def test_azure_is_where_the_environment_says(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fs = imported("pyarrow.fs", "spark", "pyarrow")
+    monkeypatch.setenv("AZURE_STORAGE_KEY", "a2V5")
+    system, path = elsewhere(f"abfs://{host}/in/a.pcap")
+    assert (system, path) == (fs.AzureFileSystem("acct", account_key="a2V5"), "caps/in/a.pcap")
+    monkeypatch.setenv("AZURE_STORAGE_SERVICE_ENDPOINT", "http://127.0.0.1:9/acct")
+    at = {f"{kind}_storage_authority": "127.0.0.1:9" for kind in ("blob", "dfs")}
+    at |= {f"{kind}_storage_scheme": "http" for kind in ("blob", "dfs")}
+    assert elsewhere(f"abfs://{host}/in")[0] == fs.AzureFileSystem("acct", account_key="a2V5", **at)
+    monkeypatch.setenv("AZURE_STORAGE_KEY", "not base64")
+    with pytest.raises(CaptureError, match=r"AZURE_STORAGE_KEY is not base64") as caught:
+        elsewhere(f"abfs://{host}/in")
+    assert "not base64" not in str(caught.value).replace("is not base64", "")
+
+
+class _WithoutMoves:
+    """The local file system, which moves as little as Azure's storage."""
+
+    def __init__(self) -> None:
+        self._system = imported("pyarrow.fs", "spark", "pyarrow").LocalFileSystem()
+        self.copy_file, self.delete_file = self._system.copy_file, self._system.delete_file
+
+    def move(self, source: str, target: str) -> None:
+        raise NotImplementedError
+
+
+def test_a_file_is_copied_where_it_cannot_be_moved(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("content")
+    move_file(cast(Any, _WithoutMoves()), str(tmp_path / "a"), str(tmp_path / "b"))
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"b": "content"}
 
 
 def test_a_password_in_a_uri_is_refused_and_not_shown() -> None:

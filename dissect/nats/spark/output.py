@@ -29,7 +29,7 @@ from ..output.arrow.records import schema
 from ..output.day_files import DAY_NS, DayFiles, WrittenFile, day_folder
 from ..output.parquet import ParquetFile
 from ..output.table_folder import MARK, OURS, RUNS, file_name, is_data, is_of_job, run_of
-from ..storage import elsewhere, has_folders, is_uri, listed, remove_folder, write_whole
+from ..storage import elsewhere, has_folders, is_uri, listed, move_file, remove_folder, write_whole
 from ..tables import TABLES
 from .sink import NewWriter
 
@@ -123,7 +123,7 @@ class Folder:
         if has_folders(self._fs):
             for folder in {place.rpartition("/")[0] for _, place in places}:
                 self._fs.create_dir(folder, recursive=True)
-        each_of(lambda paths: self._fs.move(*paths), places)
+        each_of(lambda paths: move_file(self._fs, *paths), places)
 
     def _remove(self, is_kept: Callable[[str], bool]) -> None:
         """Removes the files of all tables, except those whose names are to be kept."""
