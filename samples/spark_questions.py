@@ -41,7 +41,7 @@ try:
 
     from dissect.nats.spark.types import spark_schema
 except ImportError as error:
-    refuse(f"{error}: pip install 'natsync[spark]'")
+    refuse(f"{error}: pip install '.[spark]'")
 home = os.environ.get("JAVA_HOME")
 if not shutil.which("java", path=f"{home}/bin" if home else None):
     refuse(JAVA)

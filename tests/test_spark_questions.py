@@ -238,7 +238,7 @@ def request(subject: str, **answer: int) -> RequestRecord:
 @pytest.mark.parametrize(
     "lacking, expected",
     [
-        ("sys.modules['pyspark'] = None", r".*'pyspark.*: pip install 'natsync\[spark\]'"),
+        ("sys.modules['pyspark'] = None", r".*'pyspark.*: pip install '.\[spark\]'"),
         ("os.environ['JAVA_HOME'] = os.devnull", "Spark needs Java 17 or later: "),
         ("sys.argv.pop()", "usage: spark_questions.py DIR"),
     ],

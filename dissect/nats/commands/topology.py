@@ -60,9 +60,9 @@ def dot_text(rows: Iterable[Record]) -> Iterator[str]:
         if cluster:
             yield f"  subgraph cluster_{number} {{\n    label={_quoted(cluster)};\n"
             indent = "    "
+        yield from (f"{indent}{_quoted(name)};\n" for name in dict.fromkeys(map(_name, servers)))
         for server in servers:
             name = _name(server)
-            yield f"{indent}{_quoted(name)};\n"
             for link in server.links or ():
                 kind, _, other = link.partition(" ")
                 edges[kind, min(name, other), max(name, other)] = None

@@ -49,6 +49,11 @@ def test_a_link_is_one_edge_and_names_are_quoted() -> None:
     assert text.startswith("graph servers {") and text.endswith("}\n")
 
 
+def test_servers_of_one_name_are_one_node() -> None:
+    lines = "".join(dot_text([SERVERS[0], *SERVERS])).splitlines()
+    assert lines.count('    "n2";') == 1
+
+
 def test_at_the_command_line() -> None:
     capture = str(CAPTURES / "cluster-2.15.1.pcap")
     graph = CliRunner().invoke(cli, ["servers", "--graph", capture])
