@@ -106,7 +106,6 @@ class ConnectionTable:
     def feed(self, source: Iterable[Segment | Tick]) -> Iterator[PacketEvents]:
         """The groups that each segment or tick releases."""
         alive, add, tick = self.alive, self.table.add, self.table.tick
-        new = tuple.__new__  # takes a third of the time of calling the class, for every packet
         for segment in source:
             deliveries = add(segment) if segment.__class__ is Segment else tick(segment.ts_ns)
             if not deliveries:
@@ -120,8 +119,7 @@ class ConnectionTable:
             if isinstance(events, RolesSwapped):
                 events = self._swap_roles(connection, events)
             if events:
-                key = new(ReleaseKey, (segment.ordinal, _AFTER_ALL, ""))
-                yield new(PacketEvents, (key, [(connection, events)]))
+                yield PacketEvents(ReleaseKey(segment.ordinal), [(connection, events)])
 
     def restore(self, connection: Connection) -> None:
         """Adds a restored connection, whose flow the table has."""

@@ -30,9 +30,7 @@ class EventOrder:
 
     def add(self, events: list[Event]) -> list[Event]:
         """Adds events; returns those that are due, in order of time."""
-        # The condition of `_waits` without its call, because this runs for every packet with frames;
-        # `_released` asks whether the connection is over.
-        if self._held or self._first.held or self._second.held or self._connection.framing.waiting:
+        if not self.is_clear:
             events = self._released(events)
         if len(events) > 1:
             events.sort(key=_time)

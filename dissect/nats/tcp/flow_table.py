@@ -64,7 +64,6 @@ _FIN, _SYN, _RST, _ACK = 1, 2, 4, 16
 
 # This many of the flows that became complete last are not packed: their last acknowledgement is yet to come.
 _UNPACKED = 16
-_NOTHING: list[Delivery] = []
 
 
 class FlowTable:
@@ -99,35 +98,21 @@ class FlowTable:
         longer in the table. The caller must not change the result.
         """
         route = self._routes.get(segment.key)
-        ts_ns = segment.ts_ns
-        if route is None or segment.flags & 0x117 != _ACK or ts_ns > self.next_expiry_ns:
+        is_plain = segment.flags & 0x117 == _ACK and segment.ts_ns <= self.next_expiry_ns
+        if route is None or not is_plain:
             return self._add_rare(segment)
         flow, side, receiver = route
-        peer, stream = receiver.stream, side.stream
-        length = segment.length
-        if stream.checks and length and is_wrong(segment):
+        stream = side.stream
+        if stream.checks and segment.length and is_wrong(segment):
             return self._add_rare(segment)
-        if peer.held or segment.seq != stream.next_seq:
+        if receiver.stream.held or segment.seq != stream.next_seq:
             if segment.path not in side.paths:
                 return self._add_rare(segment)
-            return self._add_unexpected(route, segment)
-        if ts_ns > flow.last_ns:
-            flow.last_ns = ts_ns
-        elif ts_ns < flow.last_ns - CLOCK_STEP_NS:
-            return self._add_rare(segment)
-        self.clock_ns = ts_ns
+            if is_stray(route, segment):
+                return self._add_stray(route, segment)
+        self.clock_ns = segment.ts_ns
         side.packets += 1
-        if not segment.window or side.window_watched:
-            note_window(side, receiver, segment)
-        peer.ack = segment
-        if not length:
-            return _NOTHING
-        side.bytes += length
-        items = stream.push(segment)
-        ack = stream.ack  # the main test of `fills_window`: a little cheaper than its call
-        if ack and (stream.next_seq - ack.ack) & 0xFFFFFFFF == ack.window * side.window_unit:
-            side.window_full += fills_window(side, segment)
-        return [(flow, side.direction, items)]
+        return self._note_time(flow, segment) + self._feed(route, segment)
 
     def tick(self, ts_ns: int) -> list[Delivery]:
         """The ends of the flows that have expired by `ts_ns`."""
@@ -212,15 +197,6 @@ class FlowTable:
         if flags & (_FIN | _RST):
             self._close(flow, side, segment)
         return deliveries if flow.closed_ns is None else deliveries + self._complete(flow)
-
-    def _add_unexpected(self, route: Route, segment: Segment) -> list[Delivery]:
-        """`add` for segments of open flows that are out of order, or that come while bytes wait."""
-        if is_stray(route, segment):
-            return self._add_stray(route, segment)
-        flow, side, _ = route
-        self.clock_ns = segment.ts_ns
-        side.packets += 1
-        return self._note_time(flow, segment) + self._feed(route, segment)
 
     def _add_stray(self, route: Route, segment: Segment) -> list[Delivery]:
         """Handles a segment that fits no window: it waits until another shows that it began a new flow."""
