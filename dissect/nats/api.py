@@ -157,7 +157,9 @@ def _frame_batches(
     """The rows of `frames`, as Arrow record batches."""
     report = CaptureReport() if report is None else report
     for timeline in pipeline.timelines(paths, options, report):
-        source = pipeline.released(timeline, ["frames"], options, report, together=True, runs=True)
+        source = pipeline.released(
+            timeline, ["frames"], options, report, together=True, blocks=True
+        )
         with closing(source):
             yield from frame_batches(source)
 

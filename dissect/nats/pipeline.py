@@ -49,13 +49,12 @@ def released(
     share: Share | None = None,
     on_progress: OnProgress | None = None,
     together: bool = False,
-    runs: bool = False,
+    blocks: bool = False,
 ) -> Generator[ReleasedRows, None, None]:
     """The records of several tables in one pass, as they become complete, of all flows or of one share. With
     `together`, records come a little later, which costs less CPU time, and those of sessions at the end; with
-    `runs`, frames come as runs (see `engine.frame_runs`), and those of the kernel as blocks (see
-    `kernel.frame_block`). Sessions of a share do not name others that show the same connection, see
-    `engine.same_sessions`."""
+    `blocks`, frames of the kernel come as blocks (see `kernel.frame_block`). Sessions of a share do not name
+    others that show the same connection, see `engine.same_sessions`."""
     parser = None
     if share is not None:
         parser = PacketParser(share.has)
@@ -65,7 +64,7 @@ def released(
     dissection = make(
         tables,
         options,
-        runs=runs,
+        blocks=blocks,
         protocols=report.protocols,
         parser=parser,
         tcp_bytes=report.tcp_bytes,

@@ -27,7 +27,7 @@ ROUNDS = int(os.environ.get("DISSECTOR_ROUNDS", "1"))
 _READ = """
 import sys
 from dissect.nats.pipeline import released
-for rows in released(sys.argv[1:2], sys.argv[2:], together=True, runs=True):
+for rows in released(sys.argv[1:2], sys.argv[2:], together=True, blocks=True):
     pass
 """
 

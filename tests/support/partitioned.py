@@ -7,8 +7,6 @@ from zlib import crc32
 
 from dissect.nats import Options, tables
 from dissect.nats.capture import CaptureReport
-from dissect.nats.engine.frame_rows import rows_of
-from dissect.nats.engine.frame_runs import FrameRun
 from dissect.nats.engine.same_sessions import with_same_sessions
 from dissect.nats.engine.session_tables import ReleasedRows
 from dissect.nats.kernel.block_records import releases_of
@@ -146,13 +144,11 @@ def joined_rows(released: Iterable[ReleasedRows]) -> list[Record]:
 
 
 def as_records(released: Iterable[Record]) -> Iterator[Record]:
-    """The records, with those of frames in place of their runs."""
+    """The records, with those of frames in place of their blocks."""
     for record in released:
-        if isinstance(record, FrameRun):
-            yield from rows_of(record)
-        elif isinstance(record, FrameBlock):
+        if isinstance(record, FrameBlock):
             for rows in releases_of(record):
-                yield from as_records(rows.records)
+                yield from rows.records
         else:
             yield record
 

@@ -30,7 +30,7 @@ def loaded_records(
     columns: Columns | None = None,
 ) -> Generator[Loadable, None, None]:
     """The records of these tables as they become complete, made by `jobs` processes. With `columns`, frames
-    come as runs, or as record batches with these columns. Raises CaptureError."""
+    may come as blocks or as record batches with these columns. Raises CaptureError."""
     across = [table for table in tables if (layer := TABLES[table].layer) and layer.across]
     own = [table for table in tables if table not in across]
     if jobs == 1 or not own:
@@ -58,11 +58,11 @@ def _completed(
     tables: Collection[str],
     options: Options,
     report: CaptureReport,
-    runs: bool = False,
+    blocks: bool = False,
 ) -> Generator[Record, None, None]:
     for timeline in timelines(paths, options, report):
         with closing(
-            released(timeline, tables, options, report, together=True, runs=runs)
+            released(timeline, tables, options, report, together=True, blocks=blocks)
         ) as source:
             for rows in source:
                 yield from rows.records

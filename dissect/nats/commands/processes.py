@@ -46,7 +46,7 @@ def processes_for_rows(table: str, form: OutputFormat, options: CommandOptions) 
     jobs = cores() if not options.jobs else options.jobs
     if _has_kernel(table, options):
         if table == "frames":
-            is_faster = jobs > _AS_FAST and not packs(form, options)
+            is_faster = jobs > _AS_FAST and form.frames is None
         else:
             is_faster = _are_large(options.captures, LARGE_WITH_KERNEL)
         if not is_faster:
@@ -55,8 +55,7 @@ def processes_for_rows(table: str, form: OutputFormat, options: CommandOptions) 
         return processes(options)
     layer = TABLES[table].layer
     is_across = layer is not None and layer.across
-    has_rows_of_frames = form.frames is not None and not packs(form, options)
-    if is_across or has_rows_of_frames or options.dissection.separate or options.limit is not None:
+    if is_across or options.dissection.separate or options.limit is not None:
         return 1
     return min(cores(), USUAL_PROCESSES) if _are_large(options.captures, LARGE_BYTES) else 1
 
@@ -69,11 +68,6 @@ def _has_kernel(table: str, options: CommandOptions) -> bool:
     if why and _are_large(options.captures, _WORTH_SAYING):
         say(f"large captures take several times as long: {why}")
     return not why
-
-
-def packs(form: OutputFormat, options: CommandOptions) -> bool:
-    """Whether frames are packed into columns directly, without a record for each."""
-    return form.frames is not None and options.where is None and options.sort is None
 
 
 def _are_large(captures: tuple[str, ...], least: int) -> bool:

@@ -6,21 +6,17 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 from ..capture import CaptureReport
 from ..output.duckdb import Where
 from ..output.formats import FORMATS
-from ..output.writer import Layout, OutputFormat, Rendered, column_names
-from ..parallel.pool import sharded, sharded_frames
+from ..output.writer import Layout, OutputFormat, Rendered
+from ..parallel.pool import sharded
 from ..parallel.worker import TableJob
 from ..pipeline import record_lists, released, timelines
 from ..schema.records import Record, SessionRecord
 from .command_options import CommandOptions
 from .sorting import RenderedRow, SortOrder
-
-_Made = TypeVar("_Made")
-_Row = TypeVar("_Row")
 
 
 def rows_of(
@@ -53,7 +49,7 @@ def batches_of(
     if form.frames and options.where is None and not options.live:
         dissection = options.dissection
         for timeline in timelines(options.captures, dissection, report):
-            source = released(timeline, [table], dissection, report, together=True, runs=True)
+            source = released(timeline, [table], dissection, report, together=True, blocks=True)
             with closing(source):
                 yield from form.frames(source)
     elif form.batches:
@@ -77,39 +73,15 @@ def shared_rows(
         renderer=partial(renderer, table, options.format, layout, order),
         where=options.where,
     )
-    yield from _of_timelines(job, options, report, lambda part, own: sharded(part, jobs, own))
-
-
-def shared_batches(
-    options: CommandOptions, layout: Layout, jobs: int, report: CaptureReport
-) -> Generator[Rendered, None, None]:
-    """The frames as batches of a format that stores columns, made by `jobs` processes."""
-    job: TableJob[Rendered] = TableJob(
-        paths=options.captures,
-        table="frames",
-        options=options.dissection,
-        packed=column_names("frames", layout),
-    )
-    yield from _of_timelines(
-        job, options, report, lambda part, own: sharded_frames(part, jobs, own)
-    )
-
-
-def _of_timelines(
-    job: TableJob[_Made],
-    options: CommandOptions,
-    report: CaptureReport,
-    make: Callable[[TableJob[_Made], CaptureReport], Generator[_Row, None, None]],
-) -> Generator[_Row, None, None]:
-    """Makes the rows of all captures together or, with `--separate`, of one timeline after the other."""
     if not options.dissection.separate:
-        with closing(make(job, report)) as rows:
+        with closing(sharded(job, jobs, report)) as rows:
             yield from rows
         return
+    dissection = replace(job.options, separate=False)
     for timeline in timelines(options.captures, options.dissection, report):
         alone = CaptureReport()
-        dissection = replace(job.options, separate=False)
-        with closing(make(replace(job, paths=tuple(timeline), options=dissection), alone)) as rows:
+        part = replace(job, paths=tuple(timeline), options=dissection)
+        with closing(sharded(part, jobs, alone)) as rows:
             yield from rows
         report.files += alone.files
         report.protocols += alone.protocols

@@ -39,8 +39,8 @@ from ..tables import TABLES
 from ..temporary import storing
 from .captures.info import CaptureTraffic, file_order, files_sorted, info_text, json_text, traffic
 from .command_options import CommandOptions
-from .processes import packs, processes_for_rows
-from .rows import batches_of, messages_of, renderer, rows_of, shared_batches, shared_rows
+from .processes import processes_for_rows
+from .rows import batches_of, messages_of, renderer, rows_of, shared_rows
 from .session.detail import is_whole, only, session_story, timeline_entries
 from .session.explanation import explanation
 from .session.follow import Conversation
@@ -125,10 +125,6 @@ def print_rows(run: Command) -> None:
     if form.batches:
         leave_pandas_out()
     jobs = processes_for_rows(run.table, form, options)
-    if jobs > 1 and packs(form, options):
-        with closing(shared_batches(options, run.layout, jobs, run.report)) as batches:
-            print_chunks(run, form, (RenderedRows([batch]) for batch in batches))
-        return
     if jobs > 1:
         with closing(
             shared_rows(run.table, options, run.layout, jobs, run.report, order)

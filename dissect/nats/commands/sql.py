@@ -81,7 +81,7 @@ class _QueryRows:
             yield from records(captures, tables, options, report)
             return
         for timeline in timelines(captures, options, report):
-            source = released(timeline, tables, options, report, together=True, runs=True)
+            source = released(timeline, tables, options, report, together=True, blocks=True)
             with closing(source):
                 yield from frame_batches(source)
 

@@ -25,7 +25,7 @@ from ..schema.declaration import (
 from ..schema.records import Record
 from ..tables import TABLES, layers_of
 from .connections import Connection
-from .frame_rows import FrameRows, kind_name
+from .frame_rows import FrameRows
 
 _TOGETHER = 4096  # rows of grouped layers that are released at once
 
@@ -94,13 +94,10 @@ class ApplicationRows:
     """Runs the layers on one session."""
 
     def __init__(self, connection: Connection, options: Options, layers: ApplicationStates) -> None:
-        self._frames = FrameRows(connection, options)
+        self._frames = FrameRows(connection.flow.id, options)
         self._layers = layers
         self._own: list[ApplicationState] = []
         self._reads_all = not all(layer.marked for layer in layers.states)
-        self._kind: Kind | None = None
-        # Stored, because reading the value of an Enum calls Python code.
-        self._kind_name = kind_name(None)
         self._running: dict[str, list[ApplicationState]] = {}  # by operation
         for layer, shared in layers.states.items():
             state = shared or layers.start(layer)
@@ -118,12 +115,9 @@ class ApplicationRows:
         """The rows that these frames complete."""
         found: list[Record] = []
         running = self._running
-        if kind is not self._kind:
-            self._kind, self._kind_name = kind, kind_name(kind)
-        name = self._kind_name
         for event in events:
-            if event.__class__ is Batch:
-                for frame in self._frames.for_layers(event, name, account, running):
+            if isinstance(event, Batch):
+                for frame in self._frames.for_layers(event, kind, account, running):
                     for state in running[frame.op]:
                         found += state.add(frame)
         return self._layers.requested(found) if found else found

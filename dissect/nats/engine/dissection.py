@@ -41,9 +41,9 @@ class Dissection:
     Call `read` for everything at once. Otherwise call `feed` any number of times, then `finish`, then
     `close`; or `events`, and `tables` with the events that are wanted.
 
-    With `quiet`, the state is the same, but no records are made. With `runs`, frames come as runs (see
-    `frame_runs`); with `request_events`, requests come as events. `protocols` counts the connections that
-    are over, `tcp_bytes` their bytes. `key_logs` has the TLS secrets; None means those in
+    With `quiet`, the state is the same, but no records are made. With `blocks`, frames of the kernel come as
+    blocks (see `kernel.frame_block`); with `request_events`, requests come as events. `protocols` counts the
+    connections that are over, `tcp_bytes` their bytes. `key_logs` has the TLS secrets; None means those in
     `options.keylog`. `parser` selects flows.
     """
 
@@ -53,7 +53,7 @@ class Dissection:
         options: Options,
         quiet: bool = False,
         key_logs: KeyLogs | None = None,
-        runs: bool = False,
+        blocks: bool = False,
         request_events: bool = False,
         protocols: Counter[str] | None = None,
         parser: PacketParser | None = None,
@@ -63,10 +63,10 @@ class Dissection:
         self.readers = RecordReaders()
         self._tables = tables
         self._options = options
-        self._runs = runs
+        self._blocks = blocks
         self._connections = ConnectionTable(options, needs_payloads(tables), key_logs)
         self._table_builder = TableBuilder(
-            tables, options, quiet, protocols, runs, request_events, tcp_bytes
+            tables, options, quiet, protocols, request_events, tcp_bytes
         )
 
     @property

@@ -1,152 +1,197 @@
-"""Frames -> the rows of the table `frames`, if they are requested.
-
-`rows_of` makes the records of a run. `cells_of` makes the values of one column for many frames of one class,
-from the same expressions.
-"""
+"""Frames -> the rows of the table `frames`, and the same rows for application layers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from natsync.protocol import Frame, Kind, Message, ProtocolError, parse_headers
+from natsync.protocol import (
+    Connect,
+    Err,
+    Frame,
+    Info,
+    Kind,
+    LMsg,
+    LSub,
+    Message,
+    ProtocolError,
+    RHMsg,
+    RMsg,
+    RSub,
+    Unsub,
+    parse_headers,
+)
 
 from ..framing.events import Batch, Event, Note
 from ..options import Options, Payload
 from ..schema.anomalies import Anomaly
 from ..schema.declaration import LayerFrame
-from ..schema.records import FrameRecord, Value, text_of
-from ..secrets.redact import NO_SECRETS, NOT_MASKED, Secrets
-from ..types import Direction
-from .connections import Connection
-from .frame_runs import FrameFacts, FrameRun, RunMaker, marked
+from ..schema.records import FrameRecord, Headers, printable_json, text_of
+from ..secrets.redact import MASK, NO_SECRETS, NOT_MASKED, Secrets, masked_json
+from ..types import Chunk, Gap
 
 _Row = TypeVar("_Row", bound=FrameRecord)
-_ORIGINATOR = Direction.ORIGINATOR
-
-
-def rows_of(run: FrameRun) -> list[FrameRecord]:
-    """The rows of a run, in order."""
-    labels, number, ts_ns, packet, frames, facts = run
-    session, capture, sender, kind = labels.session, labels.capture, labels.sender, labels.kind
-    account, payload = labels.account, labels.payload
-    made = []
-    for number, frame in enumerate(frames, number):
-        make, whole = _FRAME_RECORDS[frame.__class__]
-        row = make(frame, session, number, ts_ns, packet, capture, sender, kind, account, payload)
-        if not (whole and payload is Payload.NONE) and isinstance(frame, Message):
-            _fill(row, frame, payload, labels.secrets)
-        if facts and number in facts:
-            _add_facts(row, facts[number])
-        made.append(row)
-    return made
+_TEXTS = ("subject", "reply", "sid", "queue", "account", "origin")
 
 
 class FrameRows:
-    """The rows of one connection's frames."""
+    """The rows of one connection's frames. `last_number` is the number of the last frame; `secrets` are to be
+    masked in the next texts."""
 
-    def __init__(self, connection: Connection, options: Options) -> None:
-        self._session, self._payload = connection.flow.id, options.payload
-        self._maker = RunMaker(self._session, options.payload, options.redact)
-        self._kind: Kind | None = None
-        # Stored, because reading the value of an Enum calls Python code.
-        self._kind_name = kind_name(None)
-
-    def __getstate__(self) -> dict[str, object]:
-        """Leaves out the kind, which comes with the next frames."""
-        return {**self.__dict__, "_kind": None, "_kind_name": kind_name(None)}
-
-    def runs(
-        self, events: Iterable[Event], kind: Kind | None, account: str, notes: Sequence[Note]
-    ) -> list[FrameRun]:
-        """The frames in order of time. `notes` are the anomalies that the session found in them."""
-        if kind is not self._kind:
-            self._kind, self._kind_name = kind, kind_name(kind)
-        name, make = self._kind_name, self._maker.runs
-        runs: list[FrameRun] = []
-        for event in events:
-            if event.__class__ is Batch:
-                runs += make(event, name, account)
-        return marked(runs, notes) if notes else runs
+    def __init__(self, session: str, options: Options) -> None:
+        self.last_number = 0
+        self.secrets: Secrets = NO_SECRETS if options.redact else NOT_MASKED
+        self._session = session
+        self._payload = options.payload
+        self._redact = options.redact
 
     def rows(
         self, events: Iterable[Event], kind: Kind | None, account: str, notes: Sequence[Note]
     ) -> list[FrameRecord]:
-        """The rows of `runs`."""
+        """The rows of frames, in order. `notes` are the anomalies that the session found in them."""
         rows: list[FrameRecord] = []
-        for run in self.runs(events, kind, account, notes):
-            rows += rows_of(run)
+        for batch in events:
+            if not isinstance(batch, Batch):
+                continue
+            for number, packet, frame in self._numbered(batch):
+                row = self._row(FrameRecord, batch, number, packet, frame, kind, account)
+                if isinstance(frame, Message):
+                    _add_headers(row, frame, self.secrets)
+                    if self._payload is not Payload.NONE:
+                        columns = self._payload.columns(_payload_of(frame), not frame.missing_bytes)
+                        row.payload, row.payload_sha256 = columns
+                rows.append(row)
+        if notes:
+            _mark(rows, notes)
         return rows
 
     def for_layers(
-        self, batch: Batch, kind: str, account: str, ops: Container[str]
+        self, batch: Batch, kind: Kind | None, account: str, ops: Container[str]
     ) -> list[LayerFrame]:
         """The frames of a batch with these operations, as records for application layers. They lack the
         anomalies that only the session finds, and have headers as on the wire: layers mask what they show.
         """
-        number, facts = self._maker.numbered(batch)
-        session, ts_ns, payload, packet = self._session, batch.ts_ns, self._payload, batch.first
-        secrets = self._maker.secrets
-        sender = "originator" if batch.direction is _ORIGINATOR else "responder"
-        made = []
-        for number, frame in enumerate(batch.frames, number):
-            if frame.op in ops:
-                make, whole = _LAYER_FRAMES[frame.__class__]
-                row = make(
-                    frame,
-                    session,
-                    number,
-                    ts_ns,
-                    packet.number,
-                    packet.capture,
-                    sender,
-                    kind,
-                    account,
-                    payload,
-                    secrets,
-                )
-                if not whole and isinstance(frame, Message):
-                    _fill(row, frame, Payload.NONE, NOT_MASKED)
-                if facts and number in facts:
-                    _add_facts(row, facts[number])
-                made.append(row)
-            packet = batch.last
-        return made
+        rows = []
+        for number, packet, frame in self._numbered(batch):
+            if frame.op not in ops:
+                continue
+            row = self._row(LayerFrame, batch, number, packet, frame, kind, account)
+            row.shown, row.secrets = self._payload, self.secrets
+            if isinstance(frame, Message):
+                row.content = _payload_of(frame)
+                _add_headers(row, frame, NOT_MASKED)
+            rows.append(row)
+        return rows
 
     def skip(self, batch: Batch) -> None:
         """Numbers the frames of a batch without making rows."""
-        self._maker.skip(batch)
-
-    @property
-    def secrets(self) -> Secrets:
-        """The secrets to mask in the next headers."""
-        return self._maker.secrets
-
-    @property
-    def last_number(self) -> int:
-        """The number of the last frame."""
-        return self._maker.last_number
+        self.last_number = (batch.number or self.last_number + 1) + len(batch.frames) - 1
+        for frame in batch.frames:
+            if isinstance(frame, Connect):
+                self.secrets = self.secrets.learned(frame.json)
 
     def pass_to(self, number: int) -> None:
-        """Goes on after the frame with this number, which was read elsewhere."""
-        self._maker.pass_to(number)
+        """Goes on after the frame with this number, which was read elsewhere, as were those before it; there
+        is no CONNECT among them."""
+        self.last_number = number
+
+    def _numbered(self, batch: Batch) -> Iterator[tuple[int, Chunk | Gap, Frame]]:
+        """The frames of a batch, with their numbers and the packets in which they begin. The secrets of all
+        are known."""
+        self.skip(batch)
+        first = self.last_number - len(batch.frames) + 1
+        packet = batch.first
+        for number, frame in enumerate(batch.frames, first):
+            yield number, packet, frame
+            packet = batch.last
+
+    def _row(
+        self,
+        make: type[_Row],
+        batch: Batch,
+        number: int,
+        packet: Chunk | Gap,
+        frame: Frame,
+        kind: Kind | None,
+        account: str,
+    ) -> _Row:
+        """The row of a frame, without headers and payload."""
+        texts = _texts_of(frame.__class__)
+        row = make(
+            session=self._session,
+            number=number,
+            ts_ns=batch.ts_ns,
+            packet=packet.number,
+            capture=packet.capture,
+            sender=batch.direction.value,
+            kind=kind_name(kind),
+            op=frame.op,
+            account=account or None if "account" in texts else None,
+            total_bytes=frame.total_bytes,
+            offset=frame.offset,
+        )
+        for name in texts:
+            if wire := getattr(frame, name):
+                setattr(row, name, text_of(wire))
+        if batch.gap and frame is batch.frames[0]:
+            row.anomalies = [batch.gap.value]
+        match frame:
+            case Message():
+                row.payload_bytes = frame.payload_bytes
+                row.header_bytes = frame.header_bytes or None
+                if frame.missing_bytes:
+                    row.captured_bytes = frame.payload_bytes - frame.missing_bytes
+                if isinstance(frame, (RMsg, RHMsg, LMsg)):
+                    row.queues = [text_of(queue) for queue in frame.queues] or None
+            case Unsub():
+                row.max_msgs = frame.max_msgs
+            case RSub() | LSub():
+                row.weight = frame.weight if frame.queue else None
+            case Err():
+                row.error = self.secrets.masked(text_of(frame.text))
+            case Info() | Connect():
+                masked = masked_json(frame.json, self.secrets)
+                row.json = printable_json(masked if self._redact else text_of(frame.json))
+                if masked == MASK:
+                    _add_anomaly(row, Anomaly.BAD_JSON)
+        return row
 
 
-def _fill(row: FrameRecord, frame: Message, payload: Payload, secrets: Secrets) -> None:
-    """Sets the columns that are computed from a message: headers and payload."""
-    if row.header_bytes:
-        fill_headers(row, getattr(frame, "headers"), secrets)
-    if payload is not Payload.NONE:
-        data: bytes = getattr(frame, "payload")
-        row.payload, row.payload_sha256 = payload.columns(data, not frame.missing_bytes)
+@cache
+def _texts_of(kind: type[Frame]) -> tuple[str, ...]:
+    """The texts of frames of this class."""
+    return tuple(name for name in _TEXTS if name in kind._fields)
 
 
-def _add_facts(row: FrameRecord, facts: FrameFacts) -> None:
-    row.json, row.error = facts.json, facts.error
-    found = dict.fromkeys((*facts.gaps, *(row.anomalies or ()), *facts.anomalies))
-    row.anomalies = list(found) or None
+def _payload_of(frame: Message) -> bytes:
+    payload: bytes = getattr(frame, "payload")
+    return payload
+
+
+def _add_headers(row: FrameRecord, frame: Message, secrets: Secrets) -> None:
+    if frame.header_bytes:
+        row.status, row.status_text, row.headers, anomaly = header_cells(
+            getattr(frame, "headers"), secrets
+        )
+        if anomaly:
+            _add_anomaly(row, anomaly)
+
+
+def _mark(rows: Iterable[FrameRecord], notes: Iterable[Note]) -> None:
+    """Adds the anomalies that notes report for these rows."""
+    places = {(row.sender, row.offset): row for row in rows}
+    for note in notes:
+        row = places.get((note.direction.value, note.offset))
+        if row and note.length:
+            _add_anomaly(row, note.anomaly)
+
+
+def _add_anomaly(row: FrameRecord, anomaly: Anomaly) -> None:
+    """Adds an anomaly to a row that does not have it yet."""
+    known = row.anomalies or []
+    if anomaly.value not in known:
+        row.anomalies = [*known, anomaly.value]
 
 
 def kind_name(kind: Kind | None) -> str:
@@ -164,138 +209,24 @@ def headers_of(
     return headers
 
 
-def fill_headers(row: FrameRecord, block: bytes, secrets: Secrets) -> None:
-    """Sets the columns that are computed from a header block, without these secrets."""
+class HeaderCells(NamedTuple):
+    """The columns that come from a header block; `anomaly` if it cannot be read."""
+
+    status: int | None = None
+    status_text: str | None = None
+    headers: Headers | None = None
+    anomaly: Anomaly | None = None
+
+
+def header_cells(block: bytes, secrets: Secrets) -> HeaderCells:
+    """The columns that come from a header block, without these secrets."""
     if not block:
-        return  # bytes of the block are missing
+        return HeaderCells()  # bytes of the block are missing
     try:
         parsed = parse_headers(block)
     except ProtocolError:
-        row.anomalies = [Anomaly.BAD_HEADERS.value]
-        return
+        return HeaderCells(anomaly=Anomaly.BAD_HEADERS)
     shown = secrets.masked if secrets.may_be_in(text_of(block)) else str
-    if parsed.status:
-        row.status = parsed.status
-        row.status_text = shown(text_of(parsed.description)) or None
-    row.headers = (
-        headers_of([(text_of(name), text_of(value)) for name, value in parsed.fields], shown)
-        or None
-    )
-
-
-_CONTEXT = ("session", "number", "ts_ns", "packet", "capture", "sender", "kind", "account", "shown")
-_KNOWN = {*_CONTEXT, "secrets"}
-_TEXTS = {"subject", "reply", "sid", "queue", "account", "origin"}
-_DECODED = "decode('utf-8', 'backslashreplace')"
-_KNOWN_TEXTS = 4096
-_KNOWN_BYTES = 128
-
-
-class _KnownTexts(dict[bytes, str]):
-    """A cache of decoded texts, because the same subjects come again and again."""
-
-    def __missing__(self, wire: bytes) -> str:
-        text = text_of(wire)
-        if len(wire) <= _KNOWN_BYTES:
-            if len(self) >= _KNOWN_TEXTS:
-                self.clear()
-            self[wire] = text
-        return text
-
-
-# What rows may use. Only the rows of layers get secrets, after the context.
-_USED = {"secrets": NO_SECRETS, "new": object.__new__, "texts": _KnownTexts()}
-# Computed columns: the field that the frame needs for it, and the expression for its value.
-_VALUES = {
-    "queues": ("queues", f"[queue.{_DECODED} for queue in frame.queues] or None"),
-    "weight": ("weight", "frame.weight if frame.queue else None"),
-    "header_bytes": ("header_bytes", "frame.header_bytes or None"),
-    "captured_bytes": (
-        "missing_bytes",
-        "frame.payload_bytes - frame.missing_bytes if frame.missing_bytes else None",
-    ),
-    "content": ("payload", "frame.payload"),
-}
-_OTHERS = {"op": "frame.op", "content": "b''"}
-_COPIED = {"total_bytes", "offset", "payload_bytes", "max_msgs"}
-
-
-def _value(column: str, names: set[str]) -> str:
-    """The expression for a column, for a frame with these fields."""
-    if column in names and column in _TEXTS:
-        absent = column if column in _CONTEXT else ""
-        return f"texts[frame.{column}] if frame.{column} else {absent or None}"
-    if column == "account":  # a frame without an account, such as PING, belongs to none
-        return "None"
-    return _own_value(column, names) or (column if column in _KNOWN else "None")
-
-
-def _own_value(column: str, names: set[str]) -> str:
-    """The expression for a column that depends on the frame alone and is not text of the wire; empty for
-    other columns."""
-    if column in _VALUES:
-        field, value = _VALUES[column]
-        return value if field in names else _OTHERS.get(column, "")
-    if column in names and column in _COPIED:
-        return f"frame.{column}"
-    return _OTHERS.get(column, "")
-
-
-CellMaker = Callable[[Sequence[Frame]], list[Value | bytes]]
-
-
-@cache
-def cells_of(frame: type[Frame], column: str) -> CellMaker | None:
-    """The function that makes the values of a column for frames of this class, without rows; None if they
-    have no such value. Texts are bytes as on the wire, empty if absent. Not for `ROW_COLUMNS`, nor for
-    columns that are the same for a whole run."""
-    names = {*frame._fields}
-    is_text = column in _TEXTS and column in names
-    value = f"frame.{column}" if is_text else _own_value(column, names)
-    if not value:
-        return None
-    # Only expressions that are declared above.
-    made: CellMaker = eval(f"lambda frames: [{value} for frame in frames]")
-    return made
-
-
-ROW_COLUMNS = frozenset(
-    "header_bytes captured_bytes status status_text headers json error payload payload_sha256"
-    " anomalies".split()
-)
-"""Columns in which few frames have values: their values are taken from a row. A frame that has
-`captured_bytes` also has an anomaly."""
-
-
-class _Makers(dict[type[Frame], tuple[Callable[..., _Row], bool]]):
-    """For each class of frames, the function that makes a row of `row_class`, and whether that sets all
-    columns except the payload. Entries are made on first use."""
-
-    def __init__(self, row_class: type[_Row]) -> None:
-        super().__init__()
-        self._row_class = row_class
-
-    def __missing__(self, frame: type[Frame]) -> tuple[Callable[..., _Row], bool]:
-        names = {*frame._fields}
-        whole = not names & {"header_bytes", "json", "text"}
-        made = self[frame] = _maker(names, self._row_class), whole
-        return made
-
-
-def _maker(names: set[str], row_class: type[_Row]) -> Callable[..., _Row]:
-    """A function that makes a row from a frame with these fields and from its `_CONTEXT`, by one assignment
-    per column. It takes a third of the time of calling FrameRecord (0.4 us instead of 1.3 for a PUB, CPython
-    3.11).
-    """
-    lines = [f"row.{item.name} = {_value(item.name, names)}" for item in fields(row_class)]
-    used = {**_USED, "row_class": row_class}
-    head = f"def make(frame, {', '.join((*_CONTEXT, *(f'{name}={name}' for name in used)))}):"
-    scope: dict[str, Callable[..., _Row]] = {}
-    source = "\n ".join([head, "account = account or None", "row = new(row_class)", *lines])
-    # Compiled first: if SIGINT arrives while CPython runs a string, CPython ends, despite a SIGINT handler.
-    exec(compile(f"{source}\n return row", __file__, "exec"), dict(used), scope)
-    return scope["make"]
-
-
-_FRAME_RECORDS = _Makers(FrameRecord)
-_LAYER_FRAMES = _Makers(LayerFrame)
+    text = shown(text_of(parsed.description)) or None if parsed.status else None
+    fields = [(text_of(name), text_of(value)) for name, value in parsed.fields]
+    return HeaderCells(parsed.status or None, text, headers_of(fields, shown) or None)

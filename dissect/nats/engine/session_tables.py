@@ -44,8 +44,7 @@ _OF_SESSIONS = frozenset(FROM_ENGINE) - {"flows"}
 
 
 class ReleasedRows(NamedTuple):
-    """Records of all requested tables that were released together. If runs were requested, a `FrameRun`
-    stands for the rows of its frames."""
+    """Records of all requested tables that were released together."""
 
     release: ReleaseKey
     records: list[Record]
@@ -65,9 +64,9 @@ class Due(NamedTuple):
 class TableBuilder:
     """Call `feed` any number of times, then `finish`, then `close`. `alive` has the tables of open
     connections, and `quota` limits the entries of their sessions. With `quiet`, the state is the same, but no
-    records are made. With `runs`, frames come as runs. `protocols` counts the connections that are over, by
-    protocol, and `tcp_bytes` their bytes, as in `CaptureReport`. With `request_events`, events of requests
-    stand for the rows of `requests`."""
+    records are made. `protocols` counts the connections that are over, by protocol, and `tcp_bytes` their
+    bytes, as in `CaptureReport`. With `request_events`, events of requests stand for the rows of `requests`.
+    """
 
     def __init__(
         self,
@@ -75,7 +74,6 @@ class TableBuilder:
         options: Options,
         quiet: bool = False,
         protocols: Counter[str] | None = None,
-        runs: bool = False,
         request_events: bool = False,
         tcp_bytes: Counter[str] | None = None,
     ) -> None:
@@ -86,14 +84,13 @@ class TableBuilder:
         self._tables = frozenset(tables)
         self._options = options
         self._layers = ApplicationStates(self._tables)
-        self._runs = runs
         self._request_events = request_events
         self._records_of = _discarded if quiet else partial(_records_of, kinds=options.kind)
 
     def restore(self, connection: Connection, tables: SessionTables) -> None:
         """Adds the restored tables of a connection."""
         self.alive[connection] = tables
-        tables.resume(self._runs)
+        tables.recharge()
 
     def feed(
         self, source: Iterable[PacketEvents], together: bool = False
@@ -105,7 +102,6 @@ class TableBuilder:
         most = _GROUP_EVENTS if together or _AT_THE_END.issuperset(tables) else 1
         waiting: list[tuple[ReleaseKey, list[Due]]] = []
         held_bytes = 0
-        new = tuple.__new__  # takes a third of the time of calling the class, for every group
         for release, connections in source:
             dues: list[Due] = []
             ended: list[SessionTables] = []
@@ -118,13 +114,12 @@ class TableBuilder:
                         options,
                         quota,
                         layers,
-                        self._runs,
                         self._request_events,
                     )
                 events = session_tables.due(events)
                 framing = connection.framing
                 kind, account, over = framing.kind, framing.account, connection.over
-                dues.append(new(Due, (session_tables, events, kind, account, over)))
+                dues.append(Due(session_tables, events, kind, account, over))
                 for event in events:
                     if event.__class__ is Batch:
                         held_bytes += event.frames[0].total_bytes + _FRAME * len(event.frames)
@@ -187,8 +182,7 @@ def _records_of(
             if over:
                 session_tables.close(records)
         if records:
-            # A third of the time of a call.
-            yield tuple.__new__(ReleasedRows, (release, records))
+            yield ReleasedRows(release, records)
 
 
 def _parts(due: Due) -> list[Due]:
@@ -213,7 +207,6 @@ class SessionTables:
         "_finished",
         "_order",
         "_frames",
-        "_runs",
         "_layers",
         "_wants_anomalies",
     )
@@ -225,7 +218,6 @@ class SessionTables:
         options: Options,
         quota: EntryQuota,
         layers: ApplicationStates,
-        runs: bool = False,
         request_events: bool = False,
     ) -> None:
         self._connection = connection
@@ -238,16 +230,14 @@ class SessionTables:
         )
         self._finished: FinishedSession | None = None
         self._order: EventOrder | None = EventOrder(connection)
-        self._frames = FrameRows(connection, options) if "frames" in tables else None
-        self._runs = runs
+        self._frames = FrameRows(connection.flow.id, options) if "frames" in tables else None
         self._layers = (
             ApplicationRows(connection, options, layers) if is_nats and layers.states else None
         )
         self._wants_anomalies = "anomalies" in tables
 
-    def resume(self, runs: bool) -> None:
-        """Continues in another table builder: charges its quota, and makes runs of frames if `runs`."""
-        self._runs = runs
+    def recharge(self) -> None:
+        """Charges the quota of another table builder, in which the tables continue."""
         if self._session:
             self._session.recharge()
 
@@ -274,8 +264,7 @@ class SessionTables:
                         row.text = row.text and session.masked(row.text)
                         records.append(row)
             if self._frames:
-                make = self._frames.runs if self._runs else self._frames.rows
-                records += make(events, kind, account, session.notes)
+                records += self._frames.rows(events, kind, account, session.notes)
             if session.notes:
                 self._flush_notes(session, records)
             if session.rows:

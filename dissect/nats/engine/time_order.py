@@ -73,6 +73,11 @@ class TimeOrder(Generic[_Row]):
         self._payload_bytes = 0
         return self._released(len(self._rows) // 2)
 
+    @property
+    def waiting(self) -> list[_Row]:
+        """The rows that wait, in the order in which they came."""
+        return [row for _, row in self._rows]
+
     def flush(self) -> list[_Row]:
         """Returns the remaining rows."""
         return self._released(len(self._rows))

@@ -70,5 +70,5 @@ class KernelDissection(Dissection):
         stages = self.parser, self._connections, self._table_builder
         rows = None
         if "frames" in self._tables:
-            rows = WaitingRows(arrays, self._options, together, self._runs)
+            rows = WaitingRows(arrays, self._options, together, self._blocks)
         return Driver(arrays, *stages, self._options, rows, least_packets())

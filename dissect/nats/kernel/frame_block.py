@@ -35,7 +35,7 @@ class FrameBlock(Record):
 
     `numbers` has an array for each column of `state.R_...`, `texts` the ends and the bytes for each of
     `state.T_...`. Codes of labels and captures are indices into `senders` and `captures`. `releases` has
-    the runs of frames that Python has made of these packets and of others between them.
+    the rows of frames that Python has made of these packets and of others between them.
     """
 
     numbers: NumpyArray

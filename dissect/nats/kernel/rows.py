@@ -1,7 +1,7 @@
 """The rows of frames that the kernel makes, and their order among those that Python makes.
 
 The kernel numbers all frames of its connections, and makes the rows of those that are only counted. They
-wait until there are many, and the runs of frames that Python makes meanwhile wait with them: a `FrameBlock`
+wait until there are many, and the rows of frames that Python makes meanwhile wait with them: a `FrameBlock`
 has all frames of its packets.
 """
 
@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 from ..engine.connections import ReleaseKey
 from ..engine.frame_rows import kind_name
-from ..engine.frame_runs import FrameRun
 from ..engine.session_tables import ReleasedRows
 from ..options import Options
-from ..schema.records import Record
+from ..schema.records import FrameRecord, Record
 from ..types import Packets
 from . import state
 from .block_records import releases_of
@@ -80,7 +79,7 @@ class WaitingRows:
         return len(self._held) >= _MOST_HELD or self._arrays.lacks_room
 
     def collected(self, source: Iterable[ReleasedRows]) -> Iterator[ReleasedRows]:
-        """The records of a run. Runs of frames wait for the next block."""
+        """The records of a run. Those of frames wait for the next block."""
         for rows in source:
             release, records = rows
             if records[0].__class__ is FrameBlock:
@@ -89,11 +88,11 @@ class WaitingRows:
             if not self._blocks:
                 self._held.append(rows)
                 continue
-            runs: list[Record] = [record for record in records if record.__class__ is FrameRun]
-            if runs:
-                self._held.append(rows._replace(records=runs))
-            if len(runs) < len(records):
-                others = [record for record in records if record.__class__ is not FrameRun]
+            frames: list[Record] = [row for row in records if row.__class__ is FrameRecord]
+            if frames:
+                self._held.append(rows._replace(records=frames))
+            if len(frames) < len(records):
+                others = [row for row in records if row.__class__ is not FrameRecord]
                 yield ReleasedRows(release, others)
         if not self._lazily or not self._arrays.control[state.C_ROWS]:
             yield from self.rest()

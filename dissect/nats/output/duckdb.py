@@ -24,9 +24,8 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import closing, contextmanager
 from itertools import groupby, islice
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from ..engine.frame_runs import FrameRun
 from ..errors import QueryError, imported, instead
 from ..kernel.frame_block import FrameBlock
 from ..schema.declaration import Type
@@ -38,7 +37,6 @@ from .arrow.records import (
     BATCH_ROWS,
     batch,
     batch_of_block,
-    batch_of_runs,
     declared,
     schema,
 )
@@ -350,22 +348,16 @@ def _tables_named(duck: ModuleType, connection: duckdb.DuckDBPyConnection, query
 def load(
     connection: duckdb.DuckDBPyConnection, records: Iterable[Loadable], columns: Columns = ALL
 ) -> None:
-    """Stores records of several tables in the database, in batches of limited size. Frames may come as runs,
-    as blocks, or as record batches with these columns, without a record for each frame."""
+    """Stores records of several tables in the database, in batches of limited size. Frames may also come as
+    blocks, or as record batches with these columns."""
     waiting: dict[type[Record], list[Record]] = {row: [] for row in TABLE_OF}
-    waiting[FrameRun] = []
     waiting_bytes = 0
 
     def insert(row: type[Record]) -> None:
         nonlocal waiting_bytes
         rows, waiting[row] = waiting[row], []
-        table = "frames" if row is FrameRun else TABLE_OF[row].name
-        made = (
-            batch_of_runs(cast("list[FrameRun]", rows), columns.get(table))
-            if row is FrameRun
-            else batch(table, rows, columns.get(table))
-        )
-        store(table, made)
+        table = TABLE_OF[row].name
+        store(table, batch(table, rows, columns.get(table)))
         if table == "frames":
             waiting_bytes = 0
 
@@ -377,15 +369,15 @@ def load(
 
     for row, group in groupby(records, type):
         if row not in waiting:
-            if waiting[FrameRun]:
-                insert(FrameRun)
+            if waiting[FrameRecord]:
+                insert(FrameRecord)
             for frames in group:
                 if isinstance(frames, FrameBlock):
                     store("frames", batch_of_block(frames, columns.get("frames")))
                 else:
                     store("frames", frames)
             continue
-        if row not in (FrameRun, FrameRecord):
+        if row is not FrameRecord:
             while some := list(islice(group, BATCH_ROWS - len(waiting[row]))):
                 waiting[row] += some
                 if len(waiting[row]) >= BATCH_ROWS:
@@ -402,9 +394,7 @@ def load(
 
 
 def _held_bytes(record: Record) -> int:
-    """The size of the headers and payloads that a frame, or the frames of a run, hold in memory."""
-    if isinstance(record, FrameRun):
-        return sum([frame.total_bytes for frame in record.frames])
+    """The size of the headers and payloads that the row of a frame holds in memory."""
     assert isinstance(record, FrameRecord)
     return (record.header_bytes or 0) + len(record.payload or "")
 

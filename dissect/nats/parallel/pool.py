@@ -9,9 +9,6 @@ Rows of sessions may name those of another worker, so the parent selects and ren
     worker: packets > its share of the flows > connections > tables > condition > render > pipe
     parent: pipes > merge by sort key > TimeOrder
 
-Frames that become columns are packed instead of rendered, and the parent puts columns in order
-(`output.shared_frames`).
-
 Workers are spawned, not forked, although forking would save each of them half a second of imports: pyarrow
 and numpy start threads on import. A forked process lacks these threads, but their locks may stay held in it
 forever. Workers do not import the program's main module, so that module needs no
@@ -39,7 +36,6 @@ from ..engine.session_tables import ReleasedRows
 from ..engine.time_order import Placed, TimeOrder
 from ..errors import DissectError, WorkerError
 from ..options import Options
-from ..output.arrow.shared_frames import Part, SharedFrames
 from ..output.duckdb import Where
 from ..schema.records import Record
 from ..tables import TABLES
@@ -86,30 +82,13 @@ def sharded(
 
 def _sessions(job: TableJob[Row], jobs: int, report: CaptureReport) -> Generator[Row, None, None]:
     """The rows of sessions. They may name each other, so they are selected and rendered here."""
-    assert job.renderer  # only frames are packed
+    assert job.renderer
     render = job.renderer()
     with nullcontext() if job.where is None else closing(Where(job.table, job.where)) as where:
         records = shared_records(job.paths, [job.table], job.options, jobs, report)
         with closing(records):
             while some := cast("list[Record]", [*islice(records, _TOGETHER)]):
                 yield from map(render, where.matching(some) if where else some)
-
-
-def sharded_frames(
-    job: TableJob[Row], jobs: int, report: CaptureReport
-) -> Generator[pa.RecordBatch, None, None]:
-    """The frames as record batches with the columns in `job.packed`. Otherwise the same as `sharded`."""
-    frames = SharedFrames(TABLES["frames"].window)
-    with _pool(job, jobs, report) as pool:
-        yield from frames.in_order([map(_part, pool.batches(each)) for each in pool.workers])
-
-
-def _part(batch: EntryBatch) -> Part:
-    """The frames of a batch, and the number of the packet up to which it has all of them."""
-    if batch.entries:
-        key, _, _ = batch.entries[-1]
-        return batch.packed, key[0]
-    return batch.packed, batch.packed.last_packet if batch.packed else 0
 
 
 def shared_records(
@@ -141,8 +120,8 @@ def _released(pool: _Pool[Record]) -> Iterator[ReleasedRows]:
     """The records of all workers, in no particular order; with packed frames in place of some."""
     for together in zip_longest(*map(pool.batches, pool.workers)):
         for batch in filter(None, together):
-            if batch.packed:
-                yield ReleasedRows(ReleaseKey(0), [cast("Record", batch.packed.rows)])
+            if batch.packed is not None:
+                yield ReleasedRows(ReleaseKey(0), [cast("Record", batch.packed)])
             for key, _, rows in batch.entries:
                 yield ReleasedRows(ReleaseKey(*key), [cast("Record", record) for _, record in rows])
 

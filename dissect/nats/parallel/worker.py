@@ -1,7 +1,7 @@
 """One of several processes: dissects its share of the flows, and sends batches of the rows.
 
 Each worker reads all packets. A batch has entries, each with the sort key of the packet that completed its
-rows; an entry without rows reports progress. Frames that will become columns are packed.
+rows; an entry without rows reports progress. Frames that a database takes come as columns.
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ import gc
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from ..capture import CaptureReport
 from ..engine.connections import ReleaseKey
-from ..engine.frame_runs import FrameRun
 from ..engine.session_tables import ReleasedRows
 from ..engine.time_order import Placed, payload_bytes, placed
 from ..errors import DissectError, WorkerError
 from ..kernel import load
 from ..options import Options, Payload
-from ..output.arrow.frame_columns import shown_bytes
-from ..output.arrow.shared_frames import PackedFrames, pack
+from ..output.arrow.records import batch
 from ..output.arrow.types import leave_pandas_out
 from ..output.duckdb import Where
 from ..output.sink import say
 from ..pipeline import RowFilter, narrow, released
-from ..schema.records import Record
+from ..schema.records import FrameRecord, Record
 from ..types import Share
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+
+    import pyarrow as pa
 
 Row = TypeVar("Row")
 
@@ -38,9 +38,6 @@ Row = TypeVar("Row")
 _PROGRESS_PACKETS = 4096
 _BATCH_ROWS = 2048
 _BATCH_BYTES = 1 << 20
-# Packed frames come in larger batches, since Arrow takes some milliseconds for each.
-_PACKED_PACKETS = 16_384
-_PACKED_RUNS = 8192
 
 ReleasedEntry = tuple[tuple[int, int, str], int, list[Placed[Row]]]
 """Rows that were released together: their sort key, the size of their payloads in bytes, and the rows. A
@@ -49,14 +46,14 @@ pipe."""
 
 
 class EntryBatch(NamedTuple):
-    """Entries in order, and the capture report so far, without the files before `first_file`. `packed` frames
-    come before the entries. `last` is true if the worker sends no other batch."""
+    """Entries in order, and the capture report so far, without the files before `first_file`. `packed` has
+    their frames as columns. `last` is true if the worker sends no other batch."""
 
     entries: list[ReleasedEntry[object]]
     report: CaptureReport
     first_file: int
     last: bool
-    packed: PackedFrames | None = None
+    packed: pa.RecordBatch | None = None
 
     def update(self, report: CaptureReport) -> None:
         """Brings `report` up to date, except for what a worker counts for its own flows."""
@@ -70,7 +67,7 @@ class EntryBatch(NamedTuple):
 class TableJob(Generic[Row]):
     """The table to make. `renderer` is called in each worker and returns the function that renders a record;
     `where` is a condition in SQL. `others` are further tables, for `shared_records`. With `packed`, frames
-    are not rendered but packed, with these columns; rows of `others` are rendered. A job is pickled.
+    are not rendered but become columns, those with these names. A job is pickled.
     """
 
     paths: tuple[str, ...]
@@ -120,15 +117,13 @@ def _key(release: ReleaseKey) -> tuple[int, int, str]:
     return packet, first_ns, session
 
 
-def _apart(waiting: Iterable[ReleasedRows]) -> tuple[list[ReleasedRows], list[ReleasedRows]]:
-    """The runs of frames, and the records of other tables."""
-    frames, others = [], []
+def _apart(waiting: Iterable[ReleasedRows]) -> tuple[list[Record], list[ReleasedRows]]:
+    """The frames, and the records of other tables."""
+    frames: list[Record] = []
+    others = []
     for release, records in waiting:
-        runs: list[Record] = [row for row in records if row.__class__ is FrameRun]
-        if runs:
-            frames.append(ReleasedRows(release, runs))
-        if len(runs) < len(records):
-            rest = [row for row in records if row.__class__ is not FrameRun]
+        frames += (row for row in records if row.__class__ is FrameRecord)
+        if rest := [row for row in records if row.__class__ is not FrameRecord]:
             others.append(ReleasedRows(release, rest))
     return frames, others
 
@@ -152,11 +147,6 @@ class ShareWorker(Generic[Row]):
     def run(self, number: int, jobs: int) -> None:
         """Dissects share `number` of `jobs`."""
         job = self._work
-        is_packed = job.packed is not None
-        most = _PACKED_RUNS if is_packed else _BATCH_ROWS
-        shown = cast(
-            "Callable[[Sequence[Record]], int]", shown_bytes if is_packed else payload_bytes
-        )
         is_shown = job.options.payload is not Payload.NONE
         for rows in released(
             job.paths,
@@ -166,21 +156,19 @@ class ShareWorker(Generic[Row]):
             share=Share(number, range(jobs)),
             on_progress=self._on_progress,
             together=True,
-            runs=is_packed,
         ):
             self._waiting.append(rows)
             self._rows += len(rows.records)
             if is_shown:
-                self._bytes += shown(rows.records)
-            if self._rows >= most or self._bytes >= _BATCH_BYTES:
+                self._bytes += payload_bytes(rows.records)
+            if self._rows >= _BATCH_ROWS or self._bytes >= _BATCH_BYTES:
                 self._send()
         self._send(last=True)
 
     def _on_progress(self, packets: int) -> None:
         """Reports, now and then, that this many packets were read and all rows that they release are sent."""
         if packets >= self._next:
-            is_packed = self._work.packed is not None
-            self._next = packets + (_PACKED_PACKETS if is_packed else _PROGRESS_PACKETS)
+            self._next = packets + _PROGRESS_PACKETS
             self._send((_key(ReleaseKey(packets)), 0, []))
 
     def _entries(self, waiting: Sequence[ReleasedRows]) -> list[ReleasedEntry[object]]:
@@ -200,8 +188,8 @@ class ShareWorker(Generic[Row]):
         columns, packed = self._work.packed, None
         waiting, self._waiting = self._waiting, []
         if columns is not None:
-            frames, waiting = _apart(waiting) if self._work.others else (waiting, [])
-            packed = pack(frames, columns) if frames else None
+            frames, waiting = _apart(waiting)
+            packed = batch("frames", frames, columns) if frames else None
         entries = [*(self._entries(waiting) if waiting else ()), *progress]
         self._rows = self._bytes = 0
         first, files = self._files, self._report.files

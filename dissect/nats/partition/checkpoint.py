@@ -51,9 +51,9 @@ class Checkpoints(Dissection):
         options: Options,
         quiet: bool = False,
         key_logs: KeyLogs | None = None,
-        runs: bool = False,
+        blocks: bool = False,
     ) -> None:
-        super().__init__(tables, options, quiet, key_logs, runs)
+        super().__init__(tables, options, quiet, key_logs, blocks)
         self._shared: dict[str, object] = {
             "limits": options.stream_limits,
             "resync": self._connections.quota,

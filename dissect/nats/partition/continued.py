@@ -37,8 +37,9 @@ OnLoss = Callable[[str], None]
 
 
 class ContinuedDissection:
-    """The dissection, with frames as runs. A file that cannot be read raises CaptureError, unless `on_loss`
-    is given. `passed_over` counts packets without a TCP header that could be read, by reason."""
+    """The dissection, with frames of the kernel as blocks. A file that cannot be read raises CaptureError,
+    unless `on_loss` is given. `passed_over` counts packets without a TCP header that could be read, by
+    reason."""
 
     def __init__(
         self,
@@ -103,7 +104,7 @@ class ContinuedDissection:
         self._parser.load(parser_state)
 
     def _new(self) -> Checkpoints:
-        return Checkpoints(self._tables, self._options, key_logs=self._key_logs, runs=True)
+        return Checkpoints(self._tables, self._options, key_logs=self._key_logs, blocks=True)
 
     def _alone(self, one: TakenFile, report: CaptureReport) -> Iterator[ReleasedRows]:
         dissection, parser = self._new(), PacketParser()

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from dissect.nats.cli import cli
 from dissect.nats.commands import processes as chosen
 from dissect.nats.commands.command_options import CommandOptions
-from dissect.nats.commands.processes import packs, processes, processes_for_rows
+from dissect.nats.commands.processes import processes, processes_for_rows
 from dissect.nats.errors import MissingLibrary
 from dissect.nats.kernel.load import VARIABLE
 from dissect.nats.output.formats import FORMATS
@@ -48,7 +48,6 @@ def test_the_user_says_how_many() -> None:
 
 def test_several_share_a_large_capture(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert processes_for_rows("frames", form(), ALL) == 3
-    assert processes_for_rows("frames", form("parquet"), ALL) == 3
     assert processes_for_rows("sessions", form("parquet", "sessions"), ALL) == 3
     (tmp_path / "a.pcap").write_bytes(Path(CORE).read_bytes())
     for place in (tmp_path, tmp_path / "*.pcap"):
@@ -77,13 +76,9 @@ def test_one_reads_where_several_would_not_be_faster(options: CommandOptions) ->
     assert processes_for_rows("frames", form(), options) == 1
 
 
-def test_one_makes_rows_that_need_all_sessions_and_columns_out_of_rows() -> None:
+def test_one_makes_rows_that_need_all_sessions() -> None:
     assert processes_for_rows("servers", form(table="servers"), ALL) == 1
-    for options in (replace(ALL, where="op = 'PUB'"), replace(ALL, sort="op")):
-        assert not packs(form("parquet"), options)
-        assert processes_for_rows("frames", form("parquet"), options) == 1
-        assert processes_for_rows("frames", form(), options) == 3
-    assert packs(form("parquet"), ALL) and not packs(form(), ALL)
+    assert processes_for_rows("frames", form(), replace(ALL, where="op = 'PUB'")) == 3
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from time import process_time
+
 import pytest
 
-from dissect.nats.engine.frame_rows import rows_of
-from dissect.nats.engine.frame_runs import RunMaker
-from dissect.nats.options import Payload
+from dissect.nats.engine.frame_rows import FrameRows
+from dissect.nats.framing.events import Batch, Note
+from dissect.nats.options import Options, Payload
+from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.records import FrameRecord, text_of
-from dissect.nats.types import Direction
+from dissect.nats.types import Chunk, Direction
+from natsync.protocol import Kind, Ping, RMsg
 
 from tests.support.conversations import ORIGINATOR, RESPONDER, FramedConversation
 
@@ -19,13 +24,8 @@ def rows(
     payload: Payload = Payload.NONE,
     redact: bool = True,
 ) -> list[FrameRecord]:
-    maker = RunMaker("5" * 16, payload, redact)
-    return [
-        row
-        for batch in conversation.batches(sender)
-        for run in maker.runs(batch, "client", "")
-        for row in rows_of(run)
-    ]
+    made = FrameRows("5" * 16, Options(payload=payload, redact=redact))
+    return made.rows(conversation.batches(sender), Kind.CLIENT, "", [])
 
 
 def row(
@@ -110,20 +110,9 @@ def test_secrets_are_masked_unless_they_are_asked_for() -> None:
     conversation.say(RESPONDER, b"-ERR 'not hush-hush'\r\n")
     assert rows(conversation, ORIGINATOR)[0].json == '{"lang":"x","pass":"***"}'
     assert rows(conversation, ORIGINATOR, redact=False)[0].json == '{"lang":"x","pass":"hush-hush"}'
-    maker = RunMaker("5" * 16, Payload.NONE, True)
-    made = [
-        row
-        for batch in conversation.batches(ORIGINATOR)
-        for run in maker.runs(batch, "client", "")
-        for row in rows_of(run)
-    ]
-    made += [
-        row
-        for batch in conversation.batches(RESPONDER)
-        for run in maker.runs(batch, "client", "")
-        for row in rows_of(run)
-    ]
-    assert "hush" not in str(made)
+    batches = [*conversation.batches(ORIGINATOR), *conversation.batches(RESPONDER)]
+    made = FrameRows("5" * 16, Options()).rows(batches, Kind.CLIENT, "", [])
+    assert made[-1].error == "not ***" and "hush" not in str(made)
 
 
 def test_json_that_cannot_be_read_shows_nothing() -> None:
@@ -141,3 +130,82 @@ def test_wire_text_keeps_invalid_bytes_visible() -> None:
 def test_a_password_that_is_also_the_name_is_masked_as_in_sessions() -> None:
     connect = b'CONNECT {"user":"hush-hush","name":"hush-hush","pass":"hush-hush"}\r\n'
     assert row(connect).json == '{"user":"***","name":"***","pass":"***"}'
+
+
+def test_a_frame_that_began_earlier_has_the_packet_of_its_first_byte() -> None:
+    conversation = (
+        FramedConversation().client().say(ORIGINATOR, b"PUB a 2\r\nh", b"i\r\nPING\r\nPING\r\n")
+    )
+    made = rows(conversation, ORIGINATOR)
+    assert [(row.number, row.packet) for row in made] == [(1, 2), (2, 3), (3, 4), (4, 4)]
+    assert len({row.ts_ns for row in made[1:]}) == 1
+
+
+def test_skipped_frames_are_numbered_and_their_secrets_known() -> None:
+    conversation = FramedConversation().say(RESPONDER, b'INFO {"client_id":1} \r\n')
+    conversation.say(ORIGINATOR, b'CONNECT {"pass":"hush-hush"}\r\n')
+    conversation.say(RESPONDER, b"-ERR 'not hush-hush'\r\n")
+    frames = FrameRows("5" * 16, Options())
+    (connect,) = conversation.batches(ORIGINATOR)
+    frames.skip(connect)
+    frames.pass_to(6)
+    _, error = conversation.batches(RESPONDER)
+    (made,) = frames.rows([error], Kind.CLIENT, "", [])
+    assert (made.number, made.error) == (7, "not ***")
+
+
+def test_anomalies_of_frames_come_once_and_the_reason_of_a_gap_first() -> None:
+    conversation = (
+        FramedConversation()
+        .client()
+        .say(ORIGINATOR, b"HPUB a 5 105\r\nhello")
+        .lose(ORIGINATOR, 95, True)
+    )
+    conversation.say(ORIGINATOR, b"world\r\nPUB * 0\r\n\r\n")
+    offset = rows(conversation, ORIGINATOR)[1].offset
+    bad = Note(ORIGINATOR, 1, 1, "t.pcap", Anomaly.BAD_HEADERS, offset, 9)
+    wild = Note(ORIGINATOR, 1, 1, "t.pcap", Anomaly.INVALID_SUBJECT, offset, 9)
+    elsewhere = Note(RESPONDER, 1, 1, "t.pcap", Anomaly.SID_IN_USE, offset, 9)
+    frames = FrameRows("5" * 16, Options())
+    batches = conversation.batches(ORIGINATOR)
+    made = frames.rows(batches, Kind.CLIENT, "", [bad, wild, elsewhere])
+    assert [row.anomalies for row in made] == [
+        None,
+        ["truncated", "bad_headers", "invalid_subject"],
+        None,
+    ]
+
+
+def test_time_is_linear_in_the_frames_of_a_packet() -> None:
+    def taken(count: int) -> float:
+        conversation = FramedConversation().client().say(ORIGINATOR, b"PUB * 0\r\n\r\n" * count)
+        *_, batch = conversation.batches(ORIGINATOR)
+        offsets = [frame.offset for frame in batch.frames]
+        notes = [
+            Note(ORIGINATOR, 1, 1, "t.pcap", Anomaly.INVALID_SUBJECT, offset, 9)
+            for offset in offsets
+        ]
+        start = process_time()
+        made = FrameRows("5" * 16, Options()).rows([batch], Kind.CLIENT, "", notes)
+        passed = process_time() - start
+        assert sum(row.anomalies is not None for row in made) == count
+        return passed
+
+    assert min(taken(32_000) for _ in range(2)) < 100 * min(taken(2000) for _ in range(3))
+
+
+@pytest.mark.parametrize("redact", [True, False])
+def test_json_can_be_parsed_in_every_format(redact: bool) -> None:
+    name = "a\x7fb\x9bc\u202ed"
+    conversation = FramedConversation().say(RESPONDER, b'INFO {"client_id":1} \r\n')
+    conversation.say(ORIGINATOR, b'CONNECT {"name":"' + name.encode() + b'"}\r\n')
+    (made,) = rows(conversation, ORIGINATOR, redact=redact)
+    assert made.json == '{"name":"a\\u007fb\\u009bc\\u202ed"}'
+    assert json.loads(made.json) == {"name": name}
+
+
+def test_a_route_that_is_dedicated_to_an_account_names_it_where_a_frame_may() -> None:
+    packet = Chunk(1, 1, "c", 0, b"")
+    batch = Batch(ORIGINATOR, 1, packet, packet, [RMsg(b"s", b""), Ping(), RMsg(b"s", b"B")], None)
+    made = FrameRows("5" * 16, Options()).rows([batch], Kind.ROUTE, "A", [])
+    assert [row.account for row in made] == ["A", None, "B"]

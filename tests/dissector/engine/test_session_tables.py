@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from dissect.nats import anomalies, flows, frames, records, requests, sessions, subscriptions
-from dissect.nats.engine.frame_rows import rows_of
-from dissect.nats.engine.frame_runs import FrameRun
 from dissect.nats.engine.session_tables import ReleasedRows
 from dissect.nats.pipeline import released
 from dissect.nats.schema.records import (
@@ -74,15 +71,11 @@ def test_all_tables_worked_off_together_are_the_same(monkeypatch: pytest.MonkeyP
     assert apart(released([str(CAPTURES)], list(TABLES), together=True)) == one_by_one
 
 
-@pytest.mark.parametrize("runs", [False, True])
-def test_what_a_packet_expands_to_is_made_in_parts(
-    runs: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_packet_expands_to_is_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     def found() -> tuple[list[Record], int]:
-        groups = list(released([str(CAPTURES)], TABLES, runs=runs))
+        groups = list(released([str(CAPTURES)], TABLES))
         rows = [row for group in groups for row in group.records]
-        made = [rows_of(row) if isinstance(row, FrameRun) else [row] for row in rows]
-        return sorted(chain.from_iterable(made), key=place_and_table), len(groups)
+        return sorted(rows, key=place_and_table), len(groups)
 
     whole, groups = found()
     monkeypatch.setattr("dissect.nats.engine.session_tables._MOST_BYTES", 0)

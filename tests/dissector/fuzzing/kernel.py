@@ -32,8 +32,7 @@ from dissect.nats.kernel import driver
 from dissect.nats.kernel.driver import Driver
 from dissect.nats.kernel.load import VARIABLE
 from dissect.nats.kernel.state import C_KEPT
-from dissect.nats.output.arrow.frame_columns import sorted_arrays
-from dissect.nats.output.arrow.records import declared
+from dissect.nats.output.arrow.records import frame_batches
 from dissect.nats.pipeline import records, released
 from dissect.nats.types import Share
 
@@ -231,11 +230,10 @@ def rows_of(case: Case, path: Path) -> list[str]:
 
 def columns_of(case: Case, path: Path) -> list[str]:
     """The rows of frames as they are stored in columns, of every type."""
-    source = released([str(path)], ["frames"], case.options, together=True, runs=True)
+    source = released([str(path)], ["frames"], case.options, together=True, blocks=True)
     with closing(source):
-        chosen = declared("frames", None)
-        some = [*sorted_arrays(source, chosen, case.reach, 1000)]
-    return [repr(row) for arrays in some for row in zip(*(each.to_pylist() for each in arrays))]
+        batches = [*frame_batches(source, reach=case.reach)]
+    return [repr(row) for batch in batches for row in zip(*(each.to_pylist() for each in batch))]
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def talk(frames: Iterator[bytes]) -> Pcap:
 def blocks(pcap: Pcap, path: Path, size: int = 3000) -> list[FrameBlock]:
     path.write_bytes(pcap_bytes(pcap))
     with patch.dict(os.environ, {VARIABLE: "on"}), patch.object(reader, "BLOCK", size):
-        source = released([str(path)], ["frames"], together=True, runs=True)
+        source = released([str(path)], ["frames"], together=True, blocks=True)
         with closing(source):
             found = [record for rows in source for record in rows.records]
     return [record for record in found if isinstance(record, FrameBlock)]

@@ -11,12 +11,12 @@ import pytest
 
 from dissect.nats import Options
 from dissect.nats.capture import CaptureReport, reader
-from dissect.nats.engine.frame_runs import FrameRun
 from dissect.nats.engine.session_tables import ReleasedRows
 from dissect.nats.kernel.dissection import KernelDissection
 from dissect.nats.kernel.frame_block import FrameBlock
 from dissect.nats.kernel.load import VARIABLE
 from dissect.nats.kernel.state import R_LABEL, R_ORDINAL
+from dissect.nats.schema.records import FrameRecord
 
 from tests.dissector.fuzzing.kernel import generated
 from tests.dissector.kernel.both import KERNEL
@@ -29,7 +29,7 @@ def released(folder: Path, together: bool, options: Options = Options()) -> list
     path = folder / "case.pcap"
     path.write_bytes(pcap_bytes(generated(0)))
     with patch.dict(os.environ, {VARIABLE: "on"}), patch.object(reader, "BLOCK", 20_000):
-        dissection = KernelDissection(["frames"], options, runs=True)
+        dissection = KernelDissection(["frames"], options, blocks=True)
         packets = dissection.packets([str(path)], CaptureReport())
         with closing(dissection.read(packets, together)) as source:
             return [*source]
@@ -48,13 +48,11 @@ def test_rows_come_after_each_run_unless_they_may_wait(together: bool, tmp_path:
 def test_most_rows_of_plain_traffic_are_columns(tmp_path: Path) -> None:
     columns = objects = 0
     for rows in released(tmp_path, True):
-        for record in rows.records:
-            some = [rows]
-            if isinstance(record, FrameBlock):
-                columns += len(record.numbers[0])
-                some = [*record.releases]
-            runs = [run for rows in some for run in rows.records if isinstance(run, FrameRun)]
-            objects += sum(len(run.frames) for run in runs)
+        (record, *_), some = rows.records, [rows]
+        if isinstance(record, FrameBlock):
+            columns += len(record.numbers[0])
+            some = [*record.releases]
+        objects += sum(isinstance(row, FrameRecord) for each in some for row in each.records)
     assert columns > 3 * objects
 
 

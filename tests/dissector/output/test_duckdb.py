@@ -13,11 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from dissect.nats.engine.frame_runs import FrameRun
 from dissect.nats.errors import CaptureError, DissectError, QueryError
 from dissect.nats.output import duckdb as sql
 from dissect.nats.output.duckdb import Where, answer
-from dissect.nats.pipeline import records, released
+from dissect.nats.pipeline import records
 from dissect.nats.schema.records import FrameRecord, Record
 from dissect.nats.tables import TABLES
 from natsync._extras import pip_install
@@ -358,24 +357,6 @@ def test_frames_with_large_headers_do_not_wait_for_many_others(
         sql.load(connection, [large, large, frame, large, frame])
         assert connection.execute("SELECT count(*) FROM frames").fetchone() == (5,)
     assert sizes == [2, 3]
-
-
-def test_runs_of_frames_are_the_frames() -> None:
-    """Of which only some columns are stored."""
-    wanted = {"frames": ["op", "number", "session", "payload_bytes"]}
-    stored = []
-    for runs in (False, True):
-        source = released([CAPTURE], ["frames", "requests"], together=True, runs=runs)
-        rows = [row for some in source for row in some.records]
-        assert any(isinstance(row, FrameRun) for row in rows) == runs
-        with closing(duckdb.connect(":memory:")) as connection:
-            sql.create_tables(connection, ["frames", "requests"], wanted)
-            sql.load(connection, rows, wanted)
-            frames = connection.execute("FROM frames ORDER BY session, number").fetchall()
-            requests = connection.execute("FROM requests ORDER BY ALL").fetchall()
-            stored.append((frames, requests))
-    assert stored[0] == stored[1]
-    assert len(stored[0][0]) > 100 and {len(row) for row in stored[0][0]} == {4}
 
 
 def test_columns_that_a_query_names() -> None:

@@ -40,31 +40,26 @@ def sent(number: int = 0, jobs: int = 1, payload: Payload = Payload.NONE) -> lis
 
 @pytest.mark.parametrize("most", [1, 20, 10_000])
 def test_packed_frames_are_all_that_there_are(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "_PACKED_RUNS", most)
-    monkeypatch.setattr(worker, "_PACKED_PACKETS", 50)
+    monkeypatch.setattr(worker, "_BATCH_ROWS", most)
+    monkeypatch.setattr(worker, "_PROGRESS_PACKETS", 50)
     parts = [
         batch.packed for number in range(3) for batch in sent(number, 3) if batch.packed is not None
     ]
-    assert all(part.rows.schema == schema("frames", COLUMNS) for part in parts)
-    rows = [row for part in parts for row in part.rows.to_pylist()]
+    assert all(part.schema == schema("frames", COLUMNS) for part in parts)
+    rows = [row for part in parts for row in part.to_pylist()]
     frames = records([PATH], ["frames"])
     wanted = [{name: getattr(frame, name) for name in COLUMNS} for frame in frames]
     by_place = itemgetter("session", "number")
     assert sorted(rows, key=by_place) == sorted(wanted, key=by_place) != []
-    for part in parts:
-        runs = list(zip(*part.runs))
-        assert runs[0][6] == 0 and runs[-1][0] == part.last_packet
-        assert sum(run[7] for run in runs) == part.rows.num_rows
 
 
 def test_progress_is_never_ahead_of_the_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "_PACKED_PACKETS", 10)
+    monkeypatch.setattr(worker, "_PROGRESS_PACKETS", 10)
     monkeypatch.setattr(reader, "BLOCK", 2048)
     monkeypatch.setattr(dissection, "_BLOCKS", 2)
     batches = sent()
     keys = []
     for batch in batches:
-        keys += zip(*batch.packed.runs[:3]) if batch.packed else []
         keys += [key for key, _, _ in batch.entries]
     assert all(first <= second for first, second in pairwise(keys))
     assert sum(len(batch.entries) for batch in batches) > 5
@@ -74,10 +69,3 @@ def test_progress_is_never_ahead_of_the_frames(monkeypatch: pytest.MonkeyPatch) 
 def test_payloads_that_are_shown_make_smaller_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "_BATCH_BYTES", 100)
     assert len(sent(payload=Payload.TEXT)) > len(sent()) + 3
-    sizes = [
-        size
-        for batch in sent(payload=Payload.TEXT)
-        for size in (batch.packed.runs[8] if batch.packed else [])
-    ]
-    shown = records([PATH], ["frames"], Options(payload=Payload.TEXT))
-    assert sum(sizes) == sum(getattr(frame, "payload_bytes") or 0 for frame in shown)

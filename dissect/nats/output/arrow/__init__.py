@@ -1,1 +1,1 @@
-"""Records and runs of frames -> Arrow, and back."""
+"""Records and blocks of frames -> Arrow, and back."""

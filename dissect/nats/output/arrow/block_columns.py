@@ -9,28 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib import import_module
-from itertools import chain
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ...engine.connections import ReleaseKey
-from ...engine.frame_rows import fill_headers
-from ...engine.frame_runs import FrameRun
+from ...engine.frame_rows import HeaderCells, header_cells
 from ...engine.session_tables import ReleasedRows
 from ...kernel import state
 from ...kernel.frame_block import FrameBlock, NumpyArray
 from ...kernel.handover import OPERATIONS
 from ...schema.declaration import Column, Type
 from ...schema.records import FrameRecord, Value
-from .frame_columns import arrays_as_released
-from .run_window import RunPiece
+from .records import arrays_of
 from .types import array, arrow_type, pyarrow, times, wire_texts
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _AFTER_FLOWS = ReleaseKey(0).first_ns
-_new = object.__new__
 
 
 class RowKeys(NamedTuple):
@@ -73,32 +69,27 @@ def arrays_of_releases(
     releases: Sequence[ReleasedRows], columns: Sequence[Column]
 ) -> tuple[list[pa.Array], RowKeys]:
     """These columns of the frames that Python has released; there is at least one."""
-    arrays, places, _, sizes = _of_releases(releases, columns)
-    return arrays, places._replace(ends=_numpy().cumsum(sizes))
+    arrays, keys, _, sizes = _of_releases(releases, columns)
+    return arrays, keys._replace(ends=_numpy().cumsum(sizes))
 
 
 def _of_releases(
     releases: Sequence[ReleasedRows], columns: Sequence[Column]
 ) -> tuple[list[pa.Array], RowKeys, list[ReleaseKey], list[int]]:
-    """The columns of Python's frames, their places without ends, and the key and size of each release."""
-    lists = cast("list[list[FrameRun]]", [records for _, records in releases])
-    arrays, pieces = arrays_as_released(list(chain.from_iterable(lists)), columns)
-    rows = [sum(len(run.frames) for run in runs) for runs in lists]
-    return arrays, places_of(pieces), [release for release, _ in releases], rows
+    """The columns of Python's frames, their keys without ends, and the key and size of each release."""
+    rows = cast("list[FrameRecord]", [row for _, records in releases for row in records])
+    sizes = [len(records) for _, records in releases]
+    return arrays_of(rows, columns), keys_of(rows), [release for release, _ in releases], sizes
 
 
-def places_of(pieces: Sequence[RunPiece]) -> RowKeys:
-    """The sort keys of the rows of runs, without the ends of releases; there is at least one run."""
+def keys_of(rows: Sequence[FrameRecord]) -> RowKeys:
+    """The sort keys of rows, without the ends of releases."""
     np = _numpy()
-    times_ns, names, firsts, _, sizes = map(list, zip(*pieces))
-    codes = {name: int(name, 16) for name in set(names)}
-    starts = np.cumsum(sizes) - sizes
-    within = np.arange(sum(sizes)) - np.repeat(starts, sizes)
-    sessions = np.array([codes[name] for name in names], np.uint64)
+    codes = {name: int(name, 16) for name in {row.session for row in rows}}
     return RowKeys(
-        np.repeat(np.array(times_ns, np.int64), sizes),
-        np.repeat(sessions, sizes),
-        np.repeat(np.array(firsts, np.int64), sizes) + within,
+        np.array([row.ts_ns for row in rows], np.int64),
+        np.array([codes[row.session] for row in rows], np.uint64),
+        np.array([row.number for row in rows], np.int64),
         None,
     )
 
@@ -205,17 +196,14 @@ class _BlockColumns:
         return self._np.flatnonzero(self._numbers[state.R_FIELDS] < 0)
 
     @cached_property
-    def _read(self) -> list[FrameRecord]:
-        """Records of these rows, with the columns that come from headers."""
+    def _read(self) -> list[HeaderCells]:
+        """The columns of these rows that come from headers."""
         ends, data = self._block.texts[state.T_BLOCK]
-        made = []
+        read = []
         for at in self._to_read.tolist():
-            row = _new(FrameRecord)
-            row.status = row.status_text = row.headers = row.anomalies = None
             secrets = self._block.senders[self._numbers[state.R_LABEL][at]].secrets
-            fill_headers(row, data[ends[at] : ends[at + 1]].tobytes(), secrets)
-            made.append(row)
-        return made
+            read.append(header_cells(data[ends[at] : ends[at + 1]].tobytes(), secrets))
+        return read
 
     def _scattered(self, type_: Type, cells: Sequence[Value]) -> pa.Array:
         """Cells of the rows whose headers were read here."""

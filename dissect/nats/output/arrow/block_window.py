@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any
 from ...engine.session_tables import ReleasedRows
 from ...kernel.frame_block import FrameBlock, NumpyArray
 from ...schema.declaration import Column
-from .block_columns import RowKeys, arrays_of_block, arrays_of_releases, places_of
-from .run_window import RunPiece
+from ...schema.records import FrameRecord
+from .block_columns import RowKeys, arrays_of_block, arrays_of_releases, keys_of
+from .records import arrays_of
 from .types import pyarrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_RELEASED = 16_384  # rows that leave the window together; a row group has several such parts
+RELEASED = 16_384  # rows that leave the window together
 _TOGETHER = 512  # releases of Python's frames whose columns are made together
 
 
 class BlockWindow:
     """Rows that wait, and rows in order that leave the window."""
 
-    def __init__(self, columns: Sequence[Column], reach: int, group_rows: int) -> None:
+    def __init__(self, columns: Sequence[Column], reach: int) -> None:
         self._columns = columns
         self._reach = reach
-        self._group_rows = group_rows
         self._np: Any = import_module("numpy")
         self._parts: list[list[pa.Array]] = []
         self._rows = 0  # of all parts
@@ -37,13 +37,13 @@ class BlockWindow:
         self._placed: list[NumpyArray] = []
         self._released = 0
 
-    def begin(self, arrays: list[pa.Array], pieces: Sequence[RunPiece]) -> None:
+    def begin(self, rows: Sequence[FrameRecord]) -> None:
         """Adds rows that already wait."""
-        self._add(arrays)
-        self._wait(places_of(pieces), 0, 0, self._rows)
+        self._add(arrays_of(rows, self._columns))
+        self._wait(keys_of(rows), 0, 0, len(rows))
 
     def in_order(self, source: Iterable[ReleasedRows]) -> Iterator[list[pa.Array]]:
-        """The columns of all rows that `source` releases, about one row group at a time."""
+        """The columns of all rows that `source` releases, at least RELEASED rows at a time."""
         some: list[ReleasedRows] = []
         for rows in source:
             block = rows.records[0]
@@ -77,7 +77,7 @@ class BlockWindow:
             self._wait(places, first, begun, end)
             self._release((count + end - begun) // 2)
             begun = end
-        if self._released >= min(self._group_rows, _RELEASED):
+        if self._released >= RELEASED:
             yield self._take()
 
     def _add(self, arrays: list[pa.Array]) -> None:

@@ -9,17 +9,16 @@ Needs pyarrow, the extra `parquet`; it is imported with the first call.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
-from ...engine.frame_runs import FrameRun
 from ...engine.session_tables import ReleasedRows
-from ...engine.time_order import payload_bytes
+from ...engine.time_order import TimeOrder, payload_bytes, placed
 from ...kernel.frame_block import FrameBlock
 from ...schema.declaration import Column
-from ...schema.records import Record, Value
+from ...schema.records import FrameRecord, Record, Value
 from ...tables import TABLES
-from .frame_columns import arrays_as_released, sorted_arrays
 from .types import array, arrow_type, pyarrow
 
 if TYPE_CHECKING:
@@ -52,17 +51,13 @@ def batch(
     table: str, records: Sequence[Record], columns: Sequence[str] | None = None
 ) -> pa.RecordBatch:
     """Records of one table as a batch with all columns of the table, or some of them."""
-    arrays = [
-        array(column.type, list(map(attrgetter(column.field), records)))
-        for column in declared(table, columns)
-    ]
+    arrays = arrays_of(records, declared(table, columns))
     return pyarrow().RecordBatch.from_arrays(arrays, schema=schema(table, columns))
 
 
-def batch_of_runs(runs: Sequence[FrameRun], columns: Sequence[str] | None = None) -> pa.RecordBatch:
-    """Like `batch`, for the frames of runs, in the order of the runs."""
-    arrays, _ = arrays_as_released(runs, declared("frames", columns))
-    return pyarrow().RecordBatch.from_arrays(arrays, schema=schema("frames", columns))
+def arrays_of(records: Sequence[Record], columns: Iterable[Column]) -> list[pa.Array]:
+    """These columns of records."""
+    return [array(each.type, list(map(attrgetter(each.field), records))) for each in columns]
 
 
 def batch_of_block(block: FrameBlock, columns: Sequence[str] | None = None) -> pa.RecordBatch:
@@ -91,12 +86,35 @@ def batches(
 
 
 def frame_batches(
-    source: Iterable[ReleasedRows], columns: Sequence[str] | None = None
+    source: Iterable[ReleasedRows],
+    columns: Sequence[str] | None = None,
+    reach: int = TABLES["frames"].window,
 ) -> Iterator[pa.RecordBatch]:
-    """The frames of the runs and blocks that `source` releases, in order of time, as batches."""
-    chosen, names = declared("frames", columns), schema("frames", columns)
-    for arrays in sorted_arrays(source, chosen, TABLES["frames"].window):
-        yield pyarrow().RecordBatch.from_arrays(arrays, schema=names)
+    """The frames that `source` releases, as records or blocks, in order of time within a window of `reach`
+    rows, as batches."""
+    releases = iter(source)
+    line = TimeOrder[Record](reach)
+    first: ReleasedRows | None = None  # with a block
+
+    def records() -> Iterator[list[Record]]:
+        nonlocal first
+        for rows in releases:
+            if isinstance(rows.records[0], FrameBlock):
+                first = rows
+                return
+            yield line.put(placed(rows.records), payload_bytes(rows.records))
+        yield line.flush()
+
+    yield from batches("frames", records(), columns)
+    if first is None:
+        return
+    # Imported here, because only the kernel makes blocks, and has numpy.
+    from .block_window import BlockWindow
+
+    window = BlockWindow(declared("frames", columns), reach)
+    window.begin(cast("list[FrameRecord]", line.waiting))
+    for arrays in window.in_order(chain([first], releases)):
+        yield pyarrow().RecordBatch.from_arrays(arrays, schema=schema("frames", columns))
 
 
 def values(table: str, columns: Sequence[str]) -> Callable[[Record], tuple[Value, ...]]:

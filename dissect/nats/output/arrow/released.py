@@ -1,18 +1,14 @@
-"""Rows of the engine -> Arrow batches of their tables, one table or several in one pass.
-
-Frames come as runs and become columns without a record per row, as for the Parquet files of the command line.
-"""
+"""Rows of the engine -> Arrow batches of their tables, one table or several in one pass."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ...engine.frame_runs import FrameRun
 from ...engine.session_tables import ReleasedRows
 from ...engine.time_order import TimeOrder, payload_bytes, placed
 from ...kernel.frame_block import FrameBlock
-from ...schema.records import Record
+from ...schema.records import FrameRecord, Record
 from ...tables import TABLES
 from .records import BATCH_BYTES, BATCH_ROWS, batch
 from .records import batches as batches_of_lists
@@ -22,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _FRAMES = "frames"
-_OF_FRAMES = (FrameRun, FrameBlock)
+_OF_FRAMES = (FrameRecord, FrameBlock)
 
 AddBatch = Callable[[str, "pa.RecordBatch"], None]
 """Takes the name of a table and some of its rows."""
@@ -32,7 +28,7 @@ def batches(
     table: str, source: Iterable[ReleasedRows], columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one table as Arrow batches of limited size, with all columns or the listed ones. Leaves out
-    rows of other tables. Frames must come as runs."""
+    rows of other tables."""
     if table == _FRAMES:
         return frame_batches(_frames(source, {}), columns)
     lists = (rows.records for rows in _only(TABLES[table].row, source))
@@ -41,7 +37,7 @@ def batches(
 
 def add_batches(source: Iterable[ReleasedRows], tables: Iterable[str], add: AddBatch) -> None:
     """Calls `add` with the rows of these tables, those of each table in order of time as far as its window
-    allows. Frames must come as runs."""
+    allows."""
     waiting = {TABLES[table].row: _Waiting(table, add) for table in tables if table != _FRAMES}
     for rows in frame_batches(_frames(source, waiting)):
         add(_FRAMES, rows)
@@ -59,24 +55,16 @@ def _only(kind: type[Record], source: Iterable[ReleasedRows]) -> Iterator[Releas
 def _frames(
     source: Iterable[ReleasedRows], waiting: dict[type[Record], _Waiting]
 ) -> Iterator[ReleasedRows]:
-    """The runs of frames. Adds all other records to `waiting`."""
+    """The rows of frames. Adds all other records to `waiting`."""
     for rows in source:
-        # Nearly all packets complete frames alone.
-        if len(rows.records) == 1 and rows.records[0].__class__ in _OF_FRAMES:
-            yield rows
-            continue
-        runs: list[Record] = []
-        others: dict[type[Record], list[Record]] = {}
+        by_kind: dict[type[Record], list[Record]] = {}
         for record in rows.records:
-            kind = record.__class__
+            by_kind.setdefault(record.__class__, []).append(record)
+        for kind, records in by_kind.items():
             if kind in _OF_FRAMES:
-                runs.append(record)
+                yield ReleasedRows(rows.release, records)
             elif kind in waiting:
-                others.setdefault(kind, []).append(record)
-        for kind, records in others.items():
-            waiting[kind].put(records)
-        if runs:
-            yield ReleasedRows(rows.release, runs)
+                waiting[kind].put(records)
 
 
 class _Waiting:

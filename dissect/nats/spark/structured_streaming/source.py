@@ -172,7 +172,7 @@ class ShareReader(DataSourceReader):
                     report,
                     Share(number, range(shares)),
                     together=True,
-                    runs=True,
+                    blocks=True,
                 )
                 named = with_same_sessions(rows) if self._names_sessions else rows
                 for some in batches(wanted.table, named, self._columns):

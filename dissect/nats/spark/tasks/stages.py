@@ -335,7 +335,7 @@ def decode(
     counts: DecodeCounts,
 ) -> Iterator[ReleasedRows]:
     """The rows of a partition: those that its packets complete, and those of flows that have no packets after
-    it. Frames come as runs, and those of the kernel as blocks. `continuing` are the flows that have packets
+    it. Frames of the kernel come as blocks. `continuing` are the flows that have packets
     after it. For `SharedFlows`, these are the rows of share `number`, which has no states; for
     `WholeTimelines`, those of the timeline with this number, of layers across sessions, too.
     """
@@ -350,7 +350,7 @@ def decode(
     parser = PacketParser()
     parser.load(context.state)
     make = _KernelCheckpoints if serves(spec.tables, spec.options) else Checkpoints
-    dissection = make(spec.tables, spec.options, key_logs=spec.key_logs(), runs=True)
+    dissection = make(spec.tables, spec.options, key_logs=spec.key_logs(), blocks=True)
     dissection.parser = parser
     packets = _packets(dissection, spec, context.partition)
     yield from _arrivals(dissection, contexts, number, states)
@@ -373,7 +373,7 @@ def _decode_share(
     options = spec.options.share(flows.shares.count)
     make = KernelDissection if serves(spec.tables, options) else Dissection
     parser = PacketParser(share.has)
-    dissection = make(spec.tables, options, key_logs=spec.key_logs(), runs=True, parser=parser)
+    dissection = make(spec.tables, options, key_logs=spec.key_logs(), blocks=True, parser=parser)
     if isinstance(dissection, KernelDissection):
         dissection.share = share
     packets = _packets(dissection, spec, *flows.partitions)
@@ -389,7 +389,7 @@ def _decode_timeline(
     """The rows of a timeline."""
     spec = spec.within(timeline)
     make = KernelDissection if serves(spec.tables, spec.options) else Dissection
-    dissection = make(spec.tables, spec.options, key_logs=spec.key_logs(), runs=True)
+    dissection = make(spec.tables, spec.options, key_logs=spec.key_logs(), blocks=True)
     packets = _packets(dissection, spec, *timeline.partitions)
     source = dissection.read(packets, together=True)
     yield from with_same_sessions(source) if "sessions" in spec.tables else source

@@ -7,16 +7,14 @@ import random
 import pytest
 
 from dissect.nats.engine.connections import ReleaseKey
-from dissect.nats.engine.frame_runs import FrameRun, RunLabels
 from dissect.nats.engine.session_tables import ReleasedRows
 from dissect.nats.engine.time_order import TimeOrder
 from dissect.nats.kernel import state
 from dissect.nats.kernel.frame_block import FrameBlock, Sender
-from dissect.nats.options import Payload
-from dissect.nats.output.arrow.frame_columns import sorted_arrays
+from dissect.nats.output.arrow import block_window
+from dissect.nats.output.arrow.records import frame_batches
+from dissect.nats.schema.records import FrameRecord, Record
 from dissect.nats.secrets.redact import NO_SECRETS
-from dissect.nats.tables import TABLES
-from natsync.protocol import Ping
 
 from tests.dissector.kernel.both import KERNEL
 
@@ -24,7 +22,7 @@ pytestmark = KERNEL
 
 np = pytest.importorskip("numpy")
 
-KEYS = ("session", "number", "ts_ns")
+KEYS = ("ts_ns", "session", "number")
 SESSIONS = ("0" * 16, "f" * 16)
 Row = tuple[int, str, int]
 
@@ -49,12 +47,23 @@ class Releases:
         return rows
 
 
-def runs_of(rows: list[Row], at: int) -> ReleasedRows:
-    ts_ns, session, number = rows[0]
-    labels = RunLabels(session, "c", "originator", "client", "", Payload.NONE, NO_SECRETS)
-    return ReleasedRows(
-        ReleaseKey(at), [FrameRun(labels, number, ts_ns, 1, [Ping()] * len(rows), {})]
-    )
+def records_of(rows: list[Row], at: int) -> ReleasedRows:
+    made: list[Record] = [
+        FrameRecord(
+            session=session,
+            number=number,
+            ts_ns=ts_ns,
+            packet=1,
+            capture="c",
+            sender="originator",
+            kind="client",
+            op="PING",
+            total_bytes=6,
+            offset=0,
+        )
+        for ts_ns, session, number in rows
+    ]
+    return ReleasedRows(ReleaseKey(at), made)
 
 
 def block_of(rows: list[tuple[int, Row]], releases: list[ReleasedRows]) -> FrameBlock:
@@ -67,9 +76,12 @@ def block_of(rows: list[tuple[int, Row]], releases: list[ReleasedRows]) -> Frame
     return FrameBlock(numbers, [], senders, ["c"], releases)
 
 
-@pytest.mark.parametrize("group_rows", [1, 90, 10_000])
+@pytest.mark.parametrize("least", [1, 90, 10_000])
 @pytest.mark.parametrize("jitter", [0, 3, 60])
-def test_rows_come_in_the_order_of_the_window(jitter: int, group_rows: int) -> None:
+def test_rows_come_in_the_order_of_the_window(
+    jitter: int, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(block_window, "RELEASED", least)
     releases, window = Releases(jitter), TimeOrder[Row](40)
     wanted: list[Row] = []
     source: list[ReleasedRows] = []
@@ -80,7 +92,7 @@ def test_rows_come_in_the_order_of_the_window(jitter: int, group_rows: int) -> N
             rows = releases.next()
             wanted += window.put([(row, row) for row in rows])
             if part % 4 == 0 or releases.rng.random() < 0.3:
-                others.append(runs_of(rows, releases.at))
+                others.append(records_of(rows, releases.at))
             else:
                 own += [(releases.at, row) for row in rows]
         if own:
@@ -88,7 +100,6 @@ def test_rows_come_in_the_order_of_the_window(jitter: int, group_rows: int) -> N
         else:
             source += others
     wanted += window.flush()
-    columns = [column for column in TABLES["frames"].columns if column.name in KEYS]
-    made = list(sorted_arrays(source, columns, 40, group_rows))
-    found = [row for arrays in made for row in zip(*(each.to_pylist() for each in arrays))]
-    assert [(ts_ns, session, number) for session, number, ts_ns in found] == wanted
+    made = list(frame_batches(source, KEYS, 40))
+    found = [row for batch in made for row in zip(*(each.to_pylist() for each in batch))]
+    assert found == wanted

@@ -35,7 +35,7 @@ OTHERS = ("sessions", "requests", "anomalies")
 
 
 def released_rows(*tables: str) -> Iterator[ReleasedRows]:
-    return released([SAMPLE], tables, Options(payload=Payload.TEXT), runs=True)
+    return released([SAMPLE], tables, Options(payload=Payload.TEXT))
 
 
 def sizes(table: str) -> list[int]:
