@@ -105,7 +105,7 @@ def whole(least: int = 0, most: int | None = None) -> Form:
             raise ValueError
         return min(number, sys.maxsize)  # neither Arrow nor `islice` takes more
 
-    return Form(_with(shown, "a whole number"), "N", (int, str), convert, shown)
+    return Form(_with(shown or "0 or more", "a whole number"), "N", (int, str), convert, shown)
 
 
 def byte_size(least: int = 0) -> Form:
