@@ -23,6 +23,7 @@ from ..schema.declaration import (
     LayerItem,
 )
 from ..schema.records import Record
+from ..secrets.redact import Secrets
 from ..tables import TABLES, layers_of
 from .connections import Connection
 from .frame_rows import FrameRows
@@ -113,14 +114,30 @@ class ApplicationRows:
         account: str,
     ) -> list[Record]:
         """The rows that these frames complete."""
-        found: list[Record] = []
-        running = self._running
+        frames: list[LayerFrame] = []
         for event in events:
             if isinstance(event, Batch):
-                for frame in self._frames.for_layers(event, kind, account, running):
-                    for state in running[frame.op]:
-                        found += state.add(frame)
+                frames += self._frames.for_layers(event, kind, account, self.ops)
+        return self.add(frames)
+
+    @property
+    def ops(self) -> Collection[str]:
+        """The operations of the frames that layers read."""
+        return self._running.keys()
+
+    def add(self, frames: Iterable[LayerFrame]) -> list[Record]:
+        """The rows that these frames complete, which layers read."""
+        found: list[Record] = []
+        running = self._running
+        for frame in frames:
+            for state in running[frame.op]:
+                found += state.add(frame)
         return self._layers.requested(found) if found else found
+
+    @property
+    def secrets(self) -> Secrets:
+        """The secrets that the session has shown."""
+        return self._frames.secrets
 
     def finish(self) -> list[Record]:
         """The last rows of a session that is over."""

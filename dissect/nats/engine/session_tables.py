@@ -297,13 +297,6 @@ class SessionTables:
         session = self._session
         return self._rows(session, self._connection.framing.account) if session else []
 
-    def layer_rows(self, events: Iterable[Event]) -> list[Record]:
-        """The rows that layers make of these frames, which the session and the table `frames` have from
-        elsewhere."""
-        assert self._layers
-        framing = self._connection.framing
-        return self._layers.rows(events, framing.kind, framing.account)
-
     def add_delta(self, direction: Direction, delta: SessionDelta) -> bool:
         """Updates the state by the sums over many batches; see `Session.add_delta`."""
         self.pass_to(self.last_number + sum(delta.counts.values()))
@@ -327,9 +320,9 @@ class SessionTables:
                 numbered.pass_to(number)
 
     @property
-    def has_layers(self) -> bool:
-        """Whether application layers read the frames."""
-        return self._layers is not None
+    def layers(self) -> ApplicationRows | None:
+        """The application layers that read the frames, if there are any."""
+        return self._layers
 
     def awaited(self) -> Sequence[bytes] | None:
         """The subjects of the answers for which layers wait; None if a layer reads every message, or if the

@@ -30,7 +30,8 @@ from ..schema.records import Record
 from ..types import NEVER_NS, Chunk, Packets, Segment, Tick
 from . import state
 from .cooldown import WORTH, Cooldown
-from .handover import Owned, candidate
+from .handover import OPERATIONS, Owned, candidate
+from .layer_frames import layer_frame
 from .owner import Owner, Runs
 from .state import Op, Stop, Worth
 
@@ -238,10 +239,21 @@ class Driver:
 
     def _layer_rows(self, events: Array, text: bytes) -> Iterator[tuple[int, list[Record]]]:
         """The rows that layers make of these frames, with the indexes of packets."""
+        run, begin = self._run, int(self.arrays.control[state.C_RUN])
         for (index, way), frames in groupby(events.tolist(), _PACKET):
             owned = self._owner.of_way(way)
-            batches = self._batches(index, way, owned, [*frames], text)
-            if rows := owned.tables.layer_rows(batches):
+            layers, here = owned.tables.layers, (run.first + index, run.capture)
+            assert layers
+            made = []
+            for event in frames:
+                if OPERATIONS[event[state.E_OP]].op not in layers.ops:
+                    continue
+                begun = here
+                if event[state.E_FIRST] != begin + index:
+                    first = self._owner.begun(owned, way, event[state.E_FIRST])
+                    begun = first.number, first.capture
+                made.append(layer_frame(owned, event, text, begun, layers.secrets))
+            if rows := layers.add(made):
                 yield index, rows
 
     def _read(
@@ -330,21 +342,16 @@ class Driver:
     def _passed(
         self, index: int, way: int, events: Sequence[Sequence[int]], text: bytes
     ) -> PacketEvents:
-        """The frames of a packet that the kernel passes on."""
+        """The frames of a packet that the kernel passes on. If rows are made of them, those with numbers in a
+        row are a batch."""
         owned = self._owner.of_way(way)
-        key = ReleaseKey(self._before + index + 1, _AFTER_ALL, "")
-        batches = self._batches(index, way, owned, events, text)
-        return PacketEvents(key, [(owned.connection, batches)])
-
-    def _batches(
-        self, index: int, way: int, owned: Owned, events: Sequence[Sequence[int]], text: bytes
-    ) -> list[Event]:
-        """The frames of a packet. If rows are made of them, those with numbers in a row are a batch."""
         parts = [events]
         if len(events) > 1 and (self._rows or self._layers):
             pairs = groupby(enumerate(events), lambda pair: pair[1][state.E_NUMBER] - pair[0])
             parts = [[event for _, event in some] for _, some in pairs]
-        return [self._batch(index, way, owned, part, text) for part in parts]
+        batches: list[Event] = [self._batch(index, way, owned, part, text) for part in parts]
+        key = ReleaseKey(self._before + index + 1, _AFTER_ALL, "")
+        return PacketEvents(key, [(owned.connection, batches)])
 
     def _batch(
         self, index: int, way: int, owned: Owned, events: Sequence[Sequence[int]], text: bytes

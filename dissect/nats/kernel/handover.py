@@ -108,7 +108,7 @@ def candidate(
     framing = connection.framing
     if not isinstance(framing, ConnectionFraming) or not framing.is_steady or not tables.is_clear:
         return None
-    if tables.has_layers and (framing.kind is not Kind.CLIENT or tables.awaited() is None):
+    if tables.layers and (framing.kind is not Kind.CLIENT or tables.awaited() is None):
         return None
     session = tables.session
     ways = []

@@ -253,8 +253,8 @@ class Owner:
                 if self._slots[way >> 1] and (column != state.W_FIRST or ways[way, state.W_SIZE]):
                     yield way, column
 
-    def begun(self, owned: Owned, way: int, place: int, last: Chunk) -> Chunk | Gap:
-        """The packet in which a frame begins that the packet `last` completes."""
+    def begun(self, owned: Owned, way: int, place: int, last: Chunk | None = None) -> Chunk | Gap:
+        """The packet in which a frame begins: `last`, which completes it, if it is that one."""
         progress = owned.ways[way & 1].progress
         if place == NO_PLACE and progress and progress.first:
             return progress.first
