@@ -121,6 +121,8 @@ class FrameStream:
         self.context = self.context.replace(sender=sender)
         if not named:
             self.direction = self.direction.other
+        if self.decoder and self._between:  # within a frame, what is left of it is read as before
+            self._open(self.decoder.offset)
 
     def set_kind(self, kind: Kind | None, dedicated: bool, lnocu: bool, confirmed: bool) -> None:
         """Sets how control lines are parsed from here on. Unless `confirmed`, a line that does not fit is not
@@ -208,6 +210,8 @@ class FrameStream:
         if decoder is None or self.state is not StreamState.FRAMING or self._kindless:
             return None
         if self._pending or self._proof or self._gap or self._gap_bytes:
+            return None
+        if decoder.context.sender is not self.context.sender:
             return None
         if self.keeps_payloads and decoder.body_left:
             return None

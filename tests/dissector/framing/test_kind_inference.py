@@ -92,6 +92,19 @@ def test_a_gateway_that_looks_like_a_route_until_its_acceptor_speaks() -> None:
     assert conversation.framing.kind is Kind.GATEWAY
 
 
+def test_frames_are_read_at_once_after_a_gateway_shows_who_has_opened_it() -> None:
+    conversation = FramedConversation(midstream=True)
+    conversation.say(ORIGINATOR, b"RS+ SHOP _INBOX.east.*\r\n")
+    conversation.say(RESPONDER, *[b"RMSG SHOP _GR_.jXch21.Xr8NBN._INBOX.east.1 1\r\n2\r\n"] * 2)
+    conversation.say(ORIGINATOR, b"RS+ SHOP price\r\n")
+    assert conversation.framing.kind is Kind.GATEWAY
+    before = len(conversation.ops(RESPONDER))
+    conversation.say(RESPONDER, b"RMSG SHOP price 2\r\n17\r\n")
+    assert conversation.ops(RESPONDER)[before:] == ["RMSG"]
+    conversation.over()
+    assert conversation.notes == []
+
+
 def test_a_route_that_looks_like_a_gateway_until_it_does_not() -> None:
     conversation = FramedConversation(midstream=True).say(ORIGINATOR, *[b"RMSG A a 0\r\n\r\n"] * 3)
     conversation.say(RESPONDER, *[b"RS+ A b\r\n"] * 3)
