@@ -129,10 +129,7 @@ class ConnectionFraming:
     @property
     def waiting(self) -> bool:
         """Whether later frames may be earlier in time than frames already delivered."""
-        for stream in self._streams:  # a plain loop: asked for every packet
-            if stream.resync and stream.resync.buffer.items:
-                return True
-        return False
+        return any(each.resync and each.resync.buffer.items for each in self._streams)
 
     @property
     def is_steady(self) -> bool:

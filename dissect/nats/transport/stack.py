@@ -72,10 +72,7 @@ class Stack:
         self._opaque: list[tuple[Direction, Layer]] = []  # since the last `take_opaque`
 
     def __bool__(self) -> bool:
-        for level in self._levels:  # a plain loop, because this runs for every packet
-            if level.running:
-                return True
-        return False
+        return any(level.running for level in self._levels)
 
     @property
     def has_layers(self) -> bool:
