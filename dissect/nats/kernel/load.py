@@ -57,8 +57,8 @@ def description() -> str:
 
 def serves(tables: Collection[str], options: Options, share: Share | None = None) -> bool:
     """Whether the kernel makes these tables. The others need every frame. Beside `sessions`, it serves
-    layers. Processes that have a share of the flows each cannot pack its frames.
-    """
+    layers. Processes with a `share` of the flows each do not use it for frames: it releases those of many
+    packets at once, and these could not be merged with others."""
     if os.environ.get(VARIABLE) == "off" or is_traced() or options.payload is not Payload.NONE:
         return False
     if share and "frames" in tables:

@@ -213,8 +213,10 @@ def rows_of(case: Case, path: Path) -> list[str]:
     report = CaptureReport()
     try:
         if case.share:
-            some = released([str(path)], case.tables, case.options, report, case.share)
-            rows = [repr(row) for rows in some for row in rows.records]
+            some = released(
+                [str(path)], case.tables, case.options, report, case.share, together=not case.live
+            )
+            rows = [repr((release, row)) for release, records in some for row in records]
         else:
             rows = list(
                 map(repr, records([str(path)], case.tables, case.options, report, case.live))
