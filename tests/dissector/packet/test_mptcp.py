@@ -13,7 +13,7 @@ from dissect.nats.packet import PacketParser, ParserState, mptcp
 from dissect.nats.packet.mptcp import Subflows, replayed
 from dissect.nats.pipeline import records, released
 from dissect.nats.schema.records import AnomalyRecord, FrameRecord, SessionRecord
-from dissect.nats.types import ELSEWHERE, Packet, Segment
+from dissect.nats.types import ELSEWHERE, Packet, Segment, Share
 
 from tests.support.crafted import crafted
 from tests.support.damage import Record as Damaged
@@ -70,7 +70,7 @@ def test_rows_are_the_same_in_partitions_shares_and_processes(tmp_path: Path) ->
     for size in (2_000, 9_000):
         assert in_partitions([path], size) == whole
     assert in_shares([path], 2_000, 3) == whole
-    parts = [list(released([path], ["frames"], share=(each, 3))) for each in range(3)]
+    parts = [list(released([path], ["frames"], share=Share(each, range(3)))) for each in range(3)]
     assert sum(len(rows.records) for part in parts for rows in part) == 85
 
 
