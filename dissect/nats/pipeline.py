@@ -21,7 +21,6 @@ from .engine.time_order import TimeOrder, payload_bytes, placed
 from .kernel.dissection import KernelDissection
 from .kernel.load import serves
 from .options import Options, Payload
-from .packet import PacketParser
 from .schema.records import Record
 from .tables import TABLES
 from .types import Share
@@ -55,10 +54,6 @@ def released(
     `together`, records come a little later, which costs less CPU time, and those of sessions at the end; with
     `blocks`, frames of the kernel come as blocks (see `kernel.frame_block`). Sessions of a share do not name
     others that show the same connection, see `engine.same_sessions`."""
-    parser = None
-    if share is not None:
-        parser = PacketParser(share.has)
-        options = options.share(len(set(share.buckets)))
     report = CaptureReport() if report is None else report
     make = KernelDissection if serves(tables, options, share) else Dissection
     dissection = make(
@@ -66,11 +61,9 @@ def released(
         options,
         blocks=blocks,
         protocols=report.protocols,
-        parser=parser,
+        share=share,
         tcp_bytes=report.tcp_bytes,
     )
-    if share and isinstance(dissection, KernelDissection):
-        dissection.share = share
     source = dissection.read(dissection.packets(paths, report), together, on_progress)
     with closing(source):
         if share is None and "sessions" in tables:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import re
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
@@ -59,6 +59,13 @@ class S3Access(NamedTuple):
     session_token: str | None
 
 
+class AzureAccess(NamedTuple):
+    """The key of an account of Azure's storage, and its endpoint. What is None its own library finds."""
+
+    key: str | None
+    endpoint: str | None
+
+
 # Of the Spark session, in place of what the environment says.
 _session: dict[str, str] = {}
 
@@ -89,26 +96,25 @@ def elsewhere(path: str) -> tuple[fs.FileSystem, str]:
         if scheme == "file":
             system, root = fs.FileSystem.from_uri(f"file:{rest}")
             return system, str(root)
-        system, root = _connected(scheme, host, tuple(environment().items()))
+        is_azure = scheme in ("abfs", "abfss")
+        system, root = _connected(scheme, host, azure_access() if is_azure else s3_access())
     except (OSError, ValueError) as error:
         raise CaptureError(path, f"cannot be reached ({reason_of(error)})") from error
     return system, f"{root.rstrip('/')}{slash}{name}".rstrip("/") or root
 
 
 @lru_cache(maxsize=64)  # a file is opened many times, and connecting is slow
-def _connected(
-    scheme: str, host: str, known: tuple[tuple[str, str], ...]
-) -> tuple[fs.FileSystem, str]:
-    """The file system of a scheme and a bucket or host, and the path of its root. `known` is what the
-    environment and the session say of storage."""
+def _connected(scheme: str, host: str, access: S3Access | AzureAccess) -> tuple[fs.FileSystem, str]:
+    """The file system of a scheme and a bucket or host, and the path of its root."""
     from pyarrow import fs
 
-    if scheme == "s3":
-        return fs.S3FileSystem(**_arguments(host, s3_access())), host
-    container, _, account = host.rpartition("@")
-    arguments = _azure_arguments(dict(known))
-    if scheme in ("abfs", "abfss") and container and arguments:
-        return fs.AzureFileSystem(account.partition(".")[0], **arguments), container
+    if isinstance(access, AzureAccess):
+        container, _, account = host.rpartition("@")
+        if container and any(access):
+            arguments = _azure_arguments(access)
+            return fs.AzureFileSystem(account.partition(".")[0], **arguments), container
+    elif scheme == "s3":
+        return fs.S3FileSystem(**_arguments(host, access)), host
     system, root = fs.FileSystem.from_uri(f"{scheme}://{host}/")
     return system, str(root)
 
@@ -131,19 +137,17 @@ def _arguments(bucket: str, access: S3Access) -> dict[str, str]:
     return found
 
 
-def _azure_arguments(known: Mapping[str, str]) -> dict[str, str]:
-    """The arguments of pyarrow's file system of Azure, if the environment says anything of it. Raises
-    ValueError."""
-    key, endpoint = map(known.get, _OF_AZURE)
+def _azure_arguments(access: AzureAccess) -> dict[str, str]:
+    """The arguments of pyarrow's file system of Azure. Raises ValueError."""
     found = {}
-    if key:
+    if access.key:
         try:
-            b64decode(key, validate=True)
+            b64decode(access.key, validate=True)
         except ValueError:  # later, pyarrow would report it as an unknown error
             raise ValueError("AZURE_STORAGE_KEY is not base64") from None
-        found["account_key"] = key
-    if endpoint:
-        scheme, _, authority = endpoint.rstrip("/").rpartition("://")
+        found["account_key"] = access.key
+    if access.endpoint:
+        scheme, _, authority = access.endpoint.rstrip("/").rpartition("://")
         for kind in ("blob", "dfs"):
             found[f"{kind}_storage_authority"] = authority.partition("/")[0]
             found[f"{kind}_storage_scheme"] = scheme or "https"
@@ -160,6 +164,11 @@ def s3_access() -> S3Access:
         secret_key=known.get("AWS_SECRET_ACCESS_KEY"),
         session_token=known.get("AWS_SESSION_TOKEN"),
     )
+
+
+def azure_access() -> AzureAccess:
+    """What the environment says of Azure's storage."""
+    return AzureAccess(*map(environment().get, _OF_AZURE))
 
 
 def environment() -> dict[str, str]:

@@ -3,7 +3,7 @@
 Without `--jobs`, one process reads a small capture, and several read a large one. Several processes take more
 CPU time than one: each takes some tenths of a second to start and reads every packet, and another process
 puts the rows in order. With the kernel (see `dissect.nats.kernel`), the start takes more of the time, so only
-captures of gigabytes are shared; frames are not, which one process packs faster.
+captures of gigabytes are shared; frames are not, which one process makes faster.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from ..options import Options
 from ..packet import PacketParser
 from ..secrets.key_log import KeyLogs
 from ..tables import needs_payloads
-from ..types import EARLIEST_NS, Packets, Segment, Tick
+from ..types import EARLIEST_NS, Packets, Segment, Share, Tick
 from .connections import ConnectionTable, PacketEvents
 from .session_tables import ReleasedRows, TableBuilder
 
@@ -44,7 +44,7 @@ class Dissection:
     With `quiet`, the state is the same, but no records are made. With `blocks`, frames of the kernel come as
     blocks (see `kernel.frame_block`); with `request_events`, requests come as events. `protocols` counts the
     connections that are over, `tcp_bytes` their bytes. `key_logs` has the TLS secrets; None means those in
-    `options.keylog`. `parser` selects flows.
+    `options.keylog`. With `share`, it dissects a share of the flows, with its part of the limits.
     """
 
     def __init__(
@@ -56,10 +56,13 @@ class Dissection:
         blocks: bool = False,
         request_events: bool = False,
         protocols: Counter[str] | None = None,
-        parser: PacketParser | None = None,
+        share: Share | None = None,
         tcp_bytes: Counter[str] | None = None,
     ) -> None:
-        self.parser = parser or PacketParser()
+        if share:
+            options = options.share(len(set(share.buckets)))
+        self.share = share
+        self.parser = PacketParser(share.has if share else None)
         self.readers = RecordReaders()
         self._tables = tables
         self._options = options

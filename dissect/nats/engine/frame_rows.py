@@ -57,7 +57,7 @@ class FrameRows:
             for number, packet, frame in self._numbered(batch):
                 row = self._row(FrameRecord, batch, number, packet, frame, kind, account)
                 if isinstance(frame, Message):
-                    _add_headers(row, frame, self.secrets)
+                    add_headers(row, _headers_of(frame), self.secrets)
                     if self._payload is not Payload.NONE:
                         columns = self._payload.columns(_payload_of(frame), not frame.missing_bytes)
                         row.payload, row.payload_sha256 = columns
@@ -80,7 +80,7 @@ class FrameRows:
             row.shown, row.secrets = self._payload, self.secrets
             if isinstance(frame, Message):
                 row.content = _payload_of(frame)
-                _add_headers(row, frame, NOT_MASKED)
+                add_headers(row, _headers_of(frame), NOT_MASKED)
             rows.append(row)
         return rows
 
@@ -169,13 +169,18 @@ def _payload_of(frame: Message) -> bytes:
     return payload
 
 
-def _add_headers(row: FrameRecord, frame: Message, secrets: Secrets) -> None:
-    if frame.header_bytes:
-        row.status, row.status_text, row.headers, anomaly = header_cells(
-            getattr(frame, "headers"), secrets
-        )
-        if anomaly:
-            _add_anomaly(row, anomaly)
+def _headers_of(frame: Message) -> bytes:
+    headers: bytes = getattr(frame, "headers") if frame.header_bytes else b""
+    return headers
+
+
+def add_headers(row: FrameRecord, block: bytes, secrets: Secrets) -> None:
+    """Fills the columns that come from a header block, without these secrets."""
+    if not block:  # as of nearly all messages
+        return
+    row.status, row.status_text, row.headers, anomaly = header_cells(block, secrets)
+    if anomaly:
+        _add_anomaly(row, anomaly)
 
 
 def _mark(rows: Iterable[FrameRecord], notes: Iterable[Note]) -> None:

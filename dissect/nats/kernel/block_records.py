@@ -10,7 +10,7 @@ from itertools import chain, islice, repeat
 from operator import attrgetter
 
 from ..engine.connections import ReleaseKey
-from ..engine.frame_rows import header_cells
+from ..engine.frame_rows import add_headers
 from ..engine.session_tables import ReleasedRows
 from ..schema.records import FrameRecord, Headers, Record
 from . import state
@@ -94,8 +94,7 @@ def _records(block: FrameBlock) -> Iterator[FrameRecord]:
         if fields:
             found = next(headers)
             if isinstance(found, bytes):
-                row.status, row.status_text, row.headers, anomaly = header_cells(found, secrets)
-                row.anomalies = [anomaly.value] if anomaly else None
+                add_headers(row, found, secrets)
             else:
                 row.headers = found
         yield row

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..capture import CaptureReport
 from ..engine.dissection import Dissection
 from ..engine.session_tables import ReleasedRows
-from ..types import Packets, Share
+from ..types import Packets
 from .driver import Driver
 from .load import Loader, least_packets
 from .rows import WaitingRows
@@ -19,11 +19,10 @@ if TYPE_CHECKING:
 
 class KernelDissection(Dissection):
     """A `Dissection` whose `read` uses the kernel once there are so many packets that it pays. `expected` is
-    the size of the captures, if it is known before they are read; `share` is the one that its parser parses;
-    `is_used` is whether the kernel was loaded."""
+    the size of the captures, if it is known before they are read; `is_used` is whether the kernel was
+    loaded."""
 
     expected: int | None = None
-    share: Share | None = None
     is_used = False
     _driver: Driver | None = None
     _loader: Loader | None = None

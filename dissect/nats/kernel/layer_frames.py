@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..engine.frame_rows import header_cells, kind_name
+from ..engine.frame_rows import add_headers, kind_name
 from ..schema.declaration import LayerFrame
 from ..schema.records import text_of
 from ..secrets.redact import NOT_MASKED, Secrets
@@ -48,8 +48,5 @@ def layer_frame(
         content=text[body + header_bytes : body + size],
         secrets=secrets,
     )
-    if header_bytes:
-        cells = header_cells(text[body : body + header_bytes], NOT_MASKED)
-        row.status, row.status_text, row.headers, anomaly = cells
-        row.anomalies = [anomaly.value] if anomaly else None
+    add_headers(row, text[body : body + header_bytes], NOT_MASKED)
     return row

@@ -20,9 +20,8 @@ from typing import NamedTuple
 from ..packet import PacketParser, flow_hash
 from ..types import Packets, Segment, Share
 
-LEAST_BYTES = (
-    32 << 20
-)  # of captures that are worth a sample: a smaller one takes a second either way
+# Of captures that are worth a sample: a smaller one takes a second either way.
+LEAST_BYTES = 32 << 20
 # Packets in the sample of a partition, and buckets of flows that are assigned to shares by their work.
 _SAMPLED = 4096
 _BUCKETS = 4096

@@ -70,11 +70,7 @@ class TimelineJob:
         """Whether the decode makes the rows of a table: of every table, because a task has all frames."""
         return True
 
-    def decoded(
-        self,
-        function: Decode,
-        schema: StructType | str = RESULTS,
-    ) -> DataFrame:
+    def decoded(self, function: Decode, schema: StructType | str = RESULTS) -> DataFrame:
         """Decodes all timelines."""
         count = len(self.timelines)
         size = sum(timeline.bytes for timeline in self.timelines) // count
@@ -132,13 +128,9 @@ class Job:
         """Whether each task dissects flows as a whole. The first call may sample."""
         return self._flow_shares() is not None
 
-    def decoded(
-        self,
-        function: Decode,
-        schema: StructType | str = RESULTS,
-    ) -> DataFrame:
-        """Decodes all partitions into rows. The first call samples, or surveys and stitches;
-        later calls reuse the result."""
+    def decoded(self, function: Decode, schema: StructType | str = RESULTS) -> DataFrame:
+        """Decodes all partitions into rows. The first call samples, or surveys and stitches; later calls
+        reuse the result."""
         rows, inputs = self._prepared = self._prepared or self._prepare()
         if not self.shares:  # else each share has a task already
             count = self.runner.tasks(len(self.partitions), self._size())

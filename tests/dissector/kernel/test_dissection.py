@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dissect.nats import Options, pipeline
+from dissect.nats import Options
 from dissect.nats.capture import CaptureReport, reader
+from dissect.nats.engine import dissection
 from dissect.nats.engine.dissection import Dissection
 from dissect.nats.kernel.dissection import KernelDissection
 from dissect.nats.kernel.load import VARIABLE
@@ -32,9 +33,9 @@ def test_rows_do_not_depend_on_who_makes_them(
     monkeypatch.setenv(VARIABLE, switch)
     rows = []
     for kind in (Dissection, KernelDissection):
-        dissection = kind(["sessions"], Options())
-        packets = dissection.packets([str(path)], CaptureReport())
-        rows.append([row for rows in dissection.read(packets) for row in rows.records])
+        made = kind(["sessions"], Options())
+        packets = made.packets([str(path)], CaptureReport())
+        rows.append([row for rows in made.read(packets) for row in rows.records])
     assert rows[0] == rows[1]
     assert rows[0]
     assert "numba" in sys.modules or not switch
@@ -54,10 +55,11 @@ def test_shares_of_the_flows_make_the_same_rows_and_the_kernel_passes_over_the_o
             passed_over.append(self.other_shard)
             super().finish()
 
-    monkeypatch.setattr(pipeline, "PacketParser", Seen)
-    for tables in (["sessions", "flows"], ["requests", "subscriptions"]):
-        expected = sorted(map(repr, records([str(path)], tables)))
-        found = []
+    some = ("sessions", "flows"), ("requests", "subscriptions")
+    whole = [sorted(map(repr, records([str(path)], tables))) for tables in some]
+    monkeypatch.setattr(dissection, "PacketParser", Seen)
+    for tables, expected in zip(some, whole):
+        found = list[str]()
         for number in range(3):
             for share in released([str(path)], tables, share=Share(number, range(3))):
                 found += map(repr, share.records)

@@ -335,9 +335,9 @@ def decode(
     counts: DecodeCounts,
 ) -> Iterator[ReleasedRows]:
     """The rows of a partition: those that its packets complete, and those of flows that have no packets after
-    it. Frames of the kernel come as blocks. `continuing` are the flows that have packets
-    after it. For `SharedFlows`, these are the rows of share `number`, which has no states; for
-    `WholeTimelines`, those of the timeline with this number, of layers across sessions, too.
+    it. Frames of the kernel come as blocks. `continuing` are the flows that have packets after it. For
+    `SharedFlows`, these are the rows of share `number`, which has no states; for `WholeTimelines`, those of
+    the timeline with this number, of layers across sessions, too.
     """
     if isinstance(inputs, SharedFlows):
         yield from _decode_share(spec, inputs, number, counts)
@@ -369,17 +369,13 @@ def _decode_share(
     spec: JobSpec, flows: SharedFlows, number: int, counts: DecodeCounts
 ) -> Iterator[ReleasedRows]:
     """The rows of a share."""
-    share = flows.shares.share(number)
-    options = spec.options.share(flows.shares.count)
-    make = KernelDissection if serves(spec.tables, options) else Dissection
-    parser = PacketParser(share.has)
-    dissection = make(spec.tables, options, key_logs=spec.key_logs(), blocks=True, parser=parser)
-    if isinstance(dissection, KernelDissection):
-        dissection.share = share
+    make = KernelDissection if serves(spec.tables, spec.options) else Dissection
+    keys, share = spec.key_logs(), flows.shares.share(number)
+    dissection = make(spec.tables, spec.options, key_logs=keys, blocks=True, share=share)
     packets = _packets(dissection, spec, *flows.partitions)
     yield from dissection.read(packets, together=True)
     if number:  # every share counts all packets
-        parser.passed_over.clear()
+        dissection.parser.passed_over.clear()
     counts.add(dissection)
 
 
