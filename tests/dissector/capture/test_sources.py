@@ -10,8 +10,10 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count, islice
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,20 @@ def zstd(data: bytes) -> bytes:
 def at(seconds: int) -> bytes:
     """A capture of one packet, which says when it was."""
     return pcap_file([Record(START_NS + seconds * 10**9, str(seconds).encode())])
+
+
+@contextmanager
+def may_open(files: int) -> Iterator[None]:
+    """This process may open so many files more, however many other tests keep open in it."""
+    resource = pytest.importorskip("resource")
+    taken = {int(name) for name in os.listdir("/dev/fd")}
+    free = (number for number in count() if number not in taken)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (next(islice(free, files, None)), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def read(*paths: str | Path) -> tuple[list[bytes], CaptureReport]:
@@ -156,15 +172,10 @@ def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
 
 
 def test_more_files_than_a_process_may_open(tmp_path: Path) -> None:
-    resource = pytest.importorskip("resource")
     for number in range(60):
         (tmp_path / str(number)).write_bytes(at(number))
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (50, hard))
-    try:
+    with may_open(30):
         packets, _ = read(tmp_path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert packets == [str(number).encode() for number in range(60)]
 
 
@@ -192,15 +203,10 @@ def test_too_many_captures_that_overlap_are_refused(
 
 
 def test_more_files_that_overlap_than_a_process_may_open(tmp_path: Path) -> None:
-    resource = pytest.importorskip("resource")
     for number in range(60):
         (tmp_path / str(number)).write_bytes(pcap_file(RECORDS))
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (50, hard))
-    try:
+    with may_open(30):
         error = refused(tmp_path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert error.reason == "cannot be opened (Too many open files)"
     assert "mergecap" in error.remedy
 
