@@ -23,7 +23,8 @@ from .command_options import CommandOptions
 # Two processes take as long as one for a capture of about 60 MB, and 0.67 to 0.87 times as long for captures
 # of 560 and 730 MB, for frames to Parquet and for sessions (two cores, CPython 3.11).
 LARGE_BYTES = 256 << 20
-# With the kernel, two processes take as long as one for 560 MB, and 0.7 times as long for 2.2 GB (sessions).
+# With the kernel, two processes take as long as one for 560 MB, 0.74 times as long for 2.2 GB, and 0.57 to
+# 0.75 times as long for 5.6 GB (sessions, two cores).
 LARGE_WITH_KERNEL = 1 << 30
 _WORTH_SAYING = 64 << 20
 # Each process reads every packet, which is a tenth of all work, so more processes gain little.
