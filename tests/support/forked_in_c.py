@@ -8,30 +8,37 @@ Another client answers requests on `echo` with their data, and those on `silent`
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import platform
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import natsync
 from natsync.errors import ForkedError
 from natsync.jetstream import ConsumerConfig, StreamConfig
 
 CHILDREN, CALLS = 3, 40
+FUTEX = {"x86_64": "202", "aarch64": "98"}
 
 warnings.simplefilter("ignore", DeprecationWarning)
 nc = natsync.connect(sys.argv[1])
 js = nc.jetstream()
 stream = js.create_stream(StreamConfig(name="S", subjects=["s.>"]))
-reader = stream.create_consumer(ConsumerConfig(durable_name="c")).messages()
+# Of this subject alone: what a child publishes would wake the parent's I/O thread while it forks the next.
+wanted = ConsumerConfig(durable_name="c", filter_subject="s.parent")
+reader = stream.create_consumer(wanted).messages()
 sub = nc.subscribe("news")
 replies = nc.request_many("silent", timeout=60)
 asked = nc.request_async("silent", timeout=60)
 published = js.publish_async("s.parent", b"x")
 published.result(20)
+reader.next(20)
 stream_of_replies = nc.open_replies("silent")
 window = nc.open_window(8, lambda subject, payload: payload)
 window.request("echo", b"w").result(20)
@@ -138,27 +145,49 @@ CALL = {
 } | {name: lambda call=call: refused(call) for name, call in PARENTS.items()}
 
 
-def fork() -> int:
-    """Forks while another thread holds the client's lock."""
-    held, free = threading.Event(), threading.Event()
+def quiet() -> bool:
+    """True when no other thread runs, or waits for a lock (as Linux tells: the number of its system call)."""
+    others = set(os.listdir("/proc/self/task")) - {str(threading.get_native_id())}
+    calls = {Path(f"/proc/self/task/{thread}/syscall").read_text().split()[0] for thread in others}
+    return not calls & {"running", FUTEX[platform.machine()]}
+
+
+@contextlib.contextmanager
+def lock_held() -> Iterator[None]:
+    """Another thread holds the client's lock meanwhile, and waits in the kernel."""
+    held = threading.Event()
+    release, free = os.pipe()
 
     def hold() -> None:
         with nc._connection.lock:
             held.set()
-            free.wait(20)
+            os.read(release, 1)
 
     thread = threading.Thread(target=hold, daemon=True)
     thread.start()
     held.wait(20)
-    # No thread may ask for the GIL at the fork: the child would yield it to that thread, which it has not.
+    parent = os.getpid()
+    yield
+    if os.getpid() == parent:
+        os.write(free, b"x")
+        thread.join()
+    os.close(release)
+    os.close(free)
+
+
+def fork() -> int:
+    """Forks while another thread holds the client's lock, and no thread waits for the GIL: its condition
+    variable is copied with whoever waits, and in the child, where nobody ends that wait, the next switch of
+    threads would hang. Nor may a thread ask for the GIL at the fork: the child would yield it."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(30)
-    time.sleep(0.01)  # gives it to a thread that has asked already
-    pid: int = ctypes.PyDLL(None).fork()
+    pid: int | None = None
+    while pid is None:
+        with lock_held():
+            time.sleep(0.01)  # the I/O thread may be about to take the lock: then once more
+            if quiet():
+                pid = ctypes.PyDLL(None).fork()
     sys.setswitchinterval(before)
-    if pid:
-        free.set()
-        thread.join()
     return pid
 
 
