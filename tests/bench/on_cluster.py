@@ -180,6 +180,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--jobs", nargs="+", default=["flows", "chunks", "killed"])
     asked = parser.parse_args(arguments)
     work = asked.folder.resolve()
+    work.mkdir(parents=True, exist_ok=True)
     paths = captures(work, asked.files, asked.megabytes * MB, asked.skew)
     wanted = wanted_rows(paths, work)
     for name in asked.jobs:

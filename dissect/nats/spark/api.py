@@ -185,7 +185,8 @@ def _write(
     if isinstance(job, Job):
         if has_sessions:
             items = frame.mapInArrow(application.written_session_items, ITEMS)
-            made = application.prepared_sessions(job.runner, items, job.bytes)
+            size = application.size_of_session_items(frame)
+            made = application.prepared_sessions(job.runner, items, size)
             _write_made(job, ["sessions"], made, writer, decoded)
         _write_layers(job, [table for table in others if table != "sessions"], writer, decoded)
 

@@ -33,8 +33,10 @@ def test_small_pieces_share_tasks(
     assert TaskRunner(spark).tasks(count, size) == tasks
 
 
-@pytest.mark.parametrize("size, tasks", [(1, 8), (200 * (8 << 20), 200)])
-def test_a_small_capture_is_shuffled_into_few_tasks(
+@pytest.mark.parametrize(
+    "size, tasks", [(1, 1), (3 << 20, 3), (100 << 20, 8), (200 * (8 << 20), 200)]
+)
+def test_few_bytes_are_shuffled_into_few_tasks(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, size: int, tasks: int
 ) -> None:
     monkeypatch.setattr(task_runner, "_TASKS_A_CORE", 4)

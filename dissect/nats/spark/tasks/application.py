@@ -27,6 +27,7 @@ from ...schema.records import Record
 from ...tables import TABLES, layers_of
 from ..sink import NewWriter
 from .arrow_tasks import (
+    SESSIONS,
     Batches,
     Decoded,
     Function,
@@ -115,13 +116,22 @@ def session_items(spec: JobSpec, inputs: Inputs) -> Function:
     return run
 
 
+def size_of_session_items(written: DataFrame) -> int:
+    """The bytes of the items of sessions in the rows of `writing`."""
+    (found,) = written.selectExpr(
+        f"sum(if(flow = X'{SESSIONS.hex()}', length(body), 0)) as bytes"
+    ).collect()
+    return int(found.bytes or 0)
+
+
 def written_session_items(batches: Batches) -> Batches:
     """Takes the rows of `writing`; returns the items of sessions."""
     yield from item_batches(sessions_in(batches))
 
 
 def prepared_sessions(runner: TaskRunner, items: DataFrame, size: int) -> tuple[DataFrame, Make]:
-    """As `prepared`, for the rows of sessions, which may name each other, from their items."""
+    """As `prepared`, for the rows of sessions, which may name each other, from their items. `size` is that of
+    the items, or of the captures: no less."""
     work = GroupedWork(runner, items, runner.shuffle_tasks(size))
     last = session_stages(work)
     return work.groups(last.stage), partial(made_of_groups, last.function)

@@ -58,7 +58,7 @@ _STATES = 256
 # The number of the partition from which a state comes; it is stored before the state.
 _ORIGIN = struct.Struct(">q")
 # In the place of the flow: the row has items of sessions.
-_SESSIONS = b"sessions"
+SESSIONS = b"sessions"
 
 
 @dataclass(slots=True)
@@ -194,7 +194,7 @@ def writing(
             yield result_row(0, _result_or_error(lambda: write(first, batches, taken)))
         for at in range(0, len(items), _STATES):
             packed = pickle.dumps(items[at : at + _STATES])
-            yield _batch([(0, _SESSIONS, packed)], ["partition", "flow", "body"])
+            yield _batch([(0, SESSIONS, packed)], ["partition", "flow", "body"])
 
     return run
 
@@ -203,7 +203,7 @@ def sessions_in(batches: Batches) -> Iterator[LayerItem]:
     """The items of sessions in the rows of `writing`."""
     for rows in batches:
         for flow, body in zip(rows.column("flow").to_pylist(), rows.column("body").to_pylist()):
-            if flow == _SESSIONS:
+            if flow == SESSIONS:
                 yield from pickle.loads(body)
 
 

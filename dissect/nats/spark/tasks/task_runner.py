@@ -17,6 +17,9 @@ RESULTS = "partition long, flow binary, body binary"
 # Pieces of a capture of at least this many bytes get one task each; smaller ones share tasks.
 _TASK_BYTES = 8 << 20
 _TASKS_A_CORE = 4
+# A task after a shuffle gets at least so many bytes: on a cluster of two cores, each task, however little it has
+# to do, took 0.2 s.
+_SHUFFLED_BYTES = 1 << 20
 
 
 class TaskRunner:
@@ -69,10 +72,10 @@ class TaskRunner:
         return max(1, count if size >= _TASK_BYTES else min(count, _TASKS_A_CORE * self.cores))
 
     def shuffle_tasks(self, size: int) -> int:
-        """The number of tasks after a shuffle of the frames of captures of this size: the number that the
-        session has for shuffles, or fewer if the captures are small."""
+        """The number of tasks after a shuffle of so many bytes, such as the frames of captures of this size:
+        the number that the session has for shuffles, or fewer if these are few."""
         most = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        return self.tasks(most, size // most)
+        return min(self.tasks(most, size // most), max(1, size // _SHUFFLED_BYTES))
 
     def close(self) -> None:
         """Frees the persisted DataFrames."""
