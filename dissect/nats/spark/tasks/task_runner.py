@@ -17,8 +17,8 @@ RESULTS = "partition long, flow binary, body binary"
 # Pieces of a capture of at least this many bytes get one task each; smaller ones share tasks.
 _TASK_BYTES = 8 << 20
 _TASKS_A_CORE = 4
-# A task after a shuffle gets at least so many bytes: on a cluster of two cores, each task, however little it has
-# to do, took 0.2 s.
+# A task after a shuffle gets at least so many bytes: on a cluster of two cores, each task took 0.2 s, however
+# little it had to do.
 _SHUFFLED_BYTES = 1 << 20
 
 
