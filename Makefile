@@ -104,7 +104,7 @@ matrix: ## the quick tests on each Python of PYTHONS, and a line for each
 		$(MAKE) --no-print-directory quick PYTHON=$$python QUICK=.venv-quick-$$version >.venv-matrix.txt 2>&1 && \
 			status=passed || { status=FAILED failed=yes; cat .venv-matrix.txt; }; \
 		echo "$$python ($$version): $$status, $$(tail -n 1 .venv-matrix.txt)"; \
-	done; [ -z "$$failed" ]
+	done; rm -f .venv-matrix.txt; [ -z "$$failed" ]
 
 dist: NEEDS = build
 dist: ## the sdist and the wheel, built twice and equal, checked, installed and tried; URL and TAG as in a release

@@ -53,13 +53,14 @@ def releases_of(block: FrameBlock) -> Iterator[ReleasedRows]:
         records.append(record)
         if following == ordinal:
             continue
-        while other and other.release.packet <= ordinal:
-            if other.release.packet < ordinal:
-                yield other
-            else:
-                records = _joined(records, other.records)
+        while other and other.release.packet < ordinal:
+            yield other
             other = next(others, None)
-        yield ReleasedRows(ReleaseKey(ordinal), records)
+        beside: list[Record] = []
+        while other and other.release.packet == ordinal:
+            beside += other.records
+            other = next(others, None)
+        yield ReleasedRows(ReleaseKey(ordinal), _joined(records, beside) if beside else records)
         records = []
     if other:
         yield from chain([other], others)
